@@ -43,11 +43,13 @@ bool is_product(OpKind kind) {
 }
 
 double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
-                  const GpuStep& held, const Shares& s) {
+                  const GpuStep& held, const Shares& s, double pcie) {
   const double tensor =
       sizes.compute_bytes == 4 ? card.fp32_tflops : std::max(card.bf16_tflops, card.fp16_tflops);
-  double seconds = 0;
-  for (const Op& op : step.ops) {
+  double forward = 0, backward = 0;
+  for (size_t i = 0; i < step.ops.size(); ++i) {
+    const Op& op = step.ops[i];
+    double& seconds = i < step.forward_ops ? forward : backward;
     const Cost cost = cost_of(step, op, sizes, mean_length);
     double bytes = cost.bytes, launches = 3;
     if (const auto list = gpu_launches(step, op, sizes, held); !list.empty()) {
@@ -65,7 +67,7 @@ double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length,
     seconds +=
         std::max(arithmetic, bytes / (card.bandwidth_gbs * 1e9 * s.memory)) + launches * s.launch_seconds;
   }
-  return seconds;
+  return std::max(forward, pcie) + std::max(backward, pcie);
 }
 
 // Three digits are more than an estimate has.
@@ -78,10 +80,10 @@ std::string rounded(double rate) {
 }  // namespace
 
 SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
-                     const GpuStep& held) {
+                     const GpuStep& held, const PcieSeconds& beside) {
   const auto tokens = static_cast<double>(sizes.tokens);
-  return {tokens / seconds_of(step, sizes, mean_length, card, held, kPoor),
-          tokens / seconds_of(step, sizes, mean_length, card, held, kGood)};
+  return {tokens / seconds_of(step, sizes, mean_length, card, held, kPoor, beside.poor),
+          tokens / seconds_of(step, sizes, mean_length, card, held, kGood, beside.good)};
 }
 
 std::string speed_line(const Plan& plan, const Provider& provider) {
@@ -96,10 +98,10 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
                      plan.storage != *plan.job.train.precision};
   const Inventory inventory = inventory_of(plan);
   SpeedRange speed =
-      gpu_speed(inventory.lists->training(step_choice(plan, inventory)), sizes, length, *card, held);
+      gpu_speed(inventory.lists->training(step_choice(plan, inventory)), sizes, length, *card, held, activation_seconds(plan));
   // Once for all micro-batches of a step.
   const TrainConfig& train = plan.job.train;
-  const PcieSeconds pcie = offload_seconds(plan);
+  const PcieSeconds pcie = state_seconds(plan);
   const double tokens = static_cast<double>(sizes.tokens) *
                         std::max(1.0, static_cast<double>(*train.global_batch_size) / static_cast<double>(*train.micro_batch_size));
   speed = {1 / (1 / speed.low + pcie.poor / tokens), 1 / (1 / speed.high + pcie.good / tokens)};

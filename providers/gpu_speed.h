@@ -3,6 +3,7 @@
 // share of what the vendor states for the card, and a moment to be launched. The shares of a good and of a poor run bound it.
 // Checked against what others published for their programs: docs/estimates.md.
 #include "core/plan/gpu_database.h"
+#include "core/plan/offload.h"
 #include "providers/fused/gpu_launches.h"
 
 namespace forge {
@@ -11,11 +12,11 @@ struct SpeedRange {
   double low = 0, high = 0;  // tokens a second
 };
 
-// `step`: training_step's list; `mean_length`: tokens of the sequences, weighted by length; `precision_bytes` stand in `sizes`.
+// `step`: training_step's list; `mean_length`: tokens of the sequences, weighted by length; `precision_bytes` stand in `sizes`; `beside`: of copies that run
+// beside a forward, and beside a backward.
 SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
-                     const GpuStep& held = {});
+                     const GpuStep& held = {}, const PcieSeconds& beside = {});
 
-struct Plan;
 struct Provider;
 // "speed …: an estimate", a line for a plan of a GPU whose list is known; else "".
 std::string speed_line(const Plan& plan, const Provider& provider);

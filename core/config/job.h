@@ -214,6 +214,7 @@ struct TrainConfig {
   Auto<int64_t> micro_batch_size;    // examples
   Auto<int64_t> micro_batch_tokens;  // with packing
   Auto<Checkpointing> activation_checkpointing;
+  Auto<Offload> activation_offloading;  // host: of a GPU's run, layers' inputs wait for the backward in the host's memory
   Auto<Precision> precision;
   Auto<Residual> residual;
   bool master_weights = true;

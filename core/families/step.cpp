@@ -5,6 +5,7 @@
 #include "core/graph/fold_adapters.h"
 #include "core/graph/fold_gates.h"
 #include "core/graph/fold_residuals.h"
+#include "core/graph/offload.h"
 #include "core/families/modules.h"
 
 namespace forge {
@@ -82,13 +83,15 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
 Graph training_forward(const StepShape& shape) { return record(shape, true); }
 
 Graph training_step(Graph forward, const StepChoice& choice) {
-  KeptValues kept = kept_values(forward, choice.recompute, choice.kept_norms);
+  const KeptValues kept = kept_values(forward, choice.recompute, choice.kept_norms);
+  const std::vector<ValueId> inputs = choice.offloaded ? layer_inputs(forward) : std::vector<ValueId>{};
   Graph step = with_backward(std::move(forward), kept);
   if (choice.folded_adapters) fold_adapters(step);
   repeat_in_backward(step);
   if (choice.folded_adapters) fold_gates(step);
   if (choice.folded_residuals) fold_residuals(step);
   fuse_additions(step);
+  offload(step, inputs);
   add_update(step, choice.trained);
   return step;
 }

@@ -36,6 +36,7 @@ struct StepChoice {
   bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
   bool kept_norms = false;       // their results stay for the gradients of weights that read them
   bool folded_residuals = false;  // branches are added to the stream by their last product (core/graph/fold_residuals.h)
+  bool offloaded = false;         // layers' inputs wait for the backward in the host's memory (core/graph/offload.h)
 
   bool operator==(const StepChoice&) const = default;
 };

@@ -72,6 +72,9 @@ bool types_agree(const Graph& graph, const Op& op) {
     case OpKind::norm:
     case OpKind::layer_norm:
     case OpKind::embed_backward:
+    case OpKind::store:
+    case OpKind::stored:
+    case OpKind::loaded:
     case OpKind::route_backward:  // d weights, which are fp32
       return true;
     default:

@@ -127,6 +127,9 @@ enum class OpKind {
   expert_weight_gradient,  // d y, rows, ends →         into the weights' gradients
   expert_adapter_gradient,  // d y, rows, s, ends, order[, d rows] → [d rows]  into those of A and B
   embed_backward,          // d h →                     into the embedding's gradient
+  // Between the device's memory and the host's, beside the other ops (offload.h); both halves of a copy have one slot.
+  store, stored,  // h →                              begins to copy it out; waits until it is, so that its place is free
+  load, loaded,   // → h                              begins to copy it back; waits until it is there
   gradient_norm,  // once a step, over all that is trained: the norm, and what the update multiplies gradients with
   update,         // of weights and optimizer state
 };
@@ -173,6 +176,7 @@ struct Attributes {
   bool unscaled = false;    // linear: a dora op follows, which adds the bias too
   bool folded = false;      // linear, linear_input_gradient: its adapters run on in the product (fold_adapters.h)
   int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written
+  int64_t slot = 0;                 // store, stored, load, loaded: which copy
 };
 
 struct Op {

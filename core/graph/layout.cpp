@@ -19,14 +19,12 @@ struct Item {
 };
 
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+int64_t aligned_bytes(const Buffer& b, const StepSizes& sizes) { return aligned(sizes.rows(b.rows) * b.width * sizes.element(b.type)); }
 
 // Buffers by their index, then a workspace for each op.
 std::vector<Item> items_of(const Graph& graph, const StepSizes& sizes, const WorkspaceOf& workspace) {
   std::vector<Item> items(graph.buffers.size() + graph.ops.size());
-  for (size_t i = 0; i < graph.buffers.size(); ++i) {
-    const Buffer& b = graph.buffers[i];
-    items[i].bytes = aligned(sizes.rows(b.rows) * b.width * sizes.element(b.type));
-  }
+  for (size_t i = 0; i < graph.buffers.size(); ++i) items[i].bytes = aligned_bytes(graph.buffers[i], sizes);
   for (size_t t = 0; t < graph.ops.size(); ++t) {
     const Op& op = graph.ops[t];
     const auto at = static_cast<int32_t>(t);
@@ -135,13 +133,35 @@ void count_fullest(const Graph& graph, const std::vector<Item>& items, Layout& l
   }
 }
 
+// take(slot, bytes) of what is copied out
+template <class Take>
+void each_on_host(const Graph& graph, const StepSizes& sizes, Take take) {
+  for (const Op& op : graph.ops)
+    if (op.kind == OpKind::store) take(static_cast<size_t>(op.attributes.slot), aligned_bytes(graph.buffer_of(op.in[0]), sizes));
+}
+
+void place_on_host(const Graph& graph, const StepSizes& sizes, Layout& layout) {
+  each_on_host(graph, sizes, [&](size_t slot, int64_t bytes) {
+    if (layout.host_offsets.size() <= slot) layout.host_offsets.resize(slot + 1);
+    layout.host_offsets[slot] = layout.host_bytes;
+    layout.host_bytes += bytes;
+  });
+}
+
 }  // namespace
+
+int64_t host_bytes(const Graph& graph, const StepSizes& sizes) {
+  int64_t all = 0;
+  each_on_host(graph, sizes, [&](size_t, int64_t bytes) { all += bytes; });
+  return all;
+}
 
 Layout lay_out(const Graph& graph, const StepSizes& sizes, const WorkspaceOf& workspace) {
   std::vector<Item> items = items_of(graph, sizes, workspace);
   place(items, graph.ops.size());
   Layout layout;
   count_fullest(graph, items, layout);
+  place_on_host(graph, sizes, layout);
   for (size_t i = 0; i < items.size(); ++i) {
     (i < graph.buffers.size() ? layout.offsets : layout.workspaces).push_back(items[i].offset);
     if (items[i].offset >= 0) layout.bytes = std::max(layout.bytes, items[i].offset + items[i].bytes);

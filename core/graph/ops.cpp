@@ -195,6 +195,10 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::expert_weight_gradient, "experts d W", expert_weights},
                             Row{OpKind::expert_adapter_gradient, "experts adapter backward", expert_adapters},
                             Row{OpKind::embed_backward, "embed backward", none},
+                            Row{OpKind::store, "store", none},
+                            Row{OpKind::stored, "stored", none},
+                            Row{OpKind::load, "load", none},
+                            Row{OpKind::loaded, "loaded", none},
                             Row{OpKind::gradient_norm, "gradient norm", trained},
                             Row{OpKind::update, "update", trained}};
 
@@ -217,6 +221,7 @@ int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
 }
 
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
+  if (op.kind == OpKind::stored || op.kind == OpKind::loaded) return {};
   const auto rows = static_cast<double>(rows_of(graph, op, sizes));
   Cost cost{row_of(op.kind).flops(graph, op, rows, mean_length), static_cast<double>(op.attributes.bytes)};
   for (const auto* values : {&op.in, &op.out})

@@ -37,10 +37,17 @@ std::string local_name(const std::string& name) {
   return name.substr(name.find('.', name.find('.') + 1) + 1);
 }
 
+// The last op of a layer, `at`, makes the next one's input, or what a norm makes it of, as in BART.
+const Op& end_of_layer(const Graph& forward, size_t at) {
+  const int64_t layer = forward.ops[at].layer;
+  while (at > 0 && is_norm(forward.ops[at]) && forward.ops[at - 1].layer == layer) --at;
+  return forward.ops[at];
+}
+
 struct Group {
   std::string name;
   int64_t layer = -1;
-  bool always_kept = false;  // holds the layer's result: always kept
+  bool always_kept = false;  // holds the layer's result, or what weights alone decide
   std::vector<int32_t> ops;  // that write it, in order
   std::vector<ValueId> values;
 };
@@ -103,13 +110,10 @@ class Groups {
     if (std::find(group.ops.begin(), group.ops.end(), producer) == group.ops.end())
       group.ops.push_back(producer);
   }
-  // The last op of a layer makes the next one's input, or what a norm makes it of, as in BART.
   void mark_layer_ends() {
     for (size_t i = 0; i + 1 < forward_.ops.size(); ++i) {
       if (forward_.ops[i].layer < 0 || forward_.ops[i].layer == forward_.ops[i + 1].layer) continue;
-      size_t end = i;
-      while (end > 0 && is_norm(forward_.ops[end]) && forward_.ops[end - 1].layer == forward_.ops[i].layer) --end;
-      const int32_t at = group_of_[static_cast<size_t>(forward_.ops[end].out[0])];
+      const int32_t at = group_of_[static_cast<size_t>(end_of_layer(forward_, i).out[0])];
       groups_[static_cast<size_t>(at)].always_kept = true;
     }
   }
@@ -295,6 +299,14 @@ KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms
     if (!group || group->always_kept || !again.has(group->name, group->layer)) kept.insert(id);
   }
   return kept;
+}
+
+std::vector<ValueId> layer_inputs(const Graph& forward) {
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i + 1 < forward.ops.size(); ++i)
+    if (forward.ops[i + 1].layer >= 0 && forward.ops[i + 1].layer != forward.ops[i].layer)
+      inputs.push_back(end_of_layer(forward, i).out[0]);
+  return inputs;
 }
 
 std::vector<bool> computed_again(const Graph& forward, const Recomputed& again) {

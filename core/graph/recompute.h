@@ -56,6 +56,9 @@ std::vector<bool> stream_cuts(const Graph& forward);
 
 KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms = false);
 
+// The stream as each layer finds it, in their order: kept whatever is computed again.
+std::vector<ValueId> layer_inputs(const Graph& forward);
+
 // Of each op of the forward list, whether what it makes is computed again.
 std::vector<bool> computed_again(const Graph& forward, const Recomputed& again);
 

@@ -86,6 +86,8 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
     faults.push_back({"train.precision",
                       device.gpu.name + " has no bf16 (it starts with Ampere); use auto, fp16 or fp32"});
+  if (const std::string why = activation_offload_refusal(device.cuda, job.provider); job.train.activation_offloading == Offload::host && !why.empty())
+    faults.push_back({"train.activation_offloading", "host: " + why + "; write auto or none"});
   if (const std::string why = offload_refusal(job, device.cuda); job.optimizer.offload == Offload::host && !why.empty())
     faults.push_back({"optimizer.offload", "host: " + why + "; write auto or none"});
   return faults;

@@ -77,6 +77,7 @@ void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider
       profile.smallest_micro_batch_tokens.value,
       train.micro_batch_size || train.micro_batch_tokens,
       train.activation_checkpointing && *train.activation_checkpointing != Checkpointing::chosen,
+      train.activation_offloading.has_value(),
       plan.job.optimizer.offload.has_value()};
   if (search.fixed_batch) complete_fixed_batch(plan);
   require_offload(plan);
@@ -84,7 +85,7 @@ void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider
   if (!fits(plan, search)) refuse(asked, plan, search);
   const int64_t knee = sizes(plan, search.knee, search.knee).front();
   explain_choice(plan, search, profile, search.fixed_batch || knee <= *train.micro_batch_tokens);
-  explain_offload(plan, search.fixed_offload);
+  explain_offload(plan, search.fixed_offloading, search.fixed_offload);
   plan.parameters = count_parameters(parameters_of(plan));
   plan.targets = target_matches(plan.model, plan.job.adapter);
 }

@@ -28,7 +28,8 @@ Inventory inventory_of(const Plan& plan) {
 bool folds_residuals(const Plan& plan) { return plan.device.cuda && plan.provider == "fused"; }
 
 StepChoice step_choice(const Plan& plan, const Inventory& inventory) {
-  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms, folds_residuals(plan)};
+  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms, folds_residuals(plan),
+          plan.job.train.activation_offloading == Offload::host};
 }
 
 }  // namespace forge

@@ -92,8 +92,6 @@ std::string state_formula(const TrainedLayout& layout) {
   return join(parts, ", ");
 }
 
-constexpr const char* kOptimizerState = "optimizer state";
-
 }  // namespace
 
 int64_t total_bytes(const std::vector<MemoryLine>& lines) {

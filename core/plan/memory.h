@@ -33,6 +33,9 @@ int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_qu
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head);
 
+// The lines of the host's memory by their names (core/plan/offload.h), the optimizer's also with "value: " before it.
+constexpr const char *kOptimizerState = "optimizer state", *kLayerInputs = "layer inputs";
+
 // What a GPU's run keeps pinned in the host's memory: optimizer state that is offloaded. Empty for most jobs.
 std::vector<MemoryLine> host_lines(const std::vector<Parameter>& parameters, const Job& job);
 

@@ -28,6 +28,12 @@ bool free_both(Plan& plan, Search& search) {
   const bool checkpointing = free_checkpointing(plan, search), batch = free_batch(plan, search);
   return checkpointing && batch;
 }
+bool offload_activations(Plan& plan, Search& search) {
+  if (!search.fixed_offloading || plan.job.train.activation_offloading == Offload::host) return false;
+  if (!activation_offload_refusal(plan.device.cuda, plan.provider).empty()) return false;
+  plan.job.train.activation_offloading = Offload::host;
+  return true;
+}
 bool offload(Plan& plan, Search& search) {
   if (!search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return false;
   plan.job.optimizer.offload = Offload::host;
@@ -99,6 +105,10 @@ constexpr Remedy kRemedies[] = {
      },
      free_both},
     {[](const Plan&) {
+       return Settings{{"train.activation_offloading", "host"}};
+     },
+     offload_activations},
+    {[](const Plan&) {
        return Settings{{"optimizer.offload", "host"}};
      },
      offload},
@@ -164,15 +174,18 @@ FoundRemedy remedy_for(const Plan& asked, const Search& original) {
 void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
   const FoundRemedy remedy = remedy_for(asked, search);
-  const std::string shortage = search.fixed_offload ? "" : host_shortage(asked);
-  const bool moved = !search.fixed_offload && smallest.job.optimizer.offload == Offload::host;
+  if (smallest.predicted_peak_bytes <= asked.available_bytes) refuse_host(smallest);  // which has less room than is missing on the card
+  const std::string shortage = search.fixed_offload ? "" : state_shortage(asked);
+  std::vector<std::string> moved;
+  if (!search.fixed_offloading && smallest.job.train.activation_offloading == Offload::host) moved.push_back("the layers' inputs");
+  if (!search.fixed_offload && smallest.job.optimizer.offload == Offload::host) moved.push_back("the optimizer's state");
   const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
              none = remedy.settings.empty();
   throw Error(
       ErrorKind::fit,
       "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
           " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
-          (moved ? ", even with the optimizer's state in the host's memory" : "") +
+          (moved.empty() ? "" : ", even with " + join(moved, " and ") + " in the host's memory") +
           "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
           largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
           (none ? ""

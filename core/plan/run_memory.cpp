@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/graph/layout.h"
 #include "core/objective/objective.h"
 #include "core/plan/rollout_plan.h"
 #include "core/plan/value_plan.h"
@@ -89,11 +92,23 @@ bool computes_reference(const Plan& plan) {
 FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& parameters) {
   const Precision precision = *plan.job.train.precision;
   const bool tied = plan.model.tie_word_embeddings;
-  FixedMemory fixed{fixed_lines(parameters, plan.job, precision, plan.storage, tied),
+  FixedMemory fixed{fixed_lines(parameters, plan.job, precision, plan.storage, tied), host_lines(parameters, plan.job),
                     update_lines(parameters, plan.job, precision, tied), {}};
+  if (has_value_network(plan))
+    for (MemoryLine& line : value_host_lines(plan)) fixed.on_host.push_back(std::move(line));
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda) fixed.loading = loading_lines(parameters, plan.job, precision, tied, *plan.job.train.threads);
   return fixed;
+}
+
+std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& inventory, const FixedMemory& fixed) {
+  std::vector<MemoryLine> lines = fixed.on_host;
+  const StepChoice choice = step_choice(plan, inventory);
+  if (!choice.offloaded) return lines;
+  const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
+  const int64_t bytes = host_bytes(inventory.lists->training(choice), sizes);
+  if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that are trained through but the last"});
+  return lines;
 }
 
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,

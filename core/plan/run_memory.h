@@ -8,9 +8,9 @@ namespace forge {
 // Whether each micro-batch takes a forward more, without the adapter.
 bool computes_reference(const Plan& plan);
 
-// What is held, and what updating and loading take, of any micro-batch.
+// What is held, on the device and on the host, and what updating and loading take, of any micro-batch.
 struct FixedMemory {
-  std::vector<MemoryLine> held, update, loading;
+  std::vector<MemoryLine> held, on_host, update, loading;
 };
 FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& parameters);
 
@@ -18,5 +18,8 @@ FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& paramet
 // evaluation. `eval.tokens` 0: nothing to evaluate.
 std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
                                      const Fullest& train, const Fullest& eval);
+
+// The same of the host's memory (plan/offload.h).
+std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& inventory, const FixedMemory& fixed);
 
 }  // namespace forge

@@ -108,7 +108,8 @@ class Recomputation {
   bool fits() {
     plan_.memory = memory_lines(plan_, *search_.provider, inventory_, fixed_, train_, eval_);
     plan_.predicted_peak_bytes = total_bytes(plan_.memory);
-    return plan_.predicted_peak_bytes <= plan_.available_bytes;
+    plan_.host_memory = lines_on_host(plan_, inventory_, fixed_);
+    return plan_.predicted_peak_bytes <= plan_.available_bytes && total_bytes(plan_.host_memory) <= host_room(plan_);
   }
   bool fits_first(size_t count) {
     plan_.job.train.activation_checkpointing = Checkpointing::chosen;
@@ -131,7 +132,7 @@ class Recomputation {
 // bench/recompute/run.py on a CPU, 512 tokens at a time are 4 % slower than 2,048, where the profile's smallest is 256.
 double overhead_tokens(const Search& search) { return static_cast<double>(search.smallest) / 12; }
 
-// With the optimizer's state where the plan has it.
+// With activations and the optimizer's state where the plan has them.
 bool fits_in_place(Plan& plan, const Search& search) {
   plan.kept_norms = false;
   const Inventory inventory = inventory_of(plan);
@@ -174,15 +175,28 @@ bool fits_in_place(Plan& plan, const Search& search) {
 }  // namespace
 
 bool fits(Plan& plan, const Search& search) {
-  if (search.fixed_offload) return fits_in_place(plan, search);
-  plan.job.optimizer.offload = Offload::none;
-  Plan moved = plan;
-  if (fits_in_place(plan, search)) return true;
-  if (!can_offload(moved)) return false;
-  moved.job.optimizer.offload = Offload::host;
-  const bool found = fits_in_place(moved, search);
-  if (found || moved.predicted_peak_bytes < plan.predicted_peak_bytes) plan = std::move(moved);
-  return found;
+  Plan open = plan;
+  if (!search.fixed_offloading) open.job.train.activation_offloading = Offload::none;
+  if (!search.fixed_offload) open.job.optimizer.offload = Offload::none;
+  const bool activations = !search.fixed_offloading && activation_offload_refusal(plan.device.cuda, plan.provider).empty(),
+             state = !search.fixed_offload && can_offload(plan);
+  const auto missing = [](const Plan& tried) {
+    return std::max<int64_t>(0, tried.predicted_peak_bytes - tried.available_bytes) +
+           std::max<int64_t>(0, total_bytes(tried.host_memory) - host_room(tried));
+  };
+  bool first = true;
+  for (const bool state_moves : {false, true})
+    for (const bool activations_move : {false, true}) {
+      if ((state_moves && !state) || (activations_move && !activations)) continue;
+      Plan tried = open;
+      if (state_moves) tried.job.optimizer.offload = Offload::host;
+      if (activations_move) tried.job.train.activation_offloading = Offload::host;
+      const bool found = fits_in_place(tried, search);
+      if (found || first || missing(tried) < missing(plan)) plan = std::move(tried);
+      if (found) return true;
+      first = false;
+    }
+  return false;
 }
 
 }  // namespace forge

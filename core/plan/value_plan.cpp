@@ -13,6 +13,7 @@ Plan value_plan(const Plan& plan) {
   own.job.adapter = value.adapter;
   own.fused_head = false;
   own.kept_norms = false;
+  own.job.train.activation_offloading = Offload::none;
   own.folded_adapters = false;  // the room in the weights is the policy's
   return own;
 }

@@ -165,7 +165,7 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   warn_of_lambda(job, warn);
   warn_of_extremes(plan, warn);
   warn_of_data(plan, warn);
-  if (!plan.host_memory.empty()) warn(offload_warning(plan));
+  for (const std::string& text : offload_warnings(plan)) warn(text);
   if (plan.engine == "cuda12") warn(input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)
     warn("planned for a " + plan.device.gpu.name + " that is not in this machine");

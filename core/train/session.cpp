@@ -118,6 +118,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   options.shape.fused_head = plan.fused_head;
   options.shape.folded_adapters = plan.folded_adapters;
   options.shape.kept_norms = plan.kept_norms;
+  options.shape.offloaded = plan.job.train.activation_offloading == Offload::host;
   options.training = plan.training_batch;
   options.evaluation = plan.evaluation_batch;
   options.arena = s.arena;

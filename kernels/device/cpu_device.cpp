@@ -97,6 +97,8 @@ class CpuDevice : public ComputeDevice {
   bool separate() const override { return false; }
   void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
   void release_on_host(void* pointer) override { release(pointer); }
+  void store(void* on_host, const void* from, int64_t bytes, Stream) override { std::memcpy(on_host, from, static_cast<size_t>(bytes)); }
+  void load(void* to, const void* on_host, int64_t bytes, Stream) override { std::memcpy(to, on_host, static_cast<size_t>(bytes)); }
   void host_touches(const void*, int64_t, bool) override {}
 
   CudaStream native(Stream) const override { return nullptr; }

@@ -117,6 +117,9 @@ class ComputeDevice {
   // Memory of the host that kernels read and write where it lies: on a GPU pinned, over PCIe. Throws Error(environment).
   virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
   virtual void release_on_host(void* pointer) = 0;
+  // Queued, to and from such memory.
+  virtual void store(void* on_host, const void* from, int64_t bytes, Stream stream) = 0;
+  virtual void load(void* to, const void* on_host, int64_t bytes, Stream stream) = 0;
   // The host is about to read it, or to write it, too. What was queued over it was waited for.
   virtual void host_touches(const void* pointer, int64_t bytes, bool writes) = 0;
 
@@ -185,6 +188,30 @@ class DeviceBlock {
  private:
   ComputeDevice* device_ = nullptr;
   void* begin_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// The same of ComputeDevice::allocate_on_host().
+class HostBlock {
+ public:
+  HostBlock() = default;
+  HostBlock(ComputeDevice& device, int64_t bytes, const std::string& line)
+      : device_(&device), begin_(bytes > 0 ? static_cast<char*>(device.allocate_on_host(bytes, line)) : nullptr), bytes_(bytes) {}
+  ~HostBlock() {
+    if (begin_) device_->release_on_host(begin_);
+  }
+  HostBlock(HostBlock&& other) noexcept { *this = std::move(other); }
+  HostBlock& operator=(HostBlock&& other) noexcept {
+    std::swap(device_, other.device_), std::swap(begin_, other.begin_), std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  char* begin() const { return begin_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  ComputeDevice* device_ = nullptr;
+  char* begin_ = nullptr;
   int64_t bytes_ = 0;
 };
 

@@ -166,6 +166,8 @@ class GpuDevice : public ComputeDevice {
   bool separate() const override { return true; }
   void* allocate_on_host(int64_t bytes, const std::string& line) override { return runtime::allocate_visible(bytes, line); }
   void release_on_host(void* pointer) override { runtime::release_visible(pointer); }
+  void store(void* on_host, const void* from, int64_t bytes, Stream stream) override { runtime::copy_out(on_host, from, bytes, native(stream)); }
+  void load(void* to, const void* on_host, int64_t bytes, Stream stream) override { runtime::copy_in(to, on_host, bytes, native(stream)); }
   void host_touches(const void* pointer, int64_t bytes, bool writes) override { runtime::host_touches(pointer, bytes, writes); }
 
   CudaStream native(Stream stream) const override { return streams_[static_cast<size_t>(stream)]; }

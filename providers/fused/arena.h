@@ -5,11 +5,19 @@
 
 #include "core/graph/layout.h"
 #include "kernels/common/element.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 
 // What DoRA's norms come to, by the value that holds it.
 using DoraRatios = std::map<ValueId, std::vector<float>>;
+
+// Where values wait in the host's memory, and the events of their copies.
+struct HostPlaces {
+  HostBlock memory;
+  Event computed;            // all that a copy is queued behind
+  std::vector<Event> copied;  // by slot
+};
 
 struct StepMemory {
   Graph graph;
@@ -19,6 +27,7 @@ struct StepMemory {
   Element type = Element::f32;      // the compute type
   int64_t tokens = 0, targets = 0;  // of the micro-batch at hand
   DoraRatios* ratios = nullptr;     // computed once, where weights do not change; null: each time
+  HostPlaces host;
 
   Element element(ValueId id) const { return graph.buffer_of(id).type == ValueType::compute ? type : Element::f32; }
   int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }

@@ -12,6 +12,7 @@
 #include "kernels/device/device_of.h"
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
+#include "providers/fused/offloaded.h"
 #include "providers/fused/ops.h"
 #include "providers/fused/step_graphs.h"
 
@@ -97,7 +98,7 @@ class FusedProvider : public StepProvider {
       for (size_t i = first; i < end; ++i) run(m, i), after(m.graph.ops[i]);
     };
     const bool captured = repeats && !asks_host(m.graph) && !watch_;
-    captured ? graphs.run(device_, {m.tokens, m.targets, m.arena, batch_, modules_.all()}, ops) : ops();
+    captured ? graphs.run(device_, {layouts_, m.tokens, m.targets, m.arena, batch_, modules_.all()}, ops) : ops();
   }
   void run(const StepMemory& m, size_t i) {
     if (!watch_) return run_op(device_, m, i, modules_, batch_);
@@ -119,6 +120,8 @@ class FusedProvider : public StepProvider {
     m.capacity.tokens = room.tokens, m.capacity.targets = room.targets;
     m.capacity.threads = at::get_num_threads();
     m.layout = lay_out(m.graph, m.capacity, fused_workspace);
+    ++layouts_;
+    place_on_host(device_, m);
   }
   StepMemory memory_of(Graph graph) const {
     StepMemory m{.graph = std::move(graph), .type = element_of(model_.type)};
@@ -148,7 +151,7 @@ class FusedProvider : public StepProvider {
     training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
     if (options_.shape.folded_adapters && placed_ != trainables_.changes()) {
-      placing_graphs_.run(device_, {0, 0, m.arena, StepBatch{}, modules_.all()}, [&] { place_adapters(device_, training_, modules_); });
+      placing_graphs_.run(device_, {layouts_, 0, 0, m.arena, StepBatch{}, modules_.all()}, [&] { place_adapters(device_, training_, modules_); });
       placed_ = trainables_.changes();
     }
     batch_ = batch_memory_.load(batch);
@@ -187,6 +190,7 @@ class FusedProvider : public StepProvider {
   ExpertBalance balance_;  // of the last forward
   StepWatch watch_;
   StepGraphs forward_graphs_, backward_graphs_, evaluation_graphs_, placing_graphs_;
+  int64_t layouts_ = 0;  // made so far
   int64_t placed_ = -1;  // changes of the weights that the folded adapters have seen
 };
 

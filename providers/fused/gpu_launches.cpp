@@ -93,6 +93,10 @@ class Lister {
         return add("copy_rows", 2 * bytes(op_.in[0]));
       case OpKind::embed_backward:
         return add("embedding_atomic", bytes(op_.in[0]));
+      case OpKind::store:
+        return add("copy from the device", bytes(op_.in[0]));
+      case OpKind::load:
+        return add("copy to the device", bytes(op_.out[0]));
       case OpKind::gate_rows:
         return one("gate_rows");
       case OpKind::gate_rows_backward:

@@ -6,6 +6,7 @@
 #include "core/model/forward.h"
 #include "providers/fused/experts.h"
 #include "providers/fused/linear.h"
+#include "providers/fused/offloaded.h"
 
 namespace forge {
 namespace {
@@ -520,6 +521,13 @@ void run_op(const FusedRun& r) {
       return glu_backward(r);
     case OpKind::embed_backward:
       return embed_backward(r);
+    case OpKind::store:
+      return fused::store(r);
+    case OpKind::load:
+      return fused::load(r);
+    case OpKind::stored:
+    case OpKind::loaded:
+      return fused::wait_for_copy(r);
   }
   FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a layer");
 }

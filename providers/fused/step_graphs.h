@@ -13,6 +13,7 @@
 namespace forge {
 
 struct StepKeySeen {
+  int64_t layout = 0;  // its number: places may have changed in the same memory
   int64_t tokens = 0, targets = 0;
   const char* arena = nullptr;
   const StepBatch& batch;
@@ -21,12 +22,12 @@ struct StepKeySeen {
 
 struct StepKey {
   explicit StepKey(const StepKeySeen& seen)
-      : tokens(seen.tokens), targets(seen.targets), arena(seen.arena), batch(seen.batch), modules(seen.modules) {}
+      : layout(seen.layout), tokens(seen.tokens), targets(seen.targets), arena(seen.arena), batch(seen.batch), modules(seen.modules) {}
   bool operator==(const StepKeySeen& seen) const {
-    return tokens == seen.tokens && targets == seen.targets && arena == seen.arena && batch == seen.batch && modules == seen.modules;
+    return layout == seen.layout && tokens == seen.tokens && targets == seen.targets && arena == seen.arena && batch == seen.batch && modules == seen.modules;
   }
 
-  int64_t tokens, targets;
+  int64_t layout, tokens, targets;
   const char* arena;
   StepBatch batch;
   std::vector<FusedModule> modules;

@@ -249,6 +249,7 @@ UNSEEN = {
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "train.residual": "is a choice in fp16, which a CPU does not compute in (tests/emulator/engine)",
     "optimizer.offload": "is a choice on a GPU (tests/emulator/engine)",
+    "train.activation_offloading": "is a choice on a GPU (tests/emulator/engine)",
     "hardware.profile": "a CPU has one profile that fits",
     "rollout.provider": "of rollout.server's keys",
     "rollout.server.headers": "which a server sees: server_cases.py",

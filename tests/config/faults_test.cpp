@@ -24,7 +24,7 @@ const Case kCases[] = {
     {"train: {learing_rate: 1}\n",
      "job.yaml:4:9: train.learing_rate: unknown key (known here: epochs, max_steps, max_tokens, max_time, "
      "global_batch_size, global_batch_tokens, micro_batch_size, micro_batch_tokens, activation_checkpointing, "
-     "precision, residual, master_weights, max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
+     "activation_offloading, precision, residual, master_weights, max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
     {"train: {learning_rate: 1}\n",
      "job.yaml:4:9: train.learning_rate: unknown key (it is optimizer.learning_rate)"},
     {"train: {epoch: 1}\n", "job.yaml:4:9: train.epoch: unknown key (did you mean \"epochs\"?)"},
@@ -176,6 +176,7 @@ const Case kCases[] = {
     {"adapter: {type: dora}\n",
      "job.yaml:4:17: adapter.type: \"dora\" is not one of none, lora or qlora (write lora, with adapter.use_dora: "
      "true)"},
+    {"train: {activation_offloading: ram}\n", "job.yaml:4:32: train.activation_offloading: \"ram\" is not one of none, host or auto"},
     {"optimizer: {offload: disk}\n", "job.yaml:4:22: optimizer.offload: \"disk\" is not one of none, host or auto"},
     {"optimizer: {offload: cpu}\n", "job.yaml:4:22: optimizer.offload: \"cpu\" is not one of none, host or auto (write host)"},
     {"optimizer: adamw_torch\n",
@@ -187,7 +188,7 @@ const Case kCases[] = {
     {"train: 3\n",
      "job.yaml:4:8: train: 3, expected keys (known here: epochs, max_steps, max_tokens, max_time, "
      "global_batch_size, "
-     "global_batch_tokens, micro_batch_size, micro_batch_tokens, activation_checkpointing, precision, "
+     "global_batch_tokens, micro_batch_size, micro_batch_tokens, activation_checkpointing, activation_offloading, precision, "
      "residual, master_weights, "
      "max_grad_norm, neftune_alpha, on_nan, deterministic, threads)"},
     {"hardware: {device: gpu}\n",

@@ -55,14 +55,16 @@ TEST_CASE("short forms mean their long forms") {
 TEST_CASE("what is left to the plan is auto, in the file and when it is written again") {
   TemporaryFolder folder;
   const auto offload = [&](const std::string& text) {
-    const Job job = load(folder, std::string(kSmall) + text).job;
-    CHECK(job_from_json(to_json(job), "plan.json").optimizer.offload == job.optimizer.offload);
-    return job.optimizer.offload;
+    const Job job = load(folder, std::string(kSmall) + text).job, again = job_from_json(to_json(job), "plan.json");
+    CHECK(again.optimizer.offload == job.optimizer.offload);
+    CHECK(again.train.activation_offloading == job.train.activation_offloading);
+    return job.optimizer.offload ? job.optimizer.offload : job.train.activation_offloading;
   };
   CHECK(offload("") == std::nullopt);
   CHECK(offload("optimizer: {offload: auto}\n") == std::nullopt);
   CHECK(offload("optimizer: {offload: none}\n") == Offload::none);
   CHECK(offload("optimizer: {offload: host}\n") == Offload::host);
+  CHECK(offload("train: {activation_offloading: host}\n") == Offload::host);
 }
 
 TEST_CASE("qlora is lora on nf4 with double quantization") {

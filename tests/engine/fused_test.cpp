@@ -154,7 +154,7 @@ struct StreamOf {
 };
 
 Step step(const Setting& setting, c10::ScalarType type, const std::string& provider_name, const Again& again,
-          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart, const StreamOf& stream = {}) {
+          const std::vector<int64_t>& lengths, Adapters adapters = Adapters::apart, const StreamOf& stream = {}, bool offloaded = false) {
   ModelSpec spec = setting.variant ? model_spec_from_config(variant_config(setting.variant), setting.variant) : read_model_spec(kModel);
   spec.initializer_range = 0.1;  // of weights that are drawn
   if (stream.embedding_scale > 0) spec.embedding_scale = stream.embedding_scale;
@@ -194,6 +194,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   // As on a GPU; the list does not know of these biases.
   options.shape.folded_residuals = options.shape.folded_adapters && !setting.biases;
   options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
+  options.shape.offloaded = offloaded;
   options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
   auto provider = make_step_provider(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
@@ -282,6 +283,22 @@ TEST_CASE("whatever is computed again, a step stays the same to the bit") {
         CAPTURE(whole.grads[i].first);
         CHECK(at::equal(some.grads[i].second, whole.grads[i].second));
       }
+    }
+  }
+}
+
+TEST_CASE("layers' inputs that wait elsewhere change no bit of a step") {
+  at::set_num_threads(1);
+  const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
+  const auto adapters = GENERATE(Adapters::apart, Adapters::folded);
+  for (const Setting& setting : settings()) {
+    INFO(setting.name << ", recompute " << static_cast<int>(checkpointing));
+    const Step stays = step(setting, at::kFloat, "fused", checkpointing, kLengths, adapters),
+               waits = step(setting, at::kFloat, "fused", checkpointing, kLengths, adapters, {}, /*offloaded=*/true);
+    CHECK(waits.loss == stays.loss);
+    for (size_t i = 0; i < stays.grads.size(); ++i) {
+      CAPTURE(stays.grads[i].first);
+      CHECK(at::equal(waits.grads[i].second, stays.grads[i].second));
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/base/file.h"
 #include "core/families/config_spec.h"
@@ -36,12 +37,13 @@ AdapterConfig lora(std::vector<std::string> targets = {"all-linear"}) {
 }
 
 Graph step_of(const ModelSpec& spec, const AdapterConfig& adapter, Checkpointing policy, bool folded = false, bool kept_norms = false,
-              Residual residual = Residual::compute) {
+              Residual residual = Residual::compute, bool offloaded = false) {
   const auto sites =
       adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(spec, adapter);
   StepShape shape{spec, module_training(spec, adapter, sites), {}, residual};
   shape.recompute = recomputed_by(shape, policy);
   shape.folded_adapters = shape.folded_residuals = folded, shape.kept_norms = kept_norms;
+  shape.offloaded = offloaded;
   return training_step(shape);
 }
 Graph step(const AdapterConfig& adapter, Checkpointing policy, bool folded = false) {
@@ -92,13 +94,52 @@ TEST_CASE("a step of every family is sound under every policy") {
       "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves");
   const bool folded = GENERATE(false, true);
   const Residual residual = GENERATE(Residual::compute, Residual::fp32);
+  const bool offloaded = GENERATE(false, true);
+  const ModelSpec spec = variant(name);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
-    const Graph list = step_of(variant(name), adapter, policy, folded, false, residual);
+    const Graph list = step_of(spec, adapter, policy, folded, false, residual, offloaded);
     INFO(name << "\n" << print(list));
     if (folded) CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
+    for (const OpKind kind : {OpKind::store, OpKind::stored, OpKind::load, OpKind::loaded})
+      CHECK(ops_of(list, kind) == (offloaded ? static_cast<size_t>(spec.num_layers - 1) : 0));
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
     CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("inputs of layers that wait on the host leave two places in the arena") {
+  ModelSpec spec = tiny();
+  spec.num_layers = 12;
+  const Graph stays = step_of(spec, lora(), Checkpointing::full),
+              moves = step_of(spec, lora(), Checkpointing::full, false, false, Residual::compute, /*offloaded=*/true);
+  INFO(print(moves));
+  const int64_t input = (kSizes.tokens * spec.hidden_size * 4 + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  const Layout before = lay_out(stays, kSizes, no_workspace), behind = lay_out(moves, kSizes, no_workspace);
+  CHECK(before.host_bytes == 0);
+  CHECK(behind.host_bytes == 11 * input);
+  CHECK(host_bytes(moves, kSizes) == behind.host_bytes);
+  for (size_t slot = 0; slot < 11; ++slot) CHECK(behind.host_offsets[slot] == static_cast<int64_t>(slot) * input);
+  // The last layer's input stays; where the backward of one layer is fullest, one more is on its way.
+  CHECK(before.kept_bytes - behind.kept_bytes >= 9 * input);
+  CHECK(before.bytes - behind.bytes >= 9 * input);
+  // Each copy begins a layer before it is waited for.
+  const auto at = [&](OpKind kind, int64_t slot) {
+    return std::find_if(moves.ops.begin(), moves.ops.end(), [&](const Op& op) { return op.kind == kind && op.attributes.slot == slot; }) - moves.ops.begin();
+  };
+  const auto layers_between = [&](auto first, auto second) {
+    std::set<int64_t> layers;
+    for (auto i = first + 1; i < second; ++i) layers.insert(moves.ops[static_cast<size_t>(i)].layer);
+    return layers.size();
+  };
+  for (int64_t slot = 0; slot < 11; ++slot) {
+    CHECK(at(OpKind::store, slot) < at(OpKind::stored, slot));
+    CHECK(at(OpKind::stored, slot) < static_cast<std::ptrdiff_t>(moves.forward_ops) - 1);
+    CHECK(at(OpKind::load, slot) >= static_cast<std::ptrdiff_t>(moves.forward_ops));
+    CHECK(layers_between(at(OpKind::store, slot), at(OpKind::stored, slot)) >= 1);
+    CHECK(layers_between(at(OpKind::load, slot), at(OpKind::loaded, slot)) >= 1);
+    CHECK(at(OpKind::loaded, slot) - at(OpKind::load, slot) > 20);
+    if (slot > 0) CHECK(at(OpKind::load, slot) < at(OpKind::load, slot - 1));
   }
 }
 

@@ -61,6 +61,12 @@ std::vector<Field> train_fields() {
           "first; plans call that chosen.")
           .automatic()
           .role(KeyRole::execution),
+      key("activation_offloading", &TrainConfig::activation_offloading,
+          "Where the inputs of layers wait for the backward pass when a GPU trains: none keeps them in the card's memory; host copies "
+          "each into pinned memory of the host and back, beside the computing of other layers. With activation_checkpointing full they are "
+          "all that is kept. auto moves them where nothing else makes the job fit.")
+          .automatic()
+          .role(KeyRole::execution),
       key("precision", &TrainConfig::precision,
           "Data type of frozen weights, activations and matrix products. auto takes that of the hardware "
           "profile.")

@@ -292,11 +292,15 @@ def with_offload(settings, place):
     return settings | {"optimizer": settings.get("optimizer", {}) | {"offload": place}}
 
 
-def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto")):
-    """The bytes of a run that was killed twice and continued are those of one that was not. `places`: where the three parts keep the
-    optimizer's state, which changes nothing either."""
+def with_activations(settings, place):
+    return settings | {"train": settings.get("train", {}) | {"activation_offloading": place}}
+
+
+def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto"), moved=with_offload):
+    """The bytes of a run that was killed twice and continued are those of one that was not. `places`: where the three parts keep what
+    `moved` moves, by default the optimizer's state, which changes nothing either."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
-    name = "-".join(("killed", precision, *places))
+    name = "-".join(("killed", moved.__name__, precision, *places))
     moments = lambda folder: (folder / "checkpoints/step-000008/optimizer.safetensors").read_bytes()  # noqa: E731
     final = lambda folder: {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))  # noqa: E731
                             if "checkpoints" not in p.parts}
@@ -304,7 +308,7 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card
     job_file = root / f"{name}.json"
     folder, ends = root / "parts" / name, []
     for step, place in zip((2, 5, 8), places):
-        job_file.write_text(json.dumps(job(name, root / "base", precision, with_offload(settings, place), root / "parts", card)))
+        job_file.write_text(json.dumps(job(name, root / "base", precision, moved(settings, place), root / "parts", card)))
         if step == 8:
             break
         process = subprocess.Popen([forge, "run", job_file], env=os.environ | {"FORGE_ENGINE": engine}, start_new_session=True,
@@ -337,6 +341,71 @@ def moved_killed_and_resumed(forge, engine, root):
     return killed_and_resumed(forge, engine, root, FULL | {"optimizer": {"type": "adamw_8bit"}}, "bf16", places=("host", "none", "host"))
 
 
+def activations_killed_and_resumed(forge, engine, root):
+    settings = LORA | {"train": {"activation_checkpointing": "full"}}
+    return killed_and_resumed(forge, engine, root, settings, "bf16", places=("host", "none", "host"), moved=with_activations)
+
+
+def written(run):
+    return {p.relative_to(run.folder): p.read_bytes() for p in sorted(run.folder.rglob("*.safetensors"))}
+
+
+def less_on_the_card(stays, moves):
+    """→ fault or "", bytes on the host, and by how much the card's planned and measured peaks are smaller; both runs wrote the same."""
+    memory = [json.loads((run.folder / "report.json").read_text())["memory"] for run in (stays, moves)]
+    saved = [memory[0][peak] - memory[1][peak] for peak in ("predicted_peak_bytes", "measured_peak_bytes")]
+    held = sum(line["bytes"] for line in json.loads((moves.folder / "plan.json").read_text())["memory"]["host_lines"])
+    same = written(stays) == written(moves) and stays.losses == moves.losses and len(written(moves)) > 1
+    return "" if same else "bytes differ", held, saved
+
+
+def deep(root, layers=6):
+    """The base with its layers over and over."""
+    model = variants.write_variant("base", root / "deep")
+    config = json.loads((model / "config.json").read_text())
+    tensors, number = read_safetensors(model / "model.safetensors"), config["num_hidden_layers"]
+    for layer in range(number, layers):
+        begin = f"model.layers.{layer % number}."
+        tensors |= {f"model.layers.{layer}.{n[len(begin):]}": t for n, t in tensors.items() if n.startswith(begin)}
+    config["num_hidden_layers"] = layers
+    (model / "config.json").write_text(json.dumps(config))
+    write_safetensors(model / "model.safetensors", tensors)
+    return model, layers, config["hidden_size"]
+
+
+def activations_offloaded(forge, engine, root):
+    """With train.activation_offloading: host every job has the same bytes, and the card's memory holds two of the layers' inputs."""
+    model, layers, width = deep(root)
+    full = {"activation_checkpointing": "full"}
+    quantized = {"model": {"quantization": "nf4", "double_quantization": True}}
+    cases = {"lora": (LORA, "bf16", full, CARD), "kept": (LORA, "bf16", {"activation_checkpointing": "none"}, CARD),
+             "dropout": (with_adapter(dropout=0.2), "fp32", full, CARD), "full": (FULL, "fp32", full, CARD),
+             "qlora": (LORA | quantized, "bf16", full, CARD), "accumulated": (LORA, "bf16", full | {"micro_batch_size": 2}, CARD),
+             "turing": (LORA, "fp16", full, TURING)}  # whose stream is fp32
+    seen = []
+    for name, (adapter, precision, train_settings, card) in cases.items():
+        runs = []
+        for place in ("none", "host"):
+            settings = with_activations(adapter | REPEATED | {"train": train_settings | {"max_steps": 3}}, place)
+            runs.append(train(forge, job(f"activations-{name}", model, precision, settings, root / place, card), root, engine))
+        fault, held, saved = less_on_the_card(*runs)
+        plan = json.loads((runs[1].folder / "plan.json").read_text())
+        tokens = plan["memory"]["training_batch"]["tokens"]
+        value = tokens * width * {"bf16": 2, "fp32": 4, "fp16": 4}[precision]
+        wait = layers - 1 - (name == "kept")  # beside a norm's result that stays, no gradient reads the first layer's input
+        if held != wait * value:
+            fault = f"{held} B on the host, {wait} values of {value} B were expected"
+        planned = saved[0]  # the arena is measured on no emulated card
+        if train_settings["activation_checkpointing"] == "full" and planned < (layers - 4) * value:
+            fault = f"{planned} B less are planned for the card, of {value} B a layer"
+        if refused := [text for run in runs for text in run.notices if "graphs are not used" in text]:
+            fault = refused[0]
+        if fault:
+            return False, f"{name}: {fault}"
+        seen.append(f"{name} {planned / value:.1f}")
+    return True, f"equal bytes; of {layers} layers' inputs the card holds less by " + ", ".join(seen)
+
+
 def offloaded(forge, engine, root):
     """With optimizer.offload: host a full fine-tuning has the same bytes, and the card's memory has all but the state."""
     seen = []
@@ -345,20 +414,15 @@ def offloaded(forge, engine, root):
         for place in ("none", "host"):
             settings = FULL | REPEATED | {"optimizer": {"type": kind, **({"eps": None} if kind == "lion" else {})}}
             runs.append(train(forge, job(f"offload-{kind}", root / "tied", precision, with_offload(settings, place), root / place, CARD), root, engine))
-        want, got = runs
-        files = lambda run: {p.relative_to(run.folder): p.read_bytes() for p in sorted(run.folder.rglob("*.safetensors"))}  # noqa: E731
-        memory = [json.loads((run.folder / "report.json").read_text())["memory"] for run in runs]
-        lines = json.loads((got.folder / "plan.json").read_text())["memory"]["host_lines"]
-        saved = [memory[0][peak] - memory[1][peak] for peak in ("predicted_peak_bytes", "measured_peak_bytes")]
-        held = sum(line["bytes"] for line in lines)
-        same = files(want) == files(got) and want.losses == got.losses
-        if not same or len(files(got)) < 2 or saved != [held, held]:
-            return False, f"{kind}: bytes {'equal' if same else 'differ'}, {held} B on the host, less on the card {saved}"
+        fault, held, saved = less_on_the_card(*runs)
+        if fault or saved != [held, held]:
+            return False, f"{kind}: {fault or 'bytes equal'}, {held} B on the host, less on the card {saved}"
         seen.append(f"{kind} {held} B")
     return True, "equal bytes, and on the host " + ", ".join(seen)
 
 
 SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_killed_and_resumed, "full moved killed": moved_killed_and_resumed,
+           "activations offloaded": activations_offloaded, "activations moved killed": activations_killed_and_resumed,
            "fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
            "turing closer": closer_with_wide_stream, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed,
            "turing killed": turing_killed_and_resumed}

@@ -1,5 +1,6 @@
 // Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime must name each.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -126,14 +127,16 @@ TEST_CASE("a kernel or a product that touches memory for copies") {
   settle();
   void* pinned = runtime::allocate_pinned(kBytes);
   runtime::host_touches(pinned, kBytes, true);
-  const auto refusal = Contains("pinned memory") && Contains("for copies alone");
-  CHECK_THROWS_WITH(device().run(add(pinned, y.get())), Contains("add_rows") && refusal);
-  CHECK_THROWS_WITH(device().run(add(x.get(), pinned)), Contains("add_rows") && refusal);
-  CHECK_THROWS_WITH(device().clear(pinned, kBytes), Contains("clear") && refusal);
+  const auto refused = [](const std::string& who, const std::function<void()>& work) {
+    CHECK_THROWS_WITH(work(), Contains(who) && Contains("pinned memory") && Contains("for copies alone"));
+  };
+  refused("add_rows", [&] { device().run(add(pinned, y.get())); });
+  refused("add_rows", [&] { device().run(add(x.get(), pinned)); });
+  refused("clear", [&] { device().clear(pinned, kBytes); });
   Gemm product{Element::f32, kRows, kWidth, kRows};
   product.a = {x.get(), kWidth}, product.b = {pinned, kWidth};
   product.out = y.get(), product.out_stride = kWidth;
-  CHECK_THROWS_WITH(device().run(product), Contains("product") && refusal);
+  refused("product", [&] { device().run(product); });
   settle();
   runtime::release_pinned(pinned);
 }
@@ -189,6 +192,53 @@ TEST_CASE("state in the host's memory that is read or written while a kernel upd
   device().run(add(offloaded.state, offloaded.weight.get()));
   CHECK_THROWS_WITH(device().host_touches(offloaded.state, kBytes, true), Contains("the host") && Contains("reads, and no wait orders them"));
   settle();
+}
+
+namespace {
+
+enum class Forgotten { nothing, computed, stored, place, loaded };
+
+// A value that waits in the host's memory while its place is another's.
+void wait_on_host(Forgotten forgotten) {
+  Numbers h("h"), y("y");
+  const HostBlock host(device(), kBytes, "layer inputs");
+  const Event computed = device().new_event(), copied = device().new_event();
+  const auto behind = [&](Forgotten what, Event event, Stream first, Stream second) {
+    device().record(event, first);
+    if (what != forgotten) device().wait(second, event);
+  };
+  const auto work = [&] {
+    device().run(add(y.get(), h.get()));
+    behind(Forgotten::computed, computed, Stream::compute, Stream::copy);
+    device().store(host.begin(), h.get(), kBytes, Stream::copy);
+    behind(Forgotten::stored, copied, Stream::copy, Stream::compute);
+    device().clear(h.get(), kBytes);
+    device().run(add(h.get(), y.get()));
+    behind(Forgotten::place, computed, Stream::compute, Stream::copy);
+    device().load(h.get(), host.begin(), kBytes, Stream::copy);
+    behind(Forgotten::loaded, copied, Stream::copy, Stream::compute);
+    device().run(add(h.get(), y.get()));
+  };
+  try {
+    work();
+    const auto captured = device().capture(work);
+    device().replay(*captured);
+    device().replay(*captured);
+  } catch (...) {
+    settle();
+    throw;
+  }
+  settle();
+}
+
+}  // namespace
+
+TEST_CASE("a value that waits in the host's memory, with each wait forgotten in turn") {
+  CHECK_NOTHROW(wait_on_host(Forgotten::nothing));
+  CHECK_THROWS_WITH(wait_on_host(Forgotten::computed), Contains("copy from the device") && Contains("what add_rows writes"));
+  CHECK_THROWS_WITH(wait_on_host(Forgotten::stored), Contains("clear: over what work of stream") && Contains("reads"));
+  CHECK_THROWS_WITH(wait_on_host(Forgotten::place), Contains("copy to the device: over what"));
+  CHECK_THROWS_WITH(wait_on_host(Forgotten::loaded), Contains("add_rows") && Contains("what copy to the device writes"));
 }
 
 TEST_CASE("work on the default stream") {

@@ -47,7 +47,7 @@ struct Run {
   BatchTensors batch;
 
   Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job, bool folded,
-      Quantization quantization = Quantization::none, bool kept_norms = false)
+      Quantization quantization = Quantization::none, bool kept_norms = false, bool offloaded = false)
       : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu, storage_of(adapter, folded, quantization))),
         trainables(trained_layout(run_parameters(spec, adapter, quantization)), type, gpu, true) {
     const auto sites = adapter_sites(spec, adapter);
@@ -66,6 +66,7 @@ struct Run {
     options.shape.fused_head = true;
     options.shape.folded_adapters = folded;
     options.shape.kept_norms = kept_norms;
+    options.shape.offloaded = offloaded;
     batch = to_tensors(batch_of(2, 9, spec.vocab_size), spec, type, gpu);
     batch.training = true;
     options.training = {batch.tokens, batch.loss_positions.size(0)};
@@ -82,12 +83,12 @@ struct Run {
 
 // Ops whose launches are not the listed ones. "op: given …; listed …"
 std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
-                                     c10::ScalarType type, bool folded, bool kept_norms = false) {
+                                     c10::ScalarType type, bool folded, bool kept_norms = false, bool offloaded = false) {
   c10::NoGradGuard no_grad;
   Job job;
   job.adapter = adapter;
   if (type == at::kHalf) job.train.residual = Residual::fp32;
-  Run run(adapter, checkpointing, type, job, folded, Quantization::none, kept_norms);
+  Run run(adapter, checkpointing, type, job, folded, Quantization::none, kept_norms, offloaded);
   std::vector<std::string> faults;
   size_t seen = 0, ops = 0;
   run.provider->watch([&](const StepSpan& span) {
@@ -124,6 +125,7 @@ TEST_CASE("the device is given what is listed, op by op") {
     for (const bool folded : {false, true}) {
       INFO("rank " << adapter.rank << ", dropout " << adapter.dropout << (folded ? ", folded" : ""));
       CHECK(said(differences(adapter, checkpointing, type, folded)) == "");
+      CHECK(said(differences(adapter, checkpointing, type, folded, false, /*offloaded=*/true)) == "");
       if (folded) CHECK(said(differences(adapter, checkpointing, type, folded, /*kept_norms=*/true)) == "");
     }
 }
