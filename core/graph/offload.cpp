@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace forge {
 namespace {
 
@@ -19,16 +21,19 @@ class Offloading {
 
   void offload(const std::vector<ValueId>& values) {
     std::vector<Waiting> waiting;
-    for (const ValueId value : values)
-      if (const Waiting found = find(value); found.wanted > 0 && (waiting.empty() || above(found, waiting.back()))) waiting.push_back(found);
+    for (const ValueId value : values) {
+      const Waiting found = find(value);
+      if (found.wanted == 0) continue;
+      FORGE_CHECK(waiting.empty() || (found.made > waiting.back().made && found.wanted < waiting.back().wanted),
+                  "the backward does not read " << step_.value(value).name << " before what was made before it");
+      waiting.push_back(found);
+    }
     for (size_t i = 0; i + 1 < waiting.size(); ++i) move(waiting[i], waiting[i + 1], static_cast<int64_t>(i));
     insert();
   }
 
  private:
   bool lies_in(ValueId value, int32_t buffer) const { return step_.value(value).buffer == buffer; }
-
-  static bool above(const Waiting& h, const Waiting& below) { return h.made > below.made && h.wanted < below.wanted; }
 
   // Nothing is wanted of what the backward does not read.
   Waiting find(ValueId value) const {
@@ -55,7 +60,7 @@ class Offloading {
     behind_[h.made].push_back(op(OpKind::store, h.made, values, {}));
     behind_[above.made].push_back(op(OpKind::stored, above.made, values, {}));
     before_[above.wanted].push_back(op(OpKind::load, above.wanted, {}, back));
-    before_[h.wanted].insert(before_[h.wanted].begin(), op(OpKind::loaded, h.wanted, back, {}));
+    before_[h.wanted].push_back(op(OpKind::loaded, h.wanted, back, {}));
   }
 
   // The backward has all that it touches of a value's memory in a place of its own: the forward's values, such as an adapter's sums
@@ -66,7 +71,7 @@ class Offloading {
     each(0, step_.forward_ops, buffer, [&](ValueId& other) { made.insert(other); });
     std::map<ValueId, ValueId> names;
     each(step_.forward_ops, step_.ops.size(), buffer, [&](ValueId& other) {
-      if (made.count(other) == 0) {
+      if (made.count(other) == 0) {  // an adapter's sums that are made again
         step_.values[static_cast<size_t>(other)].buffer = place;
         return;
       }

@@ -239,7 +239,7 @@ TEST_CASE("layers' inputs that cannot wait on the host") {
 }
 
 TEST_CASE("copies beside the layers cost time where PCIe is slower than they are") {
-  PlanInput asked = long_texts("H100");
+  PlanInput asked = input("tinyllama-1.1b", card("B200"));  // which computes these layers faster than PCIe carries their inputs
   asked.job.train.activation_checkpointing = Checkpointing::full;
   const Plan stays = make_plan(asked);
   asked.job.train.activation_offloading = Offload::host;
@@ -249,12 +249,17 @@ TEST_CASE("copies beside the layers cost time where PCIe is slower than they are
   CHECK(activation_seconds(moved).poor > activation_seconds(moved).good);
   CHECK(activation_seconds(moved).good > 0);
   CHECK(activation_seconds(stays).poor == 0);
-  CHECK(speed_line(moved, all[0]) != "");
+  CHECK(speed_line(stays, all[0]) != "");
+  const auto rates = [&](const Plan& plan) {
+    const std::string line = speed_line(plan, all[0]);
+    return line.substr(0, line.find(" tokens/s"));
+  };
+  CHECK(rates(moved) != rates(stays));
   const Graph step;
-  const GpuCard* h100 = gpu_card_of(moved.device.gpu);
-  REQUIRE(h100);
-  CHECK(gpu_speed(step, {.tokens = 100}, 1, *h100, {}, {0.5, 2}).low == 25);  // out and back
-  CHECK(gpu_speed(step, {.tokens = 100}, 1, *h100, {}, {0.5, 2}).high == 100);
+  const GpuCard* b200 = gpu_card_of(moved.device.gpu);
+  REQUIRE(b200);
+  CHECK(gpu_speed(step, {.tokens = 100}, 1, *b200, {}, {0.5, 2}).low == 25);  // out and back
+  CHECK(gpu_speed(step, {.tokens = 100}, 1, *b200, {}, {0.5, 2}).high == 100);
 }
 
 TEST_CASE("where layers' inputs wait is no part of what a job is") {
@@ -264,6 +269,21 @@ TEST_CASE("where layers' inputs wait is no part of what a job is") {
   const Plan moved = make_plan(asked);
   CHECK(identity_differences(stays, moved).empty());
   CHECK(differing_keys(stays.execution, moved.execution) == std::vector<std::string>{"train.activation_offloading"});
+  CHECK(moved.origins.count("train.activation_offloading") == 0);  // the job's own word
+}
+
+TEST_CASE("a value network keeps its layers' inputs on the card") {
+  PlanInput asked = input("tinyllama-1.1b", card("RTX 4090"));
+  asked.job.objective.type = ObjectiveType::ppo;
+  asked.job.rewards.resize(1);
+  asked.job.train.activation_checkpointing = Checkpointing::full;
+  asked.job.train.activation_offloading = Offload::none;
+  const Plan stays = make_plan(asked);
+  asked.job.train.activation_offloading = Offload::host;
+  const Plan moved = make_plan(asked);
+  const int64_t waiting = bytes_of(moved.host_memory, "layer inputs");
+  CHECK(waiting > 0);
+  CHECK(stays.predicted_peak_bytes - moved.predicted_peak_bytes < waiting / 2);
 }
 
 }  // namespace forge
