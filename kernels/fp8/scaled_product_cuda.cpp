@@ -4,11 +4,6 @@
 
 namespace forge {
 
-std::string scaled_product_cuda_refusal(const ScaledProduct& args) {
-  if (args.type == Element::f16) return "results of 8-bit products are bf16 or fp32 on a GPU";
-  return args.n % 16 == 0 && args.k % 16 == 0 && args.a_stride % 16 == 0 ? "" : "8-bit products want multiples of 16 on a GPU";
-}
-
 // A library's product in 8 bits adds to nothing.
 void scaled_product_cuda(const ScaledProduct& args, CudaStream stream) {
   if (args.m == 0 || args.n == 0) return;
