@@ -242,6 +242,7 @@ namespace {
 // The run's own provider; without one, or on another device, the first that can.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
   ActivationShape shape;
+  shape.precision = choice.precision, shape.quantization = choice.quantization;
   shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
   std::vector<AdapterSite> sites;
   if (choice.adapter) {

@@ -15,7 +15,7 @@ function(forge_cuda_object variable source)
   set(${variable} ${object} PARENT_SCOPE)
 endfunction()
 
-foreach(source activation/activation attention/attention_own attention/group_sums dora/dora dropout/dropout embedding/embedding experts/experts experts/route latent/latent layer_norm/layer_norm lm_head/logits lora/folded lora/gated optimizer/optimizer quantize/quantize rms_norm/rms_norm
+foreach(source activation/activation attention/attention_own attention/group_sums dora/dora dropout/dropout embedding/embedding experts/experts experts/route fp8/fp8 latent/latent layer_norm/layer_norm lm_head/logits lora/folded lora/gated optimizer/optimizer quantize/quantize rms_norm/rms_norm
         rope/rope rows/rows sampling/sampling swiglu/swiglu)
   forge_cuda_object(object kernels/${source})
   list(APPEND forge_cuda_object_files ${object})

@@ -1,6 +1,7 @@
 #include "providers/providers.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/reference/reference_plan.h"
 
@@ -24,12 +25,16 @@ const Provider& provider_named(const std::string& name) {
 
 const Provider& able_provider(const std::string& wanted, const ActivationShape& shape) {
   const Provider* first = nullptr;
+  std::string passed_over;
   for (const Provider& provider : providers()) {
-    if (!provider.faults(shape).empty()) continue;
+    if (const std::vector<std::string> faults = provider.faults(shape); !faults.empty()) {
+      passed_over += (passed_over.empty() ? "" : "; ") + std::string(provider.name) + ": " + join(faults, ", ");
+      continue;
+    }
     if (provider.name == wanted) return provider;
     if (!first) first = &provider;
   }
-  FORGE_CHECK(first, "no provider can compute this model");
+  if (!first) throw Error(ErrorKind::environment, "no provider can compute this model on this device: " + passed_over);
   return *first;
 }
 

@@ -6,7 +6,7 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
                          Recomputed recompute) {
   const TrainedLayout trained =
       trained_layout(run_parameters(spec, job.adapter, job.model.quantization), job.optimizer);
-  return {.shape = {spec, module_training(spec, job.adapter, sites),
+  return {.shape = {spec, module_training(spec, job.adapter, sites, job.model.quantization),
                     {std::move(recompute), trained_size(trained, job.train.precision.value_or(Precision::fp32))}, residual_of(job)},
           .neftune_alpha = job.train.neftune_alpha};
 }

@@ -17,7 +17,7 @@ namespace forge {
 template <class T>
 using Auto = std::optional<T>;  // written `auto` in the file
 
-enum class Quantization { none, nf4, fp4, int8 };
+enum class Quantization { none, nf4, fp4, int8, fp8 };
 enum class ModelInit { file, random };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …

@@ -29,7 +29,7 @@ class Rules {
     };
     if (sound({"name"})) name();
     if (sound({"adapter"})) adapter();
-    if (sound({"adapter", "model"})) quantization();
+    if (sound({"adapter", "model", "objective"})) quantization();
     start();
     joined();
     if (sound({"adapter"})) patterns();
@@ -99,6 +99,13 @@ class Rules {
     if (loftq && !quantized)
       fault("adapter.init", "loftq starts from what quantization lost of the base, which is not quantized", "write init: default, or model.quantization: nf4");
     if (loftq && job_.adapter.use_dora) fault("adapter.init", "loftq is known without magnitudes (use_dora)", "remove one of them");
+    if (model.quantization == Quantization::fp8 && job_.adapter.use_dora)
+      fault("adapter.use_dora", "the norms of DoRA are those of weights that fp8 never decodes", "remove it, or write model.quantization: nf4");
+    if (model.quantization == Quantization::fp8 && is_policy(job_.objective.type))
+      fault("model.quantization",
+            "fp8 rounds activations in training and not in drawing, so " + name_of(job_.objective.type) +
+                " would compare log-probabilities of two policies",
+            "write nf4, int8 or none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));

@@ -14,7 +14,7 @@ version: 1
 
 model:
   path: models/my-model          # a Hugging Face folder (safetensors) or a .gguf file
-  # quantization: none           # none | nf4 | fp4 | int8: holds the frozen weights smaller
+  # quantization: none           # none | nf4 | fp4 | int8 | fp8: holds the frozen weights smaller
 
 adapter:
   type: lora                     # none trains every weight; qlora is lora on a model in nf4

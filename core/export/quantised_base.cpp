@@ -8,7 +8,7 @@
 #include "core/base/threads.h"
 #include "core/families/parameters.h"
 #include "core/io/wrapped_file.h"
-#include "kernels/quantize/blocks.h"
+#include "kernels/fp8/e4m3_rows.h"
 
 namespace forge {
 namespace {
@@ -24,12 +24,14 @@ class Blocks {
   Blocks(const TensorFile& file, size_t index, const ModelConfig& model) : quantization_(model.quantization) {
     const TensorInfo& tensor = file.tensors()[index];
     count_ = tensor.count();
-    codes_.resize(static_cast<size_t>(quantization_ == Quantization::int8 ? count_ : ceil_div(count_, 2)));
-    absmax_.resize(static_cast<size_t>(ceil_div(count_, kBlock)));
     const int64_t columns = count_ / tensor.rows();
+    const bool by_row = quantization_ == Quantization::fp8;
+    block_ = by_row ? columns : kBlock;
+    codes_.resize(static_cast<size_t>(in_bytes() ? count_ : ceil_div(count_, 2)));
+    absmax_.resize(static_cast<size_t>(ceil_div(count_, block_)));
     // Ranges of rows such that every block lies within one of them.
     int64_t rows = 1;
-    while (rows * columns % kStretch != 0 && rows < tensor.rows()) ++rows;
+    while (!by_row && rows * columns % kStretch != 0 && rows < tensor.rows()) ++rows;
     for_each_range(tensor.rows(), rows, [&](int64_t begin, int64_t end) {
       std::vector<float> values;
       for (int64_t row = begin; row < end; row += rows) {
@@ -39,16 +41,18 @@ class Blocks {
         encode(values.data(), first, length);
       }
     });
-    if (model.double_quantization && quantization_ != Quantization::int8) nest();
+    if (model.double_quantization && !in_bytes()) nest();
   }
 
   // Values [first, first + count).
   void decode(int64_t first, int64_t count, float* values) const {
-    std::vector<float> block(kBlock);
-    for (int64_t begin = first / kBlock * kBlock; begin < first + count; begin += kBlock) {
-      const int64_t length = std::min(kBlock, count_ - begin);
-      const float* absmax = absmax_.data() + begin / kBlock;
-      if (quantization_ == Quantization::int8)
+    std::vector<float> block(static_cast<size_t>(block_));
+    for (int64_t begin = first / block_ * block_; begin < first + count; begin += block_) {
+      const int64_t length = std::min(block_, count_ - begin);
+      const float* absmax = absmax_.data() + begin / block_;
+      if (quantization_ == Quantization::fp8)
+        for (int64_t i = 0; i < length; ++i) block[static_cast<size_t>(i)] = e4m3_book()[codes_[static_cast<size_t>(begin + i)]] * *absmax;
+      else if (quantization_ == Quantization::int8)
         dequantize_8bit(codes_.data() + begin, absmax, length, kBlock, block.data());
       else
         dequantize_4bit(book(), codes_.data() + begin / 2, absmax, length, kBlock, block.data());
@@ -58,11 +62,14 @@ class Blocks {
   }
 
  private:
+  bool in_bytes() const { return quantization_ == Quantization::int8 || quantization_ == Quantization::fp8; }
   const FourBitBook& book() const { return quantization_ == Quantization::nf4 ? nf4_book() : fp4_book(); }
 
   void encode(const float* values, int64_t first, int64_t length) {
-    float* absmax = absmax_.data() + first / kBlock;
-    if (quantization_ == Quantization::int8)
+    float* absmax = absmax_.data() + first / block_;
+    if (quantization_ == Quantization::fp8)
+      for (int64_t at = 0; at < length; at += block_) *absmax++ = quantize_e4m3(values + at, block_, codes_.data() + first + at);
+    else if (quantization_ == Quantization::int8)
       quantize_8bit(values, length, kBlock, codes_.data() + first, absmax);
     else
       quantize_4bit(book(), values, length, kBlock, codes_.data() + first / 2, absmax);
@@ -83,7 +90,7 @@ class Blocks {
   }
 
   Quantization quantization_;
-  int64_t count_ = 0;
+  int64_t count_ = 0, block_ = 0;
   std::vector<uint8_t> codes_;
   std::vector<float> absmax_;
 };

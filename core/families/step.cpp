@@ -58,8 +58,9 @@ TrainedSize trained_size(const TrainedLayout& layout, Precision precision) {
 }
 
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
-                               const std::vector<AdapterSite>& sites) {
-  ModuleTraining training{.all = adapter.type == AdapterType::none};
+                               const std::vector<AdapterSite>& sites, Quantization quantization) {
+  ModuleTraining training = nothing_trained(quantization);
+  training.all = adapter.type == AdapterType::none;
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
   training.biases = adapter.bias == LoraBias::all         ? TrainedBiases::all

@@ -6,9 +6,10 @@ namespace forge {
 namespace {
 
 // One product that writes all of its result at once: no bias lies there before, no adapter of its own is added behind, and it adds
-// nothing yet, such as what experts made to what a shared one makes.
+// nothing yet, such as what experts made to what a shared one makes. Products in 8 bits add to nothing.
 bool one_product(const Graph& graph, const Op& op) {
-  return op.kind == OpKind::linear && op.modules.size() == 1 && op.out.size() == 1 && !graph.module(op).bias && !op.attributes.accumulate;
+  return op.kind == OpKind::linear && op.modules.size() == 1 && op.out.size() == 1 && !graph.module(op).bias && !graph.module(op).fp8 &&
+         !op.attributes.accumulate;
 }
 
 bool of_compute_type(const Graph& graph, const Op& add) {

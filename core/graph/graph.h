@@ -60,6 +60,7 @@ struct ModuleUse {
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
   bool bias_trained = false;  // the bias alone, or beside an adapter
+  bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
 
   // Whether its backward has gradients of its own.
   bool learns() const { return trained || bias_trained || rank > 0; }

@@ -154,7 +154,9 @@ std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearSha
   for (const LinearShape& shape : shapes) {
     modules.push_back(
         module_at(shape.module, ModuleKind::linear, graph_.value(x).width, shape.out, shape.bias));
-    use_at(modules.back()).use = shape.use;
+    ModuleUse& use = use_at(modules.back());
+    use.use = shape.use;
+    use.fp8 = training_.fp8 && !use.trained && shape.use == LinearUse::layer;
   }
   std::string all;
   int64_t width = 0;

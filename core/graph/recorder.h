@@ -30,6 +30,7 @@ struct ModuleTraining {
   std::unordered_map<std::string, Adapter> adapters;
   bool dora = false;                     // which have a magnitude too
   bool dropout = false;                  // and a mask before them
+  bool fp8 = false;                      // other linear layers multiply in 8 bits
 };
 
 // A linear layer's name, its output features, and whether it has a bias.

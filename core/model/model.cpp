@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -64,6 +65,7 @@ namespace {
 QuantizeOptions options_of(const BaseStorage& storage) {
   const QuantizedFormat format = storage.quantization == Quantization::nf4   ? QuantizedFormat::nf4
                                  : storage.quantization == Quantization::fp4 ? QuantizedFormat::fp4
+                                 : storage.quantization == Quantization::fp8 ? QuantizedFormat::fp8
                                                                              : QuantizedFormat::int8;
   return {.format = format, .nested = storage.double_quantization};
 }
@@ -252,6 +254,16 @@ at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c1
   return direct ? stored : place ? at::Tensor(*place).copy_(stored) : stored.to(device);
 }
 
+// Of normal numbers in rows of 4,096 fp8 takes six in a million away; of rows with a few that dwarf the rest, the rest.
+void require_small_loss(const QuantizedWeight& weight, const std::string& name) {
+  constexpr double kMost = 0.01;
+  const double share = static_cast<double>(weight.vanished) / static_cast<double>(weight.rows * weight.columns);
+  if (share <= kMost) return;
+  throw Error(ErrorKind::environment, name + ": " + format_number(std::round(1000 * share) / 10) +
+                                          " % of its weights would be zero in fp8, being less than 1 / 458,752 of the largest of their row; at most 1 % may be")
+      .hint("use model.quantization: nf4, which scales blocks of 64, or none");
+}
+
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const Place* beside) {
   if (beside && beside->filled) return {.plain = beside->tensor};
@@ -280,7 +292,9 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
     throw Error(ErrorKind::environment,
                 parameter.name + ": holds a value that is not finite, and cannot be quantised")
         .hint("the model file is damaged, or its training diverged");
-  return {.quantized = to_device(quantize(wide, options_of(storage)), device)};
+  QuantizedWeight quantized = quantize(wide, options_of(storage));
+  require_small_loss(quantized, parameter.name);
+  return {.quantized = to_device(std::move(quantized), device)};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/modules.h"
 #include "core/objective/objective.h"
+#include "core/plan/fp8.h"
 #include "core/plan/offload.h"
 
 namespace forge {
@@ -68,6 +69,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
     faults.push_back({"adapter.init",
                       name_of(job.adapter.init) + " subtracts its factors from the base weights, which quantised blocks cannot "
                       "hold; use default, or model.quantization: none"});
+  for (KeyFault& fault : fp8_faults(job, model, device)) faults.push_back(std::move(fault));
   for (const std::string& name : job.adapter.exclude_modules)
     if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});

@@ -217,6 +217,7 @@ Table model_rows(const Plan& plan) {
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
                                 name_of(plan.storage) + ", loss scaling " + name_of(plan.loss_scaling) +
                                 (plan.fused_head ? ", head without logits" : "") +
+                                (plan.job.model.quantization == Quantization::fp8 ? ", frozen linear layers multiplied in fp8" : "") +
                                 (plan.folded_adapters ? ", adapters in the products of their weights" : "")});
   for (const AttentionUse& use : plan.attention)
     rows.push_back({"attention", name_of(use.kernel) +

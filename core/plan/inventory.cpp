@@ -4,9 +4,9 @@
 
 namespace forge {
 
-void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, Residual residual) {
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job) {
   ActivationShape shape;
-  shape.spec = model, shape.adapter = adapter, shape.residual = residual;
+  shape.spec = model, shape.adapter = adapter, shape.residual = residual_of(job), shape.quantization = job.model.quantization;
   record_modules(shape, inventory.sites);
   inventory.lists = shape.lists;
 }
@@ -20,8 +20,8 @@ Inventory inventory_of(const Plan& plan) {
   Inventory inventory{parameters_of(plan), adapter_sites(plan.model, job.adapter)};
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
-  record_modules(inventory, plan.model, job.adapter, residual_of(job));
-  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, {}, {}, residual_of(job)});
+  record_modules(inventory, plan.model, job.adapter, job);
+  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, nothing_trained(job.model.quantization), {}, residual_of(job)});
   return inventory;
 }
 

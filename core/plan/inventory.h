@@ -22,7 +22,7 @@ struct Inventory {
 // Its parameters alone.
 std::vector<Parameter> parameters_of(const Plan& plan);
 Inventory inventory_of(const Plan& plan);
-void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, Residual residual);
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job);
 // Whether branches are added to the stream by their last product: whatever a GPU's fused provider computes.
 bool folds_residuals(const Plan& plan);
 // What the plan chose for its lists.

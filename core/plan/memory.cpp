@@ -60,7 +60,7 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
       continue;
     } else if (p.quantized) {
       counts.quantized += p.count();
-      counts.quantized_bytes += quantized_bytes(p.count(), model.quantization, model.double_quantization);
+      counts.quantized_bytes += quantized_bytes(p.shape[0], p.count(), model.quantization, model.double_quantization);
     } else {
       counts.frozen += p.count();
     }
@@ -108,7 +108,8 @@ const MemoryLine& largest_line(const std::vector<MemoryLine>& lines) {
 
 int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
 
-int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization) {
+int64_t quantized_bytes(int64_t rows, int64_t count, Quantization quantization, bool double_quantization) {
+  if (quantization == Quantization::fp8) return count + 4 * rows;
   const int64_t codes = quantization == Quantization::int8 ? count : ceil_div(count, 2);
   const int64_t blocks = ceil_div(count, kBlock);
   // Nested absmax: one byte a block, one fp32 for 256 of them, and their fp32 mean.
@@ -176,7 +177,7 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   int64_t held = 0;
   for (const Parameter& p : parameters) {
     if (is_adapter(p)) continue;
-    held += p.quantized ? quantized_bytes(p.count(), job.model.quantization, job.model.double_quantization)
+    held += p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization, job.model.double_quantization)
                         : p.count() * bytes_of(precision);
     if (p.quantized || precision != Precision::fp32) read_wide.push_back(p.count() * 4);
   }
@@ -191,7 +192,7 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
 }
 
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites) {
-  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites), {}, shape.residual});
+  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites, shape.quantization), {}, shape.residual});
 }
 
 MemoryLine answer_line(const ActivationShape& shape) {
@@ -206,13 +207,16 @@ MemoryLine answer_line(const ActivationShape& shape) {
 }
 
 int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph) {
+  const bool in_blocks = shape.quantization != Quantization::none && shape.quantization != Quantization::fp8;
   int64_t largest = 0;
   for (const ModuleUse& module : graph.modules) {
-    const bool quantized = module.kind == ModuleKind::linear && shape.quantization != Quantization::none;
-    const bool stored = module.kind != ModuleKind::norm && shape.storage != shape.precision;
-    if (quantized || stored) largest = std::max(largest, module.in * module.out);
+    const int64_t count = module.in * module.out;
+    if (module.fp8) largest = std::max(largest, count);  // transposed
+    const bool quantized = module.kind == ModuleKind::linear && in_blocks;
+    const bool stored = module.kind != ModuleKind::norm && !module.fp8 && shape.storage != shape.precision;
+    if (quantized || stored) largest = std::max(largest, count * bytes_of(shape.precision));
   }
-  return largest * bytes_of(shape.precision);
+  return largest;
 }
 
 }  // namespace forge

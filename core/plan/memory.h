@@ -25,8 +25,8 @@ const MemoryLine& largest_line(const std::vector<MemoryLine>& lines);
 int64_t bytes_of(Precision precision);
 
 // Bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a weight; absmax in 8 bits by
-// blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5.
-int64_t quantized_bytes(int64_t count, Quantization quantization, bool double_quantization);
+// blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5. fp8 has a scale a row.
+int64_t quantized_bytes(int64_t rows, int64_t count, Quantization quantization, bool double_quantization);
 
 // What stays allocated on the device for the whole run: frozen weights, trainable weights, gradients, optimizer state.
 // `storage` is the type of frozen weights that are not quantised. `tied_head`: the embedding is the head too.

@@ -117,7 +117,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
   shape.spec = plan.model, shape.adapter = plan.job.adapter;
   shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
   shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
-  shape.residual = residual_of(plan.job);
+  shape.residual = residual_of(plan.job), shape.quantization = plan.job.model.quantization;
   record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
   if (plan.job.provider != "auto") {
     const Provider& asked = named(providers, plan.job.provider);

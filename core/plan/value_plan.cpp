@@ -22,7 +22,7 @@ Inventory value_inventory(const Plan& plan) {
   ValueModel value = value_model(plan.model, plan.job);
   const TrainedSize trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32));
   Inventory inventory{std::move(value.parameters), std::move(value.sites), trained, {}, {}};
-  record_modules(inventory, value.spec, value.adapter, residual_of(plan.job));
+  record_modules(inventory, value.spec, value.adapter, plan.job);
   return inventory;
 }
 

@@ -49,7 +49,7 @@ constexpr EventField kModel[] = {
 };
 constexpr EventField kPrecision[] = {
     {"precision", text, false, "fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "none (default), nf4, fp4 or int8"},
+    {"quantization", text, false, "none (default), nf4, fp4, int8 or fp8"},
     {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
 };
 constexpr EventField kPlace[] = {
@@ -85,7 +85,7 @@ constexpr EventField kCompared[] = {
     {"other", object, true, "the second model: model, and if it has them adapter, quantization, double_quantization"},
     {"prompts", list, true, "lists of token ids, along which both are read"},
     {"precision", text, false, "of both: fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "of the first: none (default), nf4, fp4 or int8"},
+    {"quantization", text, false, "of the first: none (default), nf4, fp4, int8 or fp8"},
     {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
 };
 constexpr auto kEval = joined(kModel, kEvaluated, kPrecision, kPlace);

@@ -34,7 +34,7 @@ class BaseModel {
 
  private:
   static StepOptions options(const Session& session) {
-    StepOptions options{.shape = {session.plan.model, {}, {}, residual_of(session.job)}};
+    StepOptions options{.shape = {session.plan.model, nothing_trained(session.job.model.quantization), {}, residual_of(session.job)}};
     const BatchRoom &training = session.plan.training_batch, &evaluation = session.plan.evaluation_batch;
     options.evaluation = {std::max(training.tokens, evaluation.tokens), std::max(training.targets, evaluation.targets)};
     options.arena = session.arena;

@@ -133,7 +133,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
 
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device, bool decodes) {
-  LoadedModel loaded;
+  LoadedModel loaded{.quantization = model.quantization};
   ModelSpec spec = read_model_spec(model.path);
   AdapterConfig& adapter = loaded.adapter;
   std::vector<AdapterSite>& sites = loaded.sites;
@@ -162,6 +162,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
 
 Job job_of(const LoadedModel& loaded, Job job) {
   job.adapter = loaded.adapter;
+  job.model.quantization = loaded.quantization;
   job.train.residual = loaded.model.type == c10::ScalarType::Half ? Residual::fp32 : Residual::compute;
   return job;
 }

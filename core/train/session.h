@@ -53,6 +53,7 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied);
 // for training is quantised here alike, from path, quantization and double_quantization of `model`; else, if it only `decodes`, it stays in
 // the blocks of its GGUF (BaseStorage::stored_blocks).
 struct LoadedModel {
+  Quantization quantization = Quantization::none;
   AdapterConfig adapter;
   std::vector<AdapterSite> sites;
   Model model;
@@ -60,7 +61,7 @@ struct LoadedModel {
 };
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device, bool decodes = false);
-// `job` with the model's adapter. In fp16 the stream is fp32 whatever a run's was: one that was trained so may pass fp16's range.
+// `job` with the model's adapter and quantization. In fp16 the stream is fp32 whatever a run's was: one that was trained so may pass fp16's range.
 Job job_of(const LoadedModel& loaded, Job job = {});
 
 // Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and

@@ -50,6 +50,8 @@ DeviceOps cpu_ops() {
   set<latent_heads_cpu, LatentHeads>(ops);
   set<regroup_heads_cpu, RegroupHeads>(ops);
   set<scale_rows_cpu, ScaleRows>(ops);
+  set<quantize_rows_cpu, QuantizeRows>(ops);
+  set<transpose_bytes_cpu, TransposeBytes>(ops);
   set<product_cpu, Gemm>(ops, product_cpu_workspace);
   set<products_cpu, GemmGroup>(ops);
   set<sum_columns_cpu, SumColumns>(ops);
@@ -79,6 +81,7 @@ DeviceOps cpu_ops() {
   set_level<rms_norm_forward_cpu, RmsNormForward>(ops);
   set_level<rope_cpu, Rope>(ops);
   set_level<row_product_cpu, RowProduct>(ops, row_product_cpu_workspace);
+  set_level<scaled_product_cpu, ScaledProduct>(ops, scaled_product_cpu_workspace);
   set_level<swiglu_backward_cpu, SwigluBackward>(ops);
   set_level<swiglu_forward_cpu, SwigluForward>(ops);
   return ops;

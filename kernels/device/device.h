@@ -25,6 +25,7 @@
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
 #include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
@@ -61,8 +62,8 @@ using DeviceOps =
                 DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,
                 ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GatedGradients, GatedSums, GateRows, GateRowsBackward, Gemm,
                 GemmGroup, LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
-                LoraForward, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaleRows,
-                SumColumns, SwigluBackward, SwigluForward, TrimHeads>;
+                LoraForward, QuantizeRows, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaledProduct, ScaleRows,
+                SumColumns, SwigluBackward, SwigluForward, TransposeBytes, TrimHeads>;
 
 // Owned by the device that made it.
 struct Event {

@@ -11,6 +11,7 @@
 #include "kernels/dora/dora_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/experts/experts_cuda.h"
+#include "kernels/fp8/fp8_cuda.h"
 #include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
@@ -72,14 +73,17 @@ DeviceOps gpu_ops() {
   set(ops, lm_head_cuda, lm_head_cuda_workspace);
   set(ops, lora_backward_cuda, lora_backward_cuda_workspace);
   set(ops, lora_forward_cuda, lora_forward_cuda_workspace);
+  set(ops, quantize_rows_cuda);
   set(ops, regroup_heads_cuda);
   set(ops, rms_norm_backward_cuda, rms_norm_backward_cuda_workspace);
   set(ops, rms_norm_forward_cuda);
   set(ops, rope_cuda);
   set(ops, scale_rows_cuda);
+  set(ops, scaled_product_cuda, scaled_product_gpu_workspace);
   set(ops, sum_columns_cuda);
   set(ops, swiglu_backward_cuda);
   set(ops, swiglu_forward_cuda);
+  set(ops, transpose_bytes_cuda);
   set(ops, trim_heads_cuda);
   static_cast<DeviceOp<AdapterSums>&>(ops).refusal = adapter_sums_cuda_refusal;
   static_cast<DeviceOp<AdapterSumsGradient>&>(ops).refusal = adapter_sums_gradient_cuda_refusal;
@@ -87,6 +91,7 @@ DeviceOps gpu_ops() {
   static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
   static_cast<DeviceOp<GatedGradients>&>(ops).refusal = gated_gradients_cuda_refusal;
   static_cast<DeviceOp<GatedSums>&>(ops).refusal = gated_sums_cuda_refusal;
+  static_cast<DeviceOp<ScaledProduct>&>(ops).refusal = scaled_product_cuda_refusal;
   return ops;
 }
 

@@ -1,3 +1,4 @@
+#include "kernels/fp8/e4m3_rows.h"
 #include "kernels/product/product_args.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize.h"
@@ -108,16 +109,17 @@ Case product_of_books_case(Store type, QuantizeOptions options, int64_t rows, in
   };
   const auto book = [](const auto& values) { return at::tensor(at::ArrayRef<float>(values.data(), values.size())); };
   std::vector<Operand> operands{input("x", type, normal({rows, in}, 1)), tensor("codes", weight.codes), tensor("absmax", weight.absmax),
-                                tensor("map", book(dynamic_book())), tensor("nf4", book(nf4_book())),
+                                tensor("map", book(dynamic_book())), tensor("nf4", book(nf4_book())), tensor("e4m3", book(e4m3_book()).nan_to_num()),
                                 output("y", type, {rows, out}, {.roundings = 1, .sums = 8, .reason = "a sum of products in fp32"})};
   if (weight.nested()) operands.push_back(tensor("scale", weight.absmax_scale));
-  const bool bytes = options.format == QuantizedFormat::int8;
-  return make_case<RowProduct>("product", std::string(bytes ? "int8 " : "nf4 ") + (options.nested ? "nested " : "") + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + " " + name_of(type),
+  const std::string format = options.format == QuantizedFormat::int8 ? "int8" : options.format == QuantizedFormat::fp8 ? "fp8" : "nf4";
+  const char* of_codes = format == "int8" ? "map" : format == "fp8" ? "e4m3" : "nf4";
+  return make_case<RowProduct>("product", format + " " + (options.nested ? "nested " : "") + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + " " + name_of(type),
                                operands, oracle, [=](Pointers& p) {
                                  RowProduct a{element(type), element(type), rows, in, out};
                                  a.x = p["x"], a.x_stride = in, a.y = p["y"], a.y_stride = out;
                                  a.blocks = blocks_of(weight), a.blocks.type = Element::f32;
-                                 a.blocks.codes = p["codes"], a.blocks.book = p[bytes ? "map" : "nf4"], a.blocks.absmax_book = p["map"];
+                                 a.blocks.codes = p["codes"], a.blocks.book = p[of_codes], a.blocks.absmax_book = p["map"];
                                  if (weight.nested())
                                    a.blocks.absmax_codes = p["absmax"], a.blocks.absmax_scale = p["scale"];
                                  else
@@ -140,7 +142,7 @@ void add_product_cases(std::vector<Case>& cases) {
       }
   for (Store type : kFloats)
     for (const int64_t rows : {1, 6})
-      for (const QuantizeOptions options : {QuantizeOptions{QuantizedFormat::nf4, false}, {QuantizedFormat::nf4, true}, {QuantizedFormat::int8, false}})
+      for (const QuantizeOptions options : {QuantizeOptions{QuantizedFormat::nf4, false}, {QuantizedFormat::nf4, true}, {QuantizedFormat::int8, false}, {QuantizedFormat::fp8, false}})
         cases.push_back(product_of_books_case(type, options, rows, 192, 150));  // more blocks than a nested scale covers
   for (Store type : kFloats)
     for (const GgufType& gguf : gguf_types())

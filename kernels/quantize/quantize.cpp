@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "kernels/fp8/e4m3_rows.h"
 #include "kernels/quantize/blocks.h"
 
 namespace forge {
@@ -50,6 +51,28 @@ at::Tensor book_tensor(const std::array<float, N>& book, c10::Device device) {
   return at::tensor(at::ArrayRef<float>(book.data(), N), at::kFloat).to(device);
 }
 
+const EightBitBook& eight_bit_book(QuantizedFormat format) { return format == QuantizedFormat::fp8 ? e4m3_book() : dynamic_book(); }
+
+QuantizedWeight quantize_to_fp8(const at::Tensor& weight) {
+  QuantizedWeight result{.format = QuantizedFormat::fp8, .rows = weight.size(0), .columns = weight.size(1)};
+  result.codes = at::empty({weight.numel()}, at::kByte);
+  result.absmax = at::empty({result.rows}, at::kFloat);
+  const float* values = weight.const_data_ptr<float>();
+  std::atomic<int64_t> vanished{0};
+  at::parallel_for(0, result.rows, 16, [&](int64_t begin, int64_t end) {
+    int64_t lost = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = values + row * result.columns;
+      uint8_t* codes = result.codes.data_ptr<uint8_t>() + row * result.columns;
+      result.absmax.data_ptr<float>()[row] = quantize_e4m3(x, result.columns, codes);
+      for (int64_t j = 0; j < result.columns; ++j) lost += x[j] != 0 && (codes[j] & 0x7F) == 0;
+    }
+    vanished += lost;
+  });
+  result.vanished = vanished;
+  return result;
+}
+
 at::Tensor decode_blocks(const at::Tensor& values, const at::Tensor& absmax, int64_t block) {
   at::Tensor each = absmax.repeat_interleave(block).narrow(0, 0, values.size(0));
   return values * each;
@@ -62,6 +85,7 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
                   weight.is_cpu() && weight.numel() > 0,
               "quantize takes a contiguous fp32 matrix on a CPU");
   c10::NoGradGuard no_grad;
+  if (options.format == QuantizedFormat::fp8) return quantize_to_fp8(weight);
   const int64_t count = weight.numel();
   QuantizedWeight result{.format = options.format, .rows = weight.size(0), .columns = weight.size(1)};
   result.codes = at::empty({bytes_of_codes(options.format, count)}, at::kByte);
@@ -80,11 +104,10 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
 
 DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
   DequantizeBlocks args{.coding = weight.stored              ? *weight.stored
-                                  : weight.format == QuantizedFormat::int8 ? BlockCoding::eight_bits
-                                                                           : BlockCoding::four_bits,
+                                  : weight.in_bytes() ? BlockCoding::eight_bits : BlockCoding::four_bits,
                         .rows = weight.rows,
                         .columns = weight.columns,
-                        .block = kQuantizedBlock,
+                        .block = weight.block(),
                         .codes = weight.codes.const_data_ptr<uint8_t>(),
                         .absmax_mean = weight.absmax_mean};
   if (weight.stored) return args;
@@ -104,7 +127,7 @@ at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
       at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);  // fp16 is no compute type of a CPU: through fp32
   DequantizeBlocks args = blocks_of(weight);
   args.type = out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f32;
-  args.book = weight.format == QuantizedFormat::int8 ? dynamic_book().data() : four_bit_book(weight.format).data();
+  args.book = weight.in_bytes() ? eight_bit_book(weight.format).data() : four_bit_book(weight.format).data();
   args.absmax_book = dynamic_book().data();
   args.out = out.data_ptr(), args.out_stride = weight.columns;
   dequantize_blocks_cpu(args);
@@ -121,14 +144,14 @@ at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType ty
     absmax = decode_blocks(values, weight.absmax_scale, kNestedBlock) + weight.absmax_mean;
   }
   at::Tensor codes = weight.codes, book;
-  if (weight.format == QuantizedFormat::int8) {
-    book = book_tensor(dynamic_book(), device);
+  if (weight.in_bytes()) {
+    book = book_tensor(eight_bit_book(weight.format), device);
   } else {
     book = book_tensor(four_bit_book(weight.format), device);
     codes = at::stack({at::bitwise_right_shift(codes, 4), at::bitwise_and(codes, 15)}, 1).flatten();
   }
   at::Tensor values = book.index_select(0, codes.to(at::kInt)).narrow(0, 0, weight.rows * weight.columns);
-  return decode_blocks(values, absmax, kQuantizedBlock).view({weight.rows, weight.columns}).to(type);
+  return decode_blocks(values, absmax, weight.block()).view({weight.rows, weight.columns}).to(type);
 }
 
 QuantizedWeight to_device(QuantizedWeight weight, c10::Device device) {

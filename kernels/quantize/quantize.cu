@@ -27,7 +27,8 @@ LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(b
 }  // namespace
 
 std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args) {
-  return by_book(args.coding) ? "" : "GGUF's own blocks are decoded on a CPU alone";
+  if (!by_book(args.coding)) return "GGUF's own blocks are decoded on a CPU alone";
+  return args.block == int64_t{1} << bits_of(args.block) ? "" : "blocks that are no power of two are decoded on a CPU alone";
 }
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {

@@ -13,10 +13,11 @@
 //   int8  the 256 values of the signed dynamic map: a decimal exponent and a fraction (not LLM.int8, which
 //   has a scale
 //         a row and an int8 product)
+//   fp8   E4M3: one block and absmax a row, which is divided by 448 (kernels/fp8)
 // Nested (double) quantisation holds absmax itself in 8 bits: absmax − mean in blocks of 256 by the dynamic
 // map.
 //
-// Bits a weight: nf4 and fp4 4.5, nested 4.127; int8 8.5.
+// Bits a weight: nf4 and fp4 4.5, nested 4.127; int8 8.5; fp8 8 and 32 a row.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -26,7 +27,7 @@
 
 namespace forge {
 
-enum class QuantizedFormat { nf4, fp4, int8 };
+enum class QuantizedFormat { nf4, fp4, int8, fp8 };
 
 constexpr int64_t kQuantizedBlock = 64;  // values that share an absmax
 constexpr int64_t kNestedBlock = 256;    // absmax values that share a scale
@@ -34,14 +35,17 @@ constexpr int64_t kNestedBlock = 256;    // absmax values that share a scale
 struct QuantizedWeight {
   QuantizedFormat format = QuantizedFormat::nf4;
   int64_t rows = 0, columns = 0;
-  at::Tensor codes;         // uint8, [(rows · columns + 1) / 2], int8: [rows · columns]
-  at::Tensor absmax;        // [blocks], fp32, or uint8 codes when nested
+  at::Tensor codes;         // uint8, [(rows · columns + 1) / 2], int8 and fp8: [rows · columns]
+  at::Tensor absmax;        // [blocks], fp32, or uint8 codes when nested; fp8: [rows], over 448
   at::Tensor absmax_scale;  // nested: fp32 [ceil(blocks / 256)], else undefined
   float absmax_mean = 0;    // nested: added to every absmax
+  int64_t vanished = 0;     // fp8: values that became zero without being it: less than 1 / 458,752 of their row's largest
   // A GGUF's own blocks, as its file has them, are `codes` whole; format and absmax then say nothing. On a CPU alone.
   std::optional<BlockCoding> stored;
 
   bool defined() const { return codes.defined(); }
+  bool in_bytes() const { return format == QuantizedFormat::int8 || format == QuantizedFormat::fp8; }
+  int64_t block() const { return format == QuantizedFormat::fp8 ? columns : kQuantizedBlock; }
   bool nested() const { return absmax_scale.defined(); }
 };
 

@@ -39,6 +39,8 @@ class FusedProvider : public StepProvider {
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     FORGE_CHECK(options.shape.residual == Residual::compute || training_.type != Element::bf16, "kernels have no fp32 stream beside bf16");
+    for (size_t i = 0; i < modules_.all().size(); ++i)
+      FORGE_CHECK(modules_.all()[i].fp8 == training_.graph.modules[i].fp8, training_.graph.modules[i].path << " is not held as its list multiplies it");
     ask_for(training_, options.training);
     ask_for(evaluation_, options.evaluation);
   }

@@ -15,6 +15,12 @@
 namespace forge {
 namespace {
 
+// A weight in E4M3 is decoded, and its text's rows are multiplied as they are: one row wants no product in 8 bits.
+StepShape decoded(StepShape shape) {
+  shape.training.fp8 = false;
+  return shape;
+}
+
 class FusedDecoder : public Decoder {
  public:
   FusedDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
@@ -22,7 +28,7 @@ class FusedDecoder : public Decoder {
         device_(device_of(model.device)),
         head_(head_weight(model).contiguous()),
         cache_(model.spec, model.type),
-        memory_{.graph = evaluation_step(options.shape), .type = element_of(model.type), .ratios = &ratios_},
+        memory_{.graph = evaluation_step(decoded(options.shape)), .type = element_of(model.type), .ratios = &ratios_},
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
         batch_memory_(device_) {}
 

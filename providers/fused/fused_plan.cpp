@@ -7,6 +7,7 @@
 #include "core/families/step.h"
 #include "core/graph/fold_adapters.h"
 #include "core/graph/ops.h"
+#include "core/plan/fp8.h"
 #include "core/plan/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_cuda.h"
@@ -22,6 +23,7 @@
 #include "kernels/lora/lora_space.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "providers/fused/folded_sums.h"
+#include "providers/fused/fp8_sizes.h"
 #include "providers/fused/gated_sizes.h"
 
 namespace forge {
@@ -122,6 +124,7 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
   int64_t in = 0, outs = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
+    if (module.fp8) continue;
     in = module.in, outs += module.out;
     if (op.kind == OpKind::linear) products.push_back({sizes.tokens, in, module.out});
     if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
@@ -174,7 +177,11 @@ int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
 
 // What FusedModules holds for weights of another type: one of them in the compute type, two where they are decoded ahead, and the books of blocks.
 int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
-  return (decodes_ahead(graph, shape.cuda) ? 2 : 1) * conversion_bytes(shape, graph) + (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
+  int64_t ones = 0;
+  for (const ModuleUse& module : graph.modules)
+    if (module.fp8) ones = std::max(ones, 4 * module.in);
+  return (decodes_ahead(graph, shape.cuda) ? 2 : 1) * conversion_bytes(shape, graph) + ones +
+         (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
 // What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
@@ -291,7 +298,10 @@ int64_t addend_workspace(const Graph& graph, const Op& op, const StepSizes& size
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   switch (op.kind) {
     case OpKind::linear:
-      return op.attributes.accumulate ? addend_workspace(graph, op, sizes) : adapter_workspace(graph, op, sizes, false);
+      if (op.attributes.accumulate) return addend_workspace(graph, op, sizes);
+      return std::max(adapter_workspace(graph, op, sizes, false), fp8_space(graph, op, sizes).bytes);
+    case OpKind::linear_input_gradient:
+      return fp8_space(graph, op, sizes).bytes;
     case OpKind::adapter_gradient:
       return adapter_workspace(graph, op, sizes, true);
     case OpKind::expert_linear:
@@ -331,7 +341,9 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
   if (sizes.gpu) return gpu_workspace(graph, op, sizes);
   switch (op.kind) {
     case OpKind::linear:
-      return adapter_workspace(graph, op, sizes, false);
+      return std::max(adapter_workspace(graph, op, sizes, false), fp8_space(graph, op, sizes).bytes);
+    case OpKind::linear_input_gradient:
+      return fp8_space(graph, op, sizes).bytes;
     case OpKind::adapter_gradient:
       return adapter_workspace(graph, op, sizes, true);
     case OpKind::expert_linear:
@@ -392,6 +404,8 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
     for (const Op& op : shape.lists->forward().ops)
       if (const std::string fault = fused_fault(shape, op); !fault.empty() && std::find(faults.begin(), faults.end(), fault) == faults.end())
         faults.push_back(fault);
+  if (const std::string fault = fp8_device_fault(shape.cuda, shape.capability); shape.quantization == Quantization::fp8 && !fault.empty())
+    faults.push_back(fault);
   if (!shape.cuda || !faults.empty()) return faults;
   // Of every sequence, whatever its length: none is longer than the model's.
   AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);
@@ -433,7 +447,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
     add("objective", 48 * std::min(kHeadChunk, shape.supervised_tokens), "48 B for each position of a chunk of the head");
   if (const MemoryLine answers = answer_line(shape); answers.bytes > 0) lines.push_back(answers);
   add("weight conversion", scratch_weight_bytes(shape, graph) + converted_head_bytes(shape, graph),
-      "the largest weight in " + name_of(shape.precision) + (decodes_ahead(graph, shape.cuda) ? " while it is used, and the next one" : " while it is used"));
+      "the largest weight " + (shape.quantization == Quantization::fp8 ? "transposed for d x" : "in " + name_of(shape.precision)) + (decodes_ahead(graph, shape.cuda) ? " while it is used, and the next one" : " while it is used"));
   return lines;
 }
 

@@ -12,8 +12,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 
-// nf4's, fp4's and the dynamic map's numbers, which the engine holds where weights are in blocks.
-constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256);
+// nf4's, fp4's, the dynamic map's and E4M3's numbers, which the engine holds where weights are in blocks.
+constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256 + 256);
 
 // Where an op over experts' rows with adapters keeps things in its workspace, in bytes from its beginning: the keys of its rows' dropout,
 // and B and d B of one expert of a tensor in which the experts' columns take turns.

@@ -5,6 +5,7 @@
 #include "core/graph/fold_adapters.h"
 #include "kernels/attention/attention_flash.h"
 #include "providers/fused/folded_sums.h"
+#include "providers/fused/fp8_sizes.h"
 #include "providers/fused/gated_sizes.h"
 
 namespace forge {
@@ -166,10 +167,17 @@ class Lister {
     if (held_otherwise(module))
       add(step_.in_blocks ? "dequantize" : "convert", 0, count * (e_ + (step_.in_blocks ? 0.56 : 4)));
   }
-  // Weights of one product lie side by side but where they are decoded.
+  // Rows in 8 bits: once from memory, and once more out of a cache.
+  void quantize_rows(double columns) { add("quantize_rows", rows_ * (columns * (e_ + 1) + 4)); }
+  // By a weight in 8 bits, with a scale a row and a column of the result; what is added is written and read apart.
+  void scaled_product(double k, double n, bool accumulate) {
+    add("scaled_product", rows_ * (k + 4 + e_ * n), n * (k + 4));
+    if (accumulate) add("add_rows", 3 * e_ * rows_ * n);
+  }
+  // Weights of one product lie side by side but where they are decoded or have scales.
   bool merged() const {
     for (size_t i = 0; i < op_.modules.size(); ++i)
-      if (held_otherwise(graph_.module(op_, i))) return false;
+      if (held_otherwise(graph_.module(op_, i)) || graph_.module(op_, i).fp8) return false;
     return true;
   }
 
@@ -195,9 +203,14 @@ class Lister {
     if (merged() && !biased) {
       product(rows_, in, width(op_.out[0]), op_.attributes.accumulate, e_, true);
     } else {
+      if (any_fp8(graph_, op_)) quantize_rows(in);
       for (size_t i = 0; i < op_.modules.size(); ++i) {
         const ModuleUse& module = graph_.module(op_, i);
         const auto out = static_cast<double>(module.out);
+        if (module.fp8) {
+          scaled_product(in, out, false);
+          continue;
+        }
         convert(module);
         const bool bias = module.bias && !op_.attributes.unscaled;
         if (bias) add("copy_rows", e_ * rows_ * out);
@@ -291,8 +304,15 @@ class Lister {
     }
     for (size_t i = 0; i < op_.modules.size(); ++i) {
       const ModuleUse& module = graph_.module(op_, i);
+      const bool accumulate = op_.attributes.accumulate || i > 0;
+      if (module.fp8) {
+        quantize_rows(static_cast<double>(module.out));
+        add("transpose_bytes", 0, 2 * static_cast<double>(module.in * module.out));
+        scaled_product(static_cast<double>(module.out), in, accumulate);
+        continue;
+      }
       convert(module);
-      product(rows_, static_cast<double>(module.out), in, op_.attributes.accumulate || i > 0, e_, true);
+      product(rows_, static_cast<double>(module.out), in, accumulate, e_, true);
     }
     return list_;
   }

@@ -5,6 +5,8 @@
 #include <span>
 
 #include "core/base/error.h"
+#include "providers/fused/fp8_linear.h"
+#include "providers/fused/fp8_sizes.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {
@@ -90,15 +92,19 @@ void linear(const FusedRun& r) {
     return module.magnitude ? nullptr : module.bias;
   };
   for (size_t i = 0; i < modules; ++i) biased |= bias(i) != nullptr;
-  const bool run_on = adapters_run_on(r);
+  const bool run_on = !any_fp8(r.m.graph, r.op) && adapters_run_on(r);
   const Part h = added(r);
   Tails tails = run_on ? tails_of(r) : Tails{};
   if (all.rows > 0 && !biased) {
     for (size_t i = 1; run_on && i < modules; ++i) tails[i].column = tails[i - 1].column + r.use(i - 1).out;
     product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, h, {tails.data(), run_on ? modules : 0});
   } else {
+    const Fp8Products fp8(r, whole(r, x));
     for (size_t i = 0; i < modules; ++i)
-      product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h, {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
+      if (r.use(i).fp8)
+        fp8.product(i, part(r, y, i), bias(i));
+      else
+        product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h, {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
   }
   if (run_on) return;
   each_adapter(r, [&](size_t i, size_t adapter) {
@@ -183,8 +189,13 @@ void linear_input_gradient(const FusedRun& r) {
     input_gradient(r, r.m.tokens, d_x, d_y, weight, accumulate);
   };
   if (const Weight all = base_together(r); all.data) return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
-  for (size_t i = 0; i < r.op.modules.size(); ++i)
-    add(part(r, r.in(0), i), base(r, i), r.op.attributes.accumulate || i > 0);
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    const bool accumulate = r.op.attributes.accumulate || i > 0;
+    if (r.use(i).fp8)
+      fp8_input_gradient(r, i, d_x, part(r, r.in(0), i), accumulate);
+    else
+      add(part(r, r.in(0), i), base(r, i), accumulate);
+  }
 }
 
 namespace {

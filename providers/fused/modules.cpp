@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/model/element.h"
+#include "kernels/fp8/e4m3_rows.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize.h"
 #include "providers/fused/fused_plan.h"
@@ -13,17 +14,19 @@
 namespace forge {
 namespace {
 
-// nf4, fp4, and the dynamic map of bytes, as they lie behind each other where the device reads them.
+// nf4, fp4, the dynamic map of bytes and E4M3, as they lie behind each other where the device reads them.
 constexpr size_t kFourBits = 16;  // entries of a book
 
 std::vector<float> all_books() {
   std::vector<float> books(nf4_book().begin(), nf4_book().end());
   books.insert(books.end(), fp4_book().begin(), fp4_book().end());
   books.insert(books.end(), dynamic_book().begin(), dynamic_book().end());
+  books.insert(books.end(), e4m3_book().begin(), e4m3_book().end());
   return books;
 }
 
 const float* book_of(const float* books, QuantizedFormat format) {
+  if (format == QuantizedFormat::fp8) return books + 2 * kFourBits + dynamic_book().size();
   return format == QuantizedFormat::nf4 ? books : books + (format == QuantizedFormat::fp4 ? 1 : 2) * kFourBits;
 }
 
@@ -47,6 +50,7 @@ FusedModule read(const BoundModule& b, const float* books) {
     m.blocks = blocks_of(linear.quantized);
     m.blocks.book = book_of(books, linear.quantized.format);
     m.blocks.absmax_book = books + 2 * kFourBits;
+    m.fp8 = !linear.quantized.stored && linear.quantized.format == QuantizedFormat::fp8;
     m.stored_bytes = linear.quantized.stored ? linear.quantized.codes.numel() : 0;
     m.rows = linear.quantized.rows;
   }
@@ -73,12 +77,18 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
     device.clear(counters_.as(), counters_.bytes());
   }
   refresh();
-  int64_t largest = 0;
-  for (size_t i = 0; i < modules.size(); ++i)
-    if ((modules[i].kind == ModuleKind::linear || modules[i].kind == ModuleKind::experts) &&
-        converts(modules_[i]))
-      largest = std::max(largest, modules[i].in * modules[i].out);
-  converted_ = std::make_unique<WeightsAhead>(device, largest * bytes_of(type), ahead,
+  int64_t largest = 0, widest = 0;
+  for (size_t i = 0; i < modules.size(); ++i) {
+    if ((modules[i].kind == ModuleKind::linear || modules[i].kind == ModuleKind::experts) && converts(modules_[i]))
+      largest = std::max(largest, modules[i].in * modules[i].out * (modules[i].fp8 ? 1 : bytes_of(type)));
+    if (modules[i].fp8) widest = std::max(widest, modules[i].in);
+  }
+  if (widest > 0) {
+    const std::vector<float> ones(static_cast<size_t>(widest), 1.0f);
+    ones_ = DeviceBlock(device, 4 * widest, "weight conversion");
+    device.write(ones_.as(), ones.data(), ones_.bytes());
+  }
+  converted_ = std::make_unique<WeightsAhead>(device, largest, ahead,
                                               [this](int32_t module, void* to, Stream stream) { convert(module, to, stream); });
 }
 
@@ -103,8 +113,10 @@ template <class Visit>
 void each_weight(const Graph& graph, const Op& op, Visit visit) {
   const bool products = op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient;
   if (!products && op.kind != OpKind::dora_ratio) return;
-  for (size_t i = 0; i < op.modules.size(); ++i)
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    if (op.kind == OpKind::linear && graph.module(op, i).fp8) continue;  // it is multiplied as it lies
     if (products || graph.module(op, i).rank > 0) visit(op.modules[i]);
+  }
 }
 
 }  // namespace
@@ -127,6 +139,8 @@ const void* FusedModules::in_compute_type(int32_t module) {
 void FusedModules::convert(int32_t module, void* to, Stream stream) {
   const FusedModule& m = (*this)[module];
   const auto [in, out] = std::pair{uses_[static_cast<size_t>(module)].in, uses_[static_cast<size_t>(module)].out};
+  if (uses_[static_cast<size_t>(module)].fp8)
+    return device_.run(TransposeBytes{.rows = out, .columns = in, .x = m.blocks.codes, .y = static_cast<uint8_t*>(to)}, stream);
   if (m.weight) {
     FORGE_CHECK(m.stride == in, "a weight with gaps between its rows is converted");
     return device_.run(ConvertElements{m.held, type_, in * out, m.weight, to}, stream);

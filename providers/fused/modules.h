@@ -16,6 +16,7 @@ struct FusedModule {
   Element held = Element::f32;
   int64_t stride = 0;  // elements between the rows of a matrix; more than its width where adapters have room beside it
   DequantizeBlocks blocks;
+  bool fp8 = false;  // blocks are rows in E4M3
   int64_t stored_bytes = 0;  // of blocks that a GGUF has so
   int64_t rows = 0;
   const void *bias = nullptr, *a = nullptr, *b = nullptr, *magnitude = nullptr;  // of the compute type; null: none
@@ -42,6 +43,10 @@ class FusedModules {
   const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
   // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
   const void* in_compute_type(int32_t module);
+  // One in E4M3, as d x reads it. [in, out] Valid as long.
+  const uint8_t* transposed(int32_t module) { return static_cast<const uint8_t*>(converted_->next(module)); }
+  // fp32, as many as the widest weight in E4M3 has input features: scales of what has none.
+  const float* ones() const { return ones_.as<float>(); }
   // One of the experts that a weight [experts, in, out] holds. [in, out]
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
@@ -55,7 +60,7 @@ class FusedModules {
   std::vector<BoundModule> bound_;
   const std::vector<ModuleUse>& uses_;
   Element type_;
-  DeviceBlock books_, counters_;
+  DeviceBlock books_, counters_, ones_;
   std::vector<FusedModule> modules_;
   std::map<std::pair<const Graph*, size_t>, std::vector<int32_t>> orders_;  // of weights that are converted, by list and first op
   std::unique_ptr<WeightsAhead> converted_;

@@ -168,7 +168,10 @@ class Step {
 
 }  // namespace
 
-std::vector<std::string> reference_faults(const ActivationShape&) { return {}; }
+std::vector<std::string> reference_faults(const ActivationShape& shape) {
+  if (shape.quantization == Quantization::fp8) return {"it has no products in fp8"};
+  return {};
+}
 
 Choice<Attention> reference_attention(const ActivationShape& shape, const Attributes& of) {
   if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};

@@ -201,6 +201,11 @@ const Case kCases[] = {
      "job.yaml:1:32: model.quantization: nf4 weights cannot be trained themselves (write adapter: lora)"},
     {"!model: {path: m, quantization: int8, double_quantization: true}\nadapter: lora\ndata: {train: a}\n",
      "job.yaml:1:59: model.double_quantization: needs quantization nf4 or fp4, is int8"},
+    {"!model: {path: m, quantization: fp8}\nadapter: lora\nobjective: grpo\nrewards: [{type: exact}]\ndata: {train: a}\n",
+     "job.yaml:1:32: model.quantization: fp8 rounds activations in training and not in drawing, so grpo would compare log-probabilities of two "
+     "policies (write nf4, int8 or none)"},
+    {"!model: {path: m, quantization: fp8}\nadapter: {type: lora, use_dora: true}\ndata: {train: a}\n",
+     "job.yaml:2:33: adapter.use_dora: the norms of DoRA are those of weights that fp8 never decodes (remove it, or write model.quantization: nf4)"},
     {"!model: {path: m, quantization: nf4}\nadapter: {type: lora, init: pissa}\ndata: {train: a}\n",
      "job.yaml:2:29: adapter.init: pissa takes its factors out of the base weights, which nf4 blocks cannot "
      "follow (write "

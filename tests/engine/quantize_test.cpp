@@ -102,14 +102,30 @@ TEST_CASE("codes do not depend on the number of threads") {
   }
 }
 
+TEST_CASE("a weight in fp8 has LibTorch's values times a scale a row") {
+  at::manual_seed(6);
+  at::Tensor weight = at::randn({96, 160}) * at::exp2(at::randint(-30, 30, {96, 1}).to(at::kFloat));
+  weight[5].zero_();
+  const at::Tensor largest = weight.abs().amax(1, /*keepdim=*/true), factor = (448 / largest).masked_fill(largest == 0, 0);
+  const at::Tensor scale = (largest / 448).masked_fill(largest == 0, 1), values = (weight * factor).to(at::kFloat8_e4m3fn).to(at::kFloat) * scale;
+  const QuantizedWeight quantized = quantize(weight, {QuantizedFormat::fp8, false});
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    CHECK(at::equal(dequantize(quantized, type), values.to(type)));
+    CHECK(at::equal(dequantize_composed(quantized, type), values.to(type)));
+  }
+  at::set_num_threads(1);
+  CHECK(at::equal(quantize(weight, {QuantizedFormat::fp8, false}).codes, quantized.codes));
+}
+
 TEST_CASE("a quantised weight takes the bytes that the plan counts") {
   install_counting_allocator();
   const std::pair<Quantization, QuantizeOptions> kinds[] = {
       {Quantization::nf4, {QuantizedFormat::nf4, false}},
       {Quantization::nf4, {QuantizedFormat::nf4, true}},
       {Quantization::fp4, {QuantizedFormat::fp4, true}},
-      {Quantization::int8, {QuantizedFormat::int8, false}}};
-  const double bits[] = {4.5, 4.127, 4.127, 8.5};
+      {Quantization::int8, {QuantizedFormat::int8, false}},
+      {Quantization::fp8, {QuantizedFormat::fp8, false}}};
+  const double bits[] = {4.5, 4.127, 4.127, 8.5, 8.0156};
   at::Tensor weight = at::randn({1024, 2048});
   for (size_t i = 0; i < std::size(kinds); ++i) {
     const auto& [quantization, options] = kinds[i];
@@ -117,7 +133,7 @@ TEST_CASE("a quantised weight takes the bytes that the plan counts") {
     QuantizedWeight quantized = quantize(weight, options);
     const int64_t bytes = allocator_stats().live_bytes - before;
     // The plan counts the mean of absmax, four bytes that stand in the struct.
-    CHECK(bytes + (options.nested ? 4 : 0) == quantized_bytes(weight.numel(), quantization, options.nested));
+    CHECK(bytes + (options.nested ? 4 : 0) == quantized_bytes(weight.size(0), weight.numel(), quantization, options.nested));
     CHECK(8.0 * static_cast<double>(bytes) / static_cast<double>(weight.numel()) ==
           Approx(bits[i]).margin(5e-4));
   }

@@ -198,7 +198,7 @@ TEST_CASE("a loaded base takes the bytes that the plan counts") {
     int64_t planned = 0, matrices = 0;
     for (const Parameter& p : run_parameters(spec, job.adapter, job.model.quantization)) {
       if (p.trainable) continue;
-      planned += p.quantized ? quantized_bytes(p.count(), job.model.quantization, nested) : 4 * p.count();
+      planned += p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization, nested) : 4 * p.count();
       matrices += p.quantized;
     }
     const int64_t before = allocator_stats().live_bytes;

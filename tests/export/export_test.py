@@ -23,6 +23,7 @@ sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
 from serving_formats import parse_modelfile, render_go_template, vllm_faults  # noqa: E402
 from tensors import Tensor, read_safetensors, write_safetensors  # noqa: E402
 from variants import write_variant  # noqa: E402
+from wide_model import write_wide  # noqa: E402
 
 ROWS = ROOT / "tests" / "parity" / "goldens" / "tiny-batches.jsonl"
 
@@ -46,7 +47,7 @@ class Lab:
     def model(self, variant: str = "base", **config) -> Path:
         folder = self.folder / "models" / "-".join([variant, *config])
         if not folder.exists():
-            write_variant(variant, folder)
+            write_wide(folder) if variant == "wide" else write_variant(variant, folder)
             path = folder / "config.json"
             path.write_text(json.dumps(json.loads(path.read_text()) | config))
         return folder
@@ -358,6 +359,27 @@ def a_quantised_base_is_a_choice(lab: Lab):
     assert_equal(read_safetensors(lab.folder / "apart" / "model.safetensors"), read_safetensors(lab.folder / "as-trained" / "model.safetensors"), 0)
 
 
+def a_base_in_fp8_is_a_choice(lab: Lab):
+    run = lab.run("fp8", "wide", model={"path": str(lab.model("wide")), "quantization": "fp8"}, provider="fused",
+                  data={"train": [{"path": str(ROWS), "format": "tokens"}], "eval": [{"path": str(ROWS), "format": "tokens", "limit": 8}]})
+    assert "--base original" in lab.call("merge", run, code=2)
+    trained = lab.report("merge", run, "--dtype", "fp32", "--base", "quantized", "--output", "fp8-as-trained")
+    original = lab.report("merge", run, "--dtype", "fp32", "--base", "original", "--output", "fp8-as-given")
+    assert trained["difference"]["largest_difference"] < 1e-4, trained
+    assert original["difference"]["largest_difference"] > 1e-2, original
+    given, through = (read_safetensors(lab.folder / name / "model.safetensors") for name in ("fp8-as-given", "fp8-as-trained"))
+    name = "model.layers.0.mlp.up_proj.weight"
+    lost = [abs(a - b) for a, b in zip(given[name].values, through[name].values)]
+    assert 0 < max(lost) <= max(map(abs, given[name].values)) / 16, max(lost)  # half a step of the largest numbers is a 28th of them
+    assert lab.call("generate", run, "--prompt", "hello", "--max-new-tokens", "4")
+    # Evaluated as it was trained: activations in 8 bits, too.
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    held_out = [e["eval_loss"] for e in events if e["event"] == "eval"][-1]
+    losses = {base: json.loads(lab.call("eval", *words, "--data", ROWS, "--limit", "8", "--json").splitlines()[-1])["eval_loss"]
+              for base, words in {"fp8": [run], "decoded": ["--model", lab.folder / "fp8-as-trained"]}.items()}
+    assert abs(losses["fp8"] - held_out) < 1e-6 * held_out < abs(losses["decoded"] - held_out), (held_out, losses)
+
+
 def a_run_stands_where_its_adapter_can(lab: Lab):
     run = lab.run("m-plain")
     lab.call("merge", "--model", lab.model(), "--adapter", run, "--dtype", "fp32", "--output", "by-run")
@@ -584,6 +606,7 @@ CASES = [
     a_killed_merge_leaves_nothing_that_looks_whole,
     several_adapters_are_added_by_weight,
     a_quantised_base_is_a_choice,
+    a_base_in_fp8_is_a_choice,
     a_checkpoint_stands_where_a_run_can,
     a_run_stands_where_its_adapter_can,
     an_adapter_alone_knows_its_base,

@@ -17,6 +17,7 @@ const OpCases kOps[] = {{"activation", add_activation_cases}, {"layer_norm", add
                         {"embedding", add_embedding_cases}, {"lm_head", add_lm_head_cases},
                         {"logits", add_logits_cases},       {"lora", add_lora_cases},
                         {"optimizer", add_optimizer_cases}, {"experts", add_experts_cases},
+                        {"fp8", add_fp8_cases},
                         {"latent", add_latent_cases},
                         {"gemm tiles", add_gemm_tiles_cases},
                         {"product", add_product_cases},     {"quantize", add_quantize_cases},

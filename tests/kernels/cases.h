@@ -12,6 +12,7 @@ void add_dora_cases(std::vector<Case>& cases);
 void add_dropout_cases(std::vector<Case>& cases);
 void add_embedding_cases(std::vector<Case>& cases);
 void add_experts_cases(std::vector<Case>& cases);
+void add_fp8_cases(std::vector<Case>& cases);
 void add_latent_cases(std::vector<Case>& cases);
 void add_folded_cases(std::vector<Case>& cases);
 void add_gated_cases(std::vector<Case>& cases);

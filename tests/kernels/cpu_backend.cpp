@@ -5,6 +5,7 @@
 #include "kernels/dora/dora_args.h"
 #include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
 #include "kernels/latent/latent_args.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_args.h"
@@ -56,6 +57,9 @@ Backend cpu_backend(CpuLevel level) {
                            cached_attention_cpu_workspace);
   cpu.add<LmHead>([=](const LmHead& a) { lm_head_cpu(a, level); }, lm_head_cpu_workspace);
   cpu.add<LogitsChunk>([=](const LogitsChunk& a) { logits_cpu(a, level); });
+  cpu.add<QuantizeRows>(quantize_rows_cpu);
+  cpu.add<ScaledProduct>([=](const ScaledProduct& a) { scaled_product_cpu(a, level); }, scaled_product_cpu_workspace);
+  cpu.add<TransposeBytes>(transpose_bytes_cpu);
   cpu.add<QuantizeBlocks>(quantize_cpu);
   cpu.add<DequantizeBlocks>([=](const DequantizeBlocks& a) { dequantize_blocks_cpu(a, level); }, {}, false, {.refusal = dequantize_blocks_cpu_refusal});
   cpu.add<FlatNorm>([=](const FlatNorm& a) { gradient_norm_cpu(a, level); }, gradient_norm_cpu_workspace);

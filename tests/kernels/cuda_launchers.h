@@ -9,6 +9,7 @@
 #include "kernels/dropout/dropout_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/experts/experts_cuda.h"
+#include "kernels/fp8/fp8_cuda.h"
 #include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/lm_head/lm_head_cuda.h"
@@ -59,6 +60,9 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(clamped_glu_backward_cuda);
   add(device_gemm, std::function(device_gemm_workspace), false,
       Restrictions<Gemm>{[](const Gemm& a) { return a.tail_count > 0 ? "tails are for a CPU's tiles" : ""; }});
+  add(quantize_rows_cuda);
+  add(transpose_bytes_cuda);
+  add(scaled_product_cuda, std::function(scaled_product_gpu_workspace), false, Restrictions<ScaledProduct>{scaled_product_cuda_refusal});
   add(expert_route_cuda);
   add(expert_route_backward_cuda);
   add(expert_rows_cuda);

@@ -56,11 +56,12 @@ ActivationShape tiny_shape(Checkpointing checkpointing) {
 
 TEST_CASE("4-bit weights take 4.5 bits, 4.127 with double quantisation") {
   const int64_t count = 1 << 20;
-  CHECK(quantized_bytes(count, Quantization::nf4, false) * 8 == count * 9 / 2);
-  CHECK(8.0 * static_cast<double>(quantized_bytes(count, Quantization::nf4, true)) / count ==
+  CHECK(quantized_bytes(1, count, Quantization::nf4, false) * 8 == count * 9 / 2);
+  CHECK(8.0 * static_cast<double>(quantized_bytes(1, count, Quantization::nf4, true)) / count ==
         Approx(4.127).margin(5e-4));
-  CHECK(quantized_bytes(count, Quantization::int8, false) * 8 == count * 17 / 2);
-  CHECK(quantized_bytes(65, Quantization::nf4, false) == 33 + 8);  // a half-filled byte and a second block
+  CHECK(quantized_bytes(1, count, Quantization::int8, false) * 8 == count * 17 / 2);
+  CHECK(quantized_bytes(7, count, Quantization::fp8, false) == count + 4 * 7);
+  CHECK(quantized_bytes(1, 65, Quantization::nf4, false) == 33 + 8);  // a half-filled byte and a second block
 }
 
 TEST_CASE("an 8B model in NF4 takes 6.03 GB, 5.70 with double quantisation") {

@@ -69,6 +69,51 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK_THAT(explain(plan), Catch::Contains("weights in nf4 with double quantisation, 4.127 bits each"));
 }
 
+TEST_CASE("a base in fp8 on an H100") {
+  PlanInput asked = input("llama-3.1-8b", card("H100"));
+  const Plan plain = make_plan(asked);
+  asked.job.model.quantization = Quantization::fp8;
+  const Plan plan = make_plan(asked);
+  CHECK(plan.provider_name() == "fused");
+  CHECK(plan.job.train.precision == Precision::bf16);
+  CHECK_FALSE(plan.folded_adapters);
+  const auto line = [](const Plan& p, const std::string& name) {
+    for (const MemoryLine& l : p.memory)
+      if (l.name == name) return l;
+    return MemoryLine();
+  };
+  // Seven matrices of 32 layers, and a scale a row.
+  const int64_t weights = int64_t{32} * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096), rows = int64_t{32} * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096);
+  CHECK(line(plan, "quantised weights").bytes == weights + 4 * rows);
+  CHECK_THAT(line(plan, "quantised weights").formula, Catch::Contains("weights in fp8, 8.0"));
+  CHECK(line(plan, "frozen weights").bytes == line(plain, "frozen weights").bytes - 2 * weights);
+  // Two of the largest weight transposed, the scales of 14,336 columns that have none, and code books.
+  CHECK(line(plan, "weight conversion").bytes == 2 * 14336 * 4096 + 4 * 14336 + 4 * 544);
+  CHECK_THAT(line(plan, "weight conversion").formula, Catch::Contains("transposed for d x"));
+  CHECK_THAT(explain(plan), Catch::Contains("frozen linear layers multiplied in fp8"));
+}
+
+TEST_CASE("fp8 is refused by name where nothing multiplies it") {
+  const auto faults = [](const char* model, Device device, const auto& change) {
+    PlanInput asked = input(model, std::move(device));
+    asked.job.model.quantization = Quantization::fp8;
+    change(asked.job);
+    return error_of([&] { make_plan(asked); });
+  };
+  const auto as_it_is = [](Job&) {};
+  for (const char* name : {"RTX 4090", "A100", "RTX 5090"})
+    CHECK_THAT(faults("llama-3.1-8b", card(name), as_it_is), Catch::Contains("model.quantization: products in fp8 with a scale a row want Hopper") && Catch::Contains(name) && Catch::Contains("use nf4, int8 or none"));
+  for (const char* name : {"H200", "B200"}) CHECK(faults("llama-3.1-8b", card(name), as_it_is) == "no error");
+  CHECK(faults("smollm2-135m", cpu(), as_it_is) == "no error");
+  CHECK_THAT(faults("gpt-oss-20b", card("H100"), as_it_is), Catch::Contains("fp8 is for dense models"));
+  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.train.precision = Precision::fp16; }), Catch::Contains("train.precision: products in fp8 give bf16 on H100, not fp16"));
+  CHECK_THAT(faults("llama-3.1-8b", card("B200"), [](Job& job) { job.train.precision = Precision::fp32; }), Catch::Contains("give bf16 on B200, not fp32"));
+  CHECK_THAT(faults("qwen2.5-0.5b", card("H100"), [](Job& job) { job.train.precision = Precision::fp32; }), Catch::Contains("give bf16 on H100 where layers have biases, not fp32"));
+  CHECK(faults("qwen2.5-0.5b", card("H100"), as_it_is) == "no error");
+  CHECK(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.train.precision = Precision::fp32; }) == "no error");
+  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.provider = "reference"; }), Catch::Contains("reference cannot do this job: it has no products in fp8"));
+}
+
 TEST_CASE("adapters run in the products of their weights on a GPU, where nothing lies between") {
   const auto folded = [](const PlanInput& asked) { return make_plan(asked).folded_adapters; };
   const PlanInput plain = input("tinyllama-1.1b", card("RTX 4090"));

@@ -34,7 +34,8 @@ std::vector<Field> model_fields() {
           "Where rows of added tokens start: {token: a text}, from the mean of the rows of that text's tokens; others from the mean of all rows.")
           .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
-          "Quantization of the frozen linear layers. The embedding and the LM head are not quantized.")
+          "Quantization of the frozen linear layers. The embedding and the LM head are not quantized. fp8 (E4M3 with a scale a row) is multiplied "
+          "in 8 bits too, activations with it: on Hopper and data-centre Blackwell, or slowly on a CPU; compare it with none first (bench/fp8/gate.py).")
           .role(KeyRole::identity),
       key("double_quantization", &ModelConfig::double_quantization,
           "Quantize the scales of nf4 and fp4 to 8 bits as well: 4.127 instead of 4.5 bits per weight.")

@@ -22,10 +22,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "parity"))
 import forge_run  # noqa: E402
 from fixtures_path import variants  # noqa: E402
+from wide_model import write_wide  # noqa: E402
 from tensors import change_error, read_safetensors, write_safetensors  # noqa: E402
 
 ROWS = HERE.parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
-CARD, TURING = "cuda:RTX 4070", "cuda:RTX 2080 Ti"
+CARD, TURING, HOPPER = "cuda:RTX 4070", "cuda:RTX 2080 Ti", "cuda:H100 SXM"
 
 # Loss and gradient norm of a step, and what training changed, all tensors together. In 16 bits a GPU rounds S, d S and logits to the
 # type where the CPU keeps fp32, and the two sum in other orders: roundings of 2^-9 (bf16), 2^-12 (fp16) that partly average out.
@@ -35,6 +36,9 @@ TOLERANCES = {"fp32": (1e-6, 1e-6, 1e-5), "bf16": (1e-3, 5e-3, 5e-3), "fp16": (5
 SAVED_IN_BF16, SAVED_IN_FP16 = 0.1, 0.02
 # A moment that falls on the border of two codes may take either, which moves a weight by a step of the code book.
 CODED_STATE = 1e-4
+# In 8 bits a rounding of bf16 may take a number to the next code, 6 % away: one in eight does, and that other ones on either device. In
+# fp32 sums in another order do so rarely: in a step of some hundred thousand numbers for one of them, in a few steps for what follows, too.
+ROUNDED_IN_FP8, ONE_CODE = (3e-3, 2e-2, 2e-2), (1e-6, 1e-5, 1e-5)
 
 LORA = {"adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0, "target_modules": "all-linear"}}
 FULL = {"adapter": {"type": "none"}}
@@ -50,6 +54,11 @@ def with_adapter(**more):
 
 # fp16 with the residual stream in fp32, which the card's profile chooses.
 ON_TURING = {"hardware": {"device": TURING}}
+
+
+# A base in fp8, which has products on Hopper and later alone.
+FP8 = {"model": {"quantization": "fp8"}, "hardware": {"device": HOPPER}}
+ONE_STEP = {"train": {"max_steps": 1}}
 
 
 CASES = {
@@ -127,6 +136,15 @@ CASES = {
     "replayed lora bf16": ("base", "bf16", LORA | REPEATED),
     "replayed qlora bf16": ("base", "bf16", LORA | {"model": {"quantization": "nf4", "double_quantization": True}} | REPEATED),
     "replayed full": ("tied", "fp32", FULL | REPEATED),
+    "fp8": ("wide", "fp32", LORA | FP8 | ONE_STEP),
+    "fp8 recomputed": ("wide", "fp32", LORA | FP8 | {"train": {"activation_checkpointing": "full", "max_steps": 1}}),
+    "fp8 accumulated": ("wide", "fp32", LORA | FP8 | {"train": {"micro_batch_size": 3, "max_steps": 1}}),
+    "fp8 dropout": ("wide", "fp32", with_adapter(dropout=0.2) | FP8 | ONE_STEP),
+    "fp8 of q and down": ("wide", "fp32", with_adapter(target_modules=["q_proj", "down_proj"]) | FP8 | ONE_STEP),
+    "fp8 beside a trained layer": ("wide", "fp32", with_adapter(target_modules=["q_proj"], modules_to_save=["k_proj"]) | FP8 | ONE_STEP),
+    "replayed fp8": ("wide", "fp32", LORA | FP8 | REPEATED),
+    "fp8 bf16": ("wide", "bf16", LORA | FP8),
+    "replayed fp8 bf16": ("wide", "bf16", with_adapter(dropout=0.2) | FP8 | REPEATED),
 }
 
 
@@ -198,6 +216,8 @@ def compare(case, forge, engine, root):
         most[2] = SAVED_IN_FP16
     if settings.get("optimizer", {}).get("type") == "adamw_8bit":
         most[2] = CODED_STATE
+    if settings.get("model", {}).get("quantization") == "fp8":
+        most = ONE_CODE if precision == "fp32" and settings.get("train", {}).get("max_steps") == 1 else ROUNDED_IN_FP8
     if refused := [text for text in got.notices if "graphs are not used" in text]:
         return False, refused[0]
     seen = [("loss", losses, most[0]), ("gradient norm", norms, most[1]), ("change", change, most[2])]
@@ -296,19 +316,20 @@ def with_activations(settings, place):
     return settings | {"train": settings.get("train", {}) | {"activation_offloading": place}}
 
 
-def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto"), moved=with_offload):
+def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto"), moved=with_offload,
+                       model="base"):
     """The bytes of a run that was killed twice and continued are those of one that was not. `places`: where the three parts keep what
     `moved` moves, by default the optimizer's state, which changes nothing either."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
-    name = "-".join(("killed", moved.__name__, precision, *places))
+    name = "-".join(("killed", model, moved.__name__, precision, *places))
     moments = lambda folder: (folder / "checkpoints/step-000008/optimizer.safetensors").read_bytes()  # noqa: E731
     final = lambda folder: {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))  # noqa: E731
                             if "checkpoints" not in p.parts}
-    want = train(forge, job(name, root / "base", precision, settings, root / "whole", card), root, engine)
+    want = train(forge, job(name, root / model, precision, settings, root / "whole", card), root, engine)
     job_file = root / f"{name}.json"
     folder, ends = root / "parts" / name, []
     for step, place in zip((2, 5, 8), places):
-        job_file.write_text(json.dumps(job(name, root / "base", precision, moved(settings, place), root / "parts", card)))
+        job_file.write_text(json.dumps(job(name, root / model, precision, moved(settings, place), root / "parts", card)))
         if step == 8:
             break
         process = subprocess.Popen([forge, "run", job_file], env=os.environ | {"FORGE_ENGINE": engine}, start_new_session=True,
@@ -327,6 +348,10 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card
 
 def full_killed_and_resumed(forge, engine, root):
     return killed_and_resumed(forge, engine, root, FULL, "fp32")
+
+
+def fp8_killed_and_resumed(forge, engine, root):
+    return killed_and_resumed(forge, engine, root, LORA | FP8, "bf16", HOPPER, model="wide")
 
 
 def turing_killed_and_resumed(forge, engine, root):
@@ -424,7 +449,7 @@ SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_kille
            "activations offloaded": activations_offloaded, "activations moved killed": activations_killed_and_resumed,
            "fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
            "turing closer": closer_with_wide_stream, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed,
-           "turing killed": turing_killed_and_resumed}
+           "turing killed": turing_killed_and_resumed, "fp8 killed": fp8_killed_and_resumed}
 
 
 def main():
@@ -439,7 +464,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(options.keep or temporary)
         for name in {variant for variant, _, _ in CASES.values()}:
-            variants.write_variant(name, root / name)
+            write_wide(root / name) if name == "wide" else variants.write_variant(name, root / name)
         for case in (c for c in [*CASES, *SPECIAL] if options.only in c):
             try:
                 ok, seen = SPECIAL[case](forge, engine, root) if case in SPECIAL else compare(case, forge, engine, root)

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/adapter/lora.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/families/adapter_sites.h"
+#include "core/families/config_spec.h"
+#include "core/families/drawn_weights.h"
 #include "core/graph/ops.h"
 #include "core/io/model_file.h"
 #include "core/optim/optimizer.h"
@@ -37,9 +41,20 @@ AdapterConfig lora(int64_t rank, double dropout = 0) {
   return adapter;
 }
 
+// Sides of 32, which products in 8 bits want.
+ModelSpec wide() {
+  Json config = parse_json(read_file(kFixtures + "tiny-llama/config.json", 1 << 20, ErrorKind::environment), "config.json", ErrorKind::environment);
+  config.update({{"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 16}, {"intermediate_size", 96}, {"initializer_range", 0.2}});
+  return model_spec_from_config(config, "wide");
+}
+ModelSpec spec_of(Quantization quantization) { return quantization == Quantization::fp8 ? wide() : read_model_spec(kFixtures + "tiny-llama"); }
+std::unique_ptr<TensorFile> weights_of(const ModelSpec& spec, Quantization quantization) {
+  return quantization == Quantization::fp8 ? drawn_weights(spec, 1) : open_model(kFixtures + "tiny-llama");
+}
+
 // A tiny Llama with its provider on the emulated GPU, and a micro-batch.
 struct Run {
-  ModelSpec spec = read_model_spec(kFixtures + "tiny-llama");
+  ModelSpec spec;
   c10::Device gpu = cuda::tensor_device(0);
   Model model;
   TrainableSet trainables;
@@ -48,7 +63,8 @@ struct Run {
 
   Run(const AdapterConfig& adapter, Checkpointing checkpointing, c10::ScalarType type, const Job& job, bool folded,
       Quantization quantization = Quantization::none, bool kept_norms = false, bool offloaded = false)
-      : model(load_model(spec, *open_model(kFixtures + "tiny-llama"), type, gpu, storage_of(adapter, folded, quantization))),
+      : spec(spec_of(quantization)),
+        model(load_model(spec, *weights_of(spec, quantization), type, gpu, storage_of(adapter, folded, quantization))),
         trainables(trained_layout(run_parameters(spec, adapter, quantization)), type, gpu, true) {
     const auto sites = adapter_sites(spec, adapter);
     for (Trainable& item : trainables.items())
@@ -128,6 +144,36 @@ TEST_CASE("the device is given what is listed, op by op") {
       CHECK(said(differences(adapter, checkpointing, type, folded, false, /*offloaded=*/true)) == "");
       if (folded) CHECK(said(differences(adapter, checkpointing, type, folded, /*kept_norms=*/true)) == "");
     }
+}
+
+// Weights are transposed ahead, so that an op's launches are those of the whole list.
+TEST_CASE("the device is given what is listed for a base in fp8") {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.model.quantization = Quantization::fp8;
+  for (const std::vector<std::string>& targets : {std::vector<std::string>{"all-linear"}, {"q_proj", "down_proj"}}) {
+    job.adapter = lora(4);
+    job.adapter.target_modules = targets;
+    Run run(job.adapter, Checkpointing::none, at::kBFloat16, job, false, Quantization::fp8);
+    std::map<std::string, int64_t> given, listed;
+    int64_t products = 0;
+    run.provider->watch([&](const StepSpan& span) {
+      for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, {span.tokens, span.targets, 2, 1, true})) ++listed[launch.name];
+      products += span.op->kind == OpKind::linear || span.op->kind == OpKind::linear_input_gradient;
+    });
+    const size_t begin = emulator::works();
+    const HeadRows head = run.provider->forward(run.batch, true);
+    device_of(run.gpu).clear(head.d_rows.data_ptr(), static_cast<int64_t>(head.d_rows.nbytes()));
+    run.provider->backward(head.d_rows, run.batch);
+    for (const std::string& name : emulator::works_from(begin)) ++given[name];
+    CHECK(products > 12);
+    for (const char* name : {"quantize_rows", "scaled_product", "transpose_bytes", "add_rows", "product", "dequantize"}) {
+      INFO(name);
+      CHECK(given[name] == listed[name]);
+    }
+    CHECK(given["dequantize"] == 0);
+    CHECK(given["scaled_product"] > given["quantize_rows"]);  // of q, k and v the rows are quantised once
+  }
 }
 
 // Waits for what the host does not know to be done, from the first micro-batch to the update.

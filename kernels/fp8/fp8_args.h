@@ -1,0 +1,68 @@
+#pragma once
+// Products in 8 bits with frozen weights, on plain memory. Numbers are E4M3 (e4m3.h), and each row has a scale in fp32:
+//
+//   QuantizeRows    s_i = max_j |x_ij f_j| / 448,   q_ij = e4m3(x_ij f_j / s_i)
+//   ScaledProduct   y_ij = a_s_i b_s_j Σ_k a_ik b_jk + bias_j,   or y_ij added to out
+//   TransposeBytes  y_ji = x_ij: what Hopper's products need of a weight for d x, whose depth must be contiguous in both factors
+//
+// Bytes: QuantizeRows reads x, once from memory and once out of a cache, and writes a byte an element; TransposeBytes reads and writes one.
+// Operations of a product: 2 · m · n · k.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "kernels/common/element.h"
+#include "kernels/cpu/level.h"
+
+namespace forge {
+
+// A row without a magnitude of 2⁻¹⁰⁰ becomes zeros with the scale 1. One with a value that is not finite has a scale that is not, so that no
+// product hides it. x_ij f_j is rounded to fp32 and multiplied with 448 / max, so the bits are the same on every device.
+struct QuantizeRows {
+  Element type = Element::f32;  // of x
+  int64_t rows = 0, columns = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;            // elements
+  const float* factors = nullptr;  // f [columns], or null: ones
+  uint8_t* codes = nullptr;        // [rows, columns]; may not meet x
+  int64_t codes_stride = 0;
+  float* scales = nullptr;  // [rows]
+};
+void quantize_rows_cpu(const QuantizeRows& args);
+
+// Sums in fp32, rounded once to out's type; what is added to out is rounded before, and the sum once more.
+struct ScaledProduct {
+  Element type = Element::f32;  // of out and bias; on a GPU bf16, or on Hopper fp32
+  int64_t m = 0, n = 0, k = 0;  // on a GPU multiples of 16, but for m
+  const uint8_t* a = nullptr;   // [m, k]
+  int64_t a_stride = 0;
+  const float* a_scales = nullptr;  // [m]
+  const uint8_t* b = nullptr;       // [n, k] without gaps
+  const float* b_scales = nullptr;  // [n]
+  const void* bias = nullptr;       // [n], or null; not beside `add`, and on a GPU not in fp32
+  void* out = nullptr;
+  int64_t out_stride = 0;
+  bool add = false;
+  // A GPU's tensor cores may keep sums in fewer bits than fp32 has: forward, where activations have been rounded to 8 bits before.
+  bool quick_sums = false;
+  void* workspace = nullptr;
+};
+constexpr int64_t kScaledColumns = 512;  // of a result, whose rows of b a CPU decodes together
+inline int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+// a and some rows of b as bf16, and their sums.
+inline int64_t scaled_product_cpu_workspace(const ScaledProduct& a) {
+  const int64_t columns = std::min(a.n, kScaledColumns);
+  return whole_lines(2 * a.m * a.k) + whole_lines(2 * columns * a.k) + 4 * a.m * columns;
+}
+void scaled_product_cpu(const ScaledProduct& args, CpuLevel level = cpu_level());
+// Of a product that is added: itself, before.
+inline int64_t scaled_product_gpu_workspace(const ScaledProduct& a) { return a.add ? a.m * a.n * bytes_of(a.type) : 0; }
+
+struct TransposeBytes {
+  int64_t rows = 0, columns = 0;  // of x
+  const uint8_t* x = nullptr;     // [rows, columns] without gaps
+  uint8_t* y = nullptr;           // [columns, rows] without gaps; may not meet x
+};
+void transpose_bytes_cpu(const TransposeBytes& args);
+
+}  // namespace forge

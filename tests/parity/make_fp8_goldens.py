@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Writes goldens/fp8.safetensors and fp8.json: the loss and the adapter's gradients of tests/fixtures/wide_model.py on a base in fp8,
+and ("base.") on the base itself.
+
+    python3 tests/parity/make_fp8_goldens.py        # wants torch, transformers, peft
+
+transformers and peft, whose frozen layers multiply numbers that went through torch.float8_e4m3fn: weights and rows of x with a scale a row,
+and for d x rows of d y that the weights' scales were multiplied into. Products are fp64: what is compared is the scheme.
+"""
+import json
+import sys
+import tempfile
+from array import array
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "fixtures"))
+import oracle  # noqa: E402
+from tensors import Tensor, write_safetensors  # noqa: E402
+from wide_model import write_wide, write_wide_adapter  # noqa: E402
+
+ROWS = HERE / "goldens" / "tiny-batches.jsonl"
+LARGEST = 448.0
+
+
+def through_fp8(x):
+    """→ the numbers of the codes, and the scale of each row; x in fp32"""
+    largest = x.abs().amax(-1, keepdim=True)
+    codes = (x * (LARGEST / largest)).clamp(-LARGEST, LARGEST).nan_to_num().to(torch.float8_e4m3fn)
+    return codes.double(), torch.where(largest > 0, largest / LARGEST, torch.ones_like(largest))
+
+
+class Fp8Product(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, codes, scales):
+        context.save_for_backward(codes, scales)
+        rows, row_scales = through_fp8(x.float())
+        return (rows @ codes.t() * row_scales.double() * scales.double().t()).to(x.dtype)
+
+    @staticmethod
+    def backward(context, gradient):
+        codes, scales = context.saved_tensors
+        rows, row_scales = through_fp8(gradient.float() * scales.t())
+        return (rows @ codes * row_scales.double()).to(gradient.dtype), None, None
+
+
+class Fp8Linear(torch.nn.Module):
+    def __init__(self, linear):
+        super().__init__()
+        self.codes, self.scales = through_fp8(linear.weight.detach().float())
+
+    def forward(self, x):
+        return Fp8Product.apply(x, self.codes, self.scales)
+
+
+def golden(root, in_fp8):
+    model = AutoModelForCausalLM.from_pretrained(write_wide(root / "wide"), dtype=torch.float32)
+    model = PeftModel.from_pretrained(model, write_wide_adapter(root / "wide-adapter"), is_trainable=True)
+    for module in [m for m in model.modules() if hasattr(m, "base_layer")] if in_fp8 else []:
+        module.base_layer = Fp8Linear(module.base_layer)
+    loss = oracle.mean_loss(model, oracle.pad(oracle.read_rows(ROWS)[:8]))
+    loss.backward()
+    gradients = {name.replace(".default", ""): p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return loss.item(), gradients
+
+
+def main():
+    with tempfile.TemporaryDirectory() as root:
+        loss, gradients = golden(Path(root), True)
+        plain, others = golden(Path(root), False)
+    norm = lambda tensors: sum(t.double().square().sum() for t in tensors).sqrt().item()  # noqa: E731
+    differs = norm([gradients[n] - others[n] for n in gradients]) / norm(others.values())
+    tensors = gradients | {"base." + name: g for name, g in others.items()}
+    write_safetensors(HERE / "goldens" / "fp8.safetensors", {n: Tensor(list(g.shape), array("f", g.flatten().tolist())) for n, g in tensors.items()})
+    (HERE / "goldens" / "fp8.json").write_text(json.dumps({"loss": loss, "loss of the base itself": plain, "gradients differ from the base's by": differs},
+                                                          indent=1) + "\n")
+    print(f"loss {loss:.6f}, of the base itself {plain:.6f}; gradients differ by {differs:.4f}")
+
+
+if __name__ == "__main__":
+    main()
