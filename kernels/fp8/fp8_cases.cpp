@@ -125,7 +125,7 @@ Case transpose_case(int64_t rows, int64_t columns) {
 
 void add_fp8_cases(std::vector<Case>& cases) {
   const Layout aligned{"with spare columns", 16, 0};
-  const Shape shapes[] = {{1, 1}, {3, 7}, {5, 64}, {40, 96, kLayouts[1]}, {7, 96, kLayouts[2]}, {9, 96, aligned}, {5, 61, kRagged}, {2, 4104}, {2, 4099}, {80, 32}};
+  const Shape shapes[] = {{1, 1}, {3, 7}, {5, 64}, {40, 96, kLayouts[1]}, {7, 96, kLayouts[2]}, {9, 96, aligned}, {5, 61, kRagged}, {4, 4104}, {4, 4099}, {80, 32}};
   for (const Store type : kFloats) {
     for (const Shape& s : shapes)
       for (const bool factors : {false, true}) cases.push_back(quantize_case(type, "", magnitudes(type, s.rows, s.columns), factors, s));
@@ -135,7 +135,7 @@ void add_fp8_cases(std::vector<Case>& cases) {
   }
   const at::Tensor every = all_codes();
   cases.push_back(quantize_case(Store::f32, "every code ", every, false, {every.size(0), every.size(1)}));
-  cases.push_back(quantize_case(Store::bf16, "", magnitudes(Store::bf16, 1, kPastBlocks), true, {1, kPastBlocks}));
+  cases.push_back(quantize_case(Store::bf16, "", magnitudes(Store::bf16, 3, kPastBlocks), true, {3, kPastBlocks}));
   cases.push_back(quantize_case(Store::bf16, "", magnitudes(Store::bf16, kPastGrid, 2), false, {kPastGrid, 2}));
 
   for (const Store type : {Store::f32, Store::bf16})
