@@ -16,7 +16,8 @@ CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache
 PRECOMPILED = ["ATen/ATen.h", "c10/core/GradMode.h", "torch/csrc/autograd/autograd.h", "torch/csrc/autograd/variable.h",
                "nlohmann/json.hpp"]
 
-NAMED_BY_CUBLAS_13 = ["cudaEmulationMantissaControl", "cudaEmulationSpecialValuesSupport", "cudaEmulationStrategy"]  # of CUDA 13's runtime
+# By cuBLAS's and cuSOLVER's headers, of CUDA 13's runtime.
+NAMED_BY_CUDA_13 = ["cudaEmulationMantissaControl", "cudaEmulationSpecialValuesSupport", "cudaEmulationStrategy"]
 
 
 def engine_commands(build):
@@ -56,7 +57,7 @@ def precompile(folder, words):
     macros.parent.mkdir(parents=True)
     macros.write_text("#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n")
     header = folder / "torch_2_7_1.h"
-    newer = "".join(f"enum {name} : int;\n" for name in NAMED_BY_CUBLAS_13)
+    newer = "".join(f"enum {name} : int;\ntypedef {name} {name}_t;\n" for name in NAMED_BY_CUDA_13)
     header.write_text(newer + "".join(f"#include <{name}>\n" for name in PRECOMPILED))
     subprocess.run([*words, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
     return header
