@@ -9,6 +9,7 @@
 #include "core/plan/offload.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
+#include "providers/fused/fp8_sizes.h"
 
 namespace forge {
 namespace {
@@ -26,10 +27,7 @@ constexpr Shares kPoor{0.42, 0.28, 0.1, 0.6, 6e-6};
 constexpr double kFp8Rate = 2, kFp8Good = 0.57;
 
 bool in_fp8(const Graph& graph, const Op& op) {
-  const bool products = op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient;
-  for (size_t i = 0; products && i < op.modules.size(); ++i)
-    if (graph.module(op, i).fp8) return true;
-  return false;
+  return (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) && any_fp8(graph, op);
 }
 
 bool is_product(OpKind kind) {

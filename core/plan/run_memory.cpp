@@ -103,10 +103,9 @@ FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& paramet
 
 std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& inventory, const FixedMemory& fixed) {
   std::vector<MemoryLine> lines = fixed.on_host;
-  const StepChoice choice = step_choice(plan, inventory);
-  if (!choice.offloaded) return lines;
+  if (plan.job.train.activation_offloading != Offload::host) return lines;
   const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
-  const int64_t bytes = host_bytes(inventory.lists->training(choice), sizes);
+  const int64_t bytes = host_bytes(inventory.lists->training(step_choice(plan, inventory)), sizes);
   if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that are trained through but the last"});
   return lines;
 }

@@ -8,6 +8,7 @@
 namespace forge {
 
 constexpr float kE4m3Largest = 448;
+constexpr float kSmallestRow = 0x1p-100f;  // a row without such a magnitude becomes zeros
 
 // Of an fp32 number's bits, round to nearest even. What is larger than 448 becomes that; what is not a number stays so, without its sign.
 FORGE_E4M3 uint32_t e4m3_of_bits(uint32_t bits) {

@@ -10,8 +10,6 @@
 namespace forge {
 namespace {
 
-constexpr float kSmallestRow = 0x1p-100f;
-
 float value_of(uint32_t code) {
   const int exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);
   const float sign = code & 0x80 ? -1.0f : 1.0f;

@@ -27,7 +27,6 @@ __device__ __forceinline__ void load_factored(Global<const T> x, Global<const fl
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) quantize_rows_kernel(QuantizeRowsArgs<T> a) {
-  constexpr float kSmallest = 0x1p-100f;
   FORGE_SHARED(float, scratch, 32);
   const int64_t row = blockIdx.x, first = int64_t(threadIdx.x) * N, step = int64_t(blockDim.x) * N;
   const Global<const T> x = a.x + row * a.x_stride;
@@ -38,7 +37,7 @@ __global__ void __launch_bounds__(256) quantize_rows_kernel(QuantizeRowsArgs<T> 
     for (int k = 0; k < N; ++k) largest = Maximum()(fabsf(values[k]), largest);
   }
   largest = reduce_block(largest, 0.0f, Maximum(), scratch);
-  const bool empty = largest < kSmallest;
+  const bool empty = largest < kSmallestRow;
   const float factor = empty ? 0.0f : __fdiv_rn(kE4m3Largest, largest);
   if (threadIdx.x == 0) a.scales[row] = empty ? 1.0f : __fdiv_rn(largest, kE4m3Largest);
   for (int64_t i = first; i < a.columns; i += step) {
