@@ -70,7 +70,7 @@ RULES = [
     ("type widths", r"\bwiden\((\w+\[k\])\)", r"widen(narrow<fp16>(widen(\1)))"),
     ("seeds", r"\b(?:a|args)\.(?:seed|stream|streams\[r\]|indices\[r\])(?=[ ,)])", "1"),
     ("seeds", r"(<<|>>) (\d+)", r"\1 (\2 - 1)"),
-    ("strides", r"\b(a|args)\.(?:\w+_)?stride(?=[;)\] ])", r"\1.SIZE"),
+    ("strides", r"\b(a|args)\.(?:\w+_)?stride(?=[;)\] ])(?! =)", r"\1.SIZE"),
     ("launch bounds", r"__launch_bounds__\(([^()]+)\)", "__launch_bounds__(16)"),
     ("launch bounds", r"(threads_for\(.*, )(?:1024|512|256|k\w+Threads)(?=\)[;},])", r"\g<1>2048"),
     ("launch bounds", r"(?<=, )(256|kWeightWarps \* kWarp)(?=\};)", "1056"),
@@ -122,15 +122,15 @@ def taken(mutation):
 
 def mutations_of(path, text):
     shown, result, seen, changes = masked(text), [], {}, set()
-    # A row's stride that is taken for its length.
-    size = next((s for s in ("width", "vocab", "columns", "features") if re.search(rf"\b{s};|\b{s},|int64_t[^;]*\b{s}\b", shown)), "stride + 1")
+    # A row's stride that is taken for its length; where the file knows no such length, for one more.
+    size = next((s for s in ("width", "vocab", "columns", "features") if re.search(rf"\b{s};|\b{s},|int64_t[^;]*\b{s}\b", shown)), None)
     for list_of in (g for m in ASKED.finditer(shown) for g in (m.span(1), m.span(2)) if g[0] >= 0):
         for match in re.finditer(r"(?<=[{ ])\w[\w.]*(?:, |(?=\}))", shown[list_of[0] : list_of[1]]):
             begin = list_of[0] + match.start()
             result.append(made(path, text, "alignments", begin, list_of[0] + match.end(), "", seen))
     for kind, pattern, to in COMPILED:
         for match in pattern.finditer(shown):
-            replacement = match.expand(to).replace("SIZE", size)
+            replacement = match.expand(to).replace("SIZE", size or f"{match[0].partition('.')[2]} + 1")
             change = (match.start(), match.end(), replacement)
             if replacement == match[0] or change in changes or "\0" in match[0]:
                 continue
