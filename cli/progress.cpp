@@ -24,6 +24,12 @@ std::string short_number(double value) {
   return fmt::format("{:.4g}", value);
 }
 
+std::string fp8_gate_text(const Json& event) {
+  return "base in fp8: loss " + short_number(number(event, "fp8_loss", std::nan(""))) + ", as its file has it " +
+         short_number(number(event, "loss", std::nan(""))) + " (" + short_number(100 * number(event, "difference", std::nan(""))) + " ± " +
+         short_number(200 * number(event, "standard_error", std::nan(""))) + " % of at most " + short_number(100 * number(event, "tolerance")) + " %)";
+}
+
 std::string eval_text(const Json& event) {
   std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
   const double loss = number(event, "eval_loss", std::nan(""));  // JSON has null for values that are not finite
@@ -199,6 +205,7 @@ void Progress::show(const Json& event) {
   if (name == "step") show_step(event);
   if (name == "rollout") status(rollout_text(event));
   if (name == "eval") line(eval_text(event));
+  if (name == "fp8_gate") line(fp8_gate_text(event));
   if (name == "checkpoint") line(checkpoint_text(event));
   if (name == "notice") line(event.value("text", ""));
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The accuracy gate of model.quantization: fp8. Trains one job twice, with the base as it is and in fp8, and fails unless they agree.
+"""What comes of training behind the gate of model.quantization: fp8. Trains one job twice, with the base as it is and in fp8, and fails unless
+they agree. The gate that a run has before its first step lets everything through here.
 
     python3 bench/fp8/gate.py --model ~/.cache/forge/models/SmolLM2-135M-Instruct.gguf --data data/devils-dictionary --write results.md
 
@@ -36,7 +37,7 @@ class Compared:
 def job(name, quantization, options):
     return {
         "version": 1, "name": name, "seed": options.seed, "output_dir": str(options.folder),
-        "model": {"path": str(options.model), "quantization": quantization},
+        "model": {"path": str(options.model), "quantization": quantization} | ({"fp8_tolerance": 1} if quantization == "fp8" else {}),
         "adapter": {"type": "lora", "rank": 16, "alpha": 32},
         "objective": {"type": "sft"},
         "data": {"train": [{"path": str(options.data / "train.jsonl")}],

@@ -71,6 +71,7 @@ struct ModelConfig {
   std::map<std::string, Scalar> architecture;  // of init random: settings in place of config.json's
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
+  double fp8_tolerance = 0.005;  // of fp8, a share of the base's loss
   std::optional<std::string> repo, revision;  // of the hub, in whose cache `path` then lies
   std::vector<std::string> add_tokens;               // texts that become one token each
   std::map<std::string, std::string> add_tokens_from;  // of those: a text whose tokens' mean a row starts from

@@ -107,6 +107,8 @@ class Rules {
                 " would compare log-probabilities of two policies",
             "write nf4, int8 or none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
+    if (model.fp8_tolerance != ModelConfig().fp8_tolerance && model.quantization != Quantization::fp8)
+      fault("model.fp8_tolerance", "needs quantization fp8, is " + name_of(model.quantization));
     if (model.double_quantization && !has_scales)
       fault("model.double_quantization", "needs quantization nf4 or fp4, is " + name_of(model.quantization));
   }

@@ -57,9 +57,16 @@ TrainedSize trained_size(const TrainedLayout& layout, Precision precision) {
   return {layout.elements, layout.update_bytes(precision == Precision::fp32 ? 0 : 2)};
 }
 
+ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization) {
+  ModuleTraining training{.fp8 = quantization == Quantization::fp8};
+  if (training.fp8)
+    for (const Module& module : saved_modules(spec, adapter)) training.wide.insert(module.path);
+  return training;
+}
+
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites, Quantization quantization) {
-  ModuleTraining training = nothing_trained(quantization);
+  ModuleTraining training{.fp8 = quantization == Quantization::fp8};
   training.all = adapter.type == AdapterType::none;
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;

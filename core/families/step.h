@@ -16,8 +16,8 @@ namespace forge {
 // What a job trains; `sites` are those of adapter_sites(), or an adapter folder's. `quantization`: of what is frozen.
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites, Quantization quantization = Quantization::none);
-// Of a model of which nothing is trained.
-inline ModuleTraining nothing_trained(Quantization quantization) { return {.fp8 = quantization == Quantization::fp8}; }
+// Of the job's base by itself, of which nothing is trained. What the job trains whole is not quantised.
+ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization);
 
 // All that a run trains, as the optimizer sees it.
 struct TrainedSize {

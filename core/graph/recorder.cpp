@@ -156,7 +156,7 @@ std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearSha
         module_at(shape.module, ModuleKind::linear, graph_.value(x).width, shape.out, shape.bias));
     ModuleUse& use = use_at(modules.back());
     use.use = shape.use;
-    use.fp8 = training_.fp8 && !use.trained && shape.use == LinearUse::layer;
+    use.fp8 = training_.fp8 && !use.trained && shape.use == LinearUse::layer && !training_.wide.count(use.path);
   }
   std::string all;
   int64_t width = 0;

@@ -31,6 +31,7 @@ struct ModuleTraining {
   bool dora = false;                     // which have a magnitude too
   bool dropout = false;                  // and a mask before them
   bool fp8 = false;                      // other linear layers multiply in 8 bits
+  std::set<std::string> wide = {};       // but for these
 };
 
 // A linear layer's name, its output features, and whether it has a bias.

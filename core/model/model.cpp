@@ -297,27 +297,15 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
   return {.quantized = to_device(std::move(quantized), device)};
 }
 
-}  // namespace
-
-Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
-                 const BaseStorage& storage) {
-  Model model{.spec = spec, .type = type, .device = device};
-  for (const Module& module : modules_of(spec)) {
-    if (module.role == Role::linear || module.role == Role::experts) model.linears[module.path];
-    if (module.role == Role::norm || module.role == Role::vector) model.norms[module.path];
-    if (module.role == Role::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
-    if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
-  }
-  const std::vector<Parameter> parameters = base_parameters(spec);
-  const Held held = held_names(storage, file);
-  const std::map<std::string, Place> places = adjoining_places(spec, file, held, type, device, storage);
+// One tensor per task: decoding block types, converting and quantising cost more than reading.
+void load_into(Model& model, const TensorFile& file, const std::vector<Parameter>& parameters, const BaseStorage& storage, const Held& held,
+               const std::map<std::string, Place>& places) {
   std::vector<Loaded> loaded(parameters.size());
-  // Decoding block types, converting and quantising cost more than reading: one tensor per task.
   at::parallel_for(0, static_cast<int64_t>(parameters.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const size_t at = static_cast<size_t>(i);
       auto place = places.find(parameters[at].name);
-      loaded[at] = load_tensor(file, parameters[at], type, device, held, storage,
+      loaded[at] = load_tensor(file, parameters[at], model.type, model.device, held, storage,
                                place == places.end() ? nullptr : &place->second);
     }
   });
@@ -328,6 +316,30 @@ Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType 
     else
       find_linear(model, name.substr(0, name.rfind('.')))->quantized = loaded[i].quantized;
   }
+}
+
+}  // namespace
+
+Model empty_model(const ModelSpec& spec, c10::ScalarType type, c10::Device device) {
+  Model model{.spec = spec, .type = type, .device = device};
+  for (const Module& module : modules_of(spec)) {
+    if (module.role == Role::linear || module.role == Role::experts) model.linears[module.path];
+    if (module.role == Role::norm || module.role == Role::vector) model.norms[module.path];
+    if (module.role == Role::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
+    if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
+  }
+  return model;
+}
+
+void load_weights(Model& model, const TensorFile& file, const std::vector<Parameter>& parameters) {
+  load_into(model, file, parameters, {}, {}, {});
+}
+
+Model load_model(const ModelSpec& spec, const TensorFile& file, c10::ScalarType type, c10::Device device,
+                 const BaseStorage& storage) {
+  Model model = empty_model(spec, type, device);
+  const Held held = held_names(storage, file);
+  load_into(model, file, base_parameters(spec), storage, held, adjoining_places(spec, file, held, type, device, storage));
   if (!model.head.defined()) model.head = model.embedding;
   const int64_t head = file.find(spec.tie_word_embeddings ? embedding_name(spec) : logits_head_name(spec));
   if (storage.stored_blocks && stored_coding(file, head)) model.head_blocks = load_blocks(file, head, type);

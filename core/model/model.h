@@ -55,6 +55,11 @@ struct BaseStorage {
   bool stored_blocks = false;
 };
 
+// A model of which no weight is loaded.
+Model empty_model(const ModelSpec& spec, c10::ScalarType type, c10::Device device);
+// Reads these of base_parameters(spec) in the model's type and on its device, each by itself. Throws as load_model does.
+void load_weights(Model& model, const TensorFile& file, const std::vector<Parameter>& parameters);
+
 // A score head that a language model's file does not have starts at zero (starts_score_head), so that every text has the score 0.
 // Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes: beside the
 // result there is one tensor in fp32 a thread. On a CPU a tensor that the file holds as it is used is the file's own memory, mapped, and not to

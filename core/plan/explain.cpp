@@ -10,6 +10,7 @@
 #include "core/data/report/pairs_text.h"
 #include "core/families/adapter_sites.h"
 #include "core/objective/objective.h"
+#include "core/plan/fp8.h"
 #include "core/plan/objective_plan.h"
 #include "core/plan/rollout_plan.h"
 #include "core/plan/value_plan.h"
@@ -219,6 +220,10 @@ Table model_rows(const Plan& plan) {
                                 (plan.fused_head ? ", head without logits" : "") +
                                 (plan.job.model.quantization == Quantization::fp8 ? ", frozen linear layers multiplied in fp8" : "") +
                                 (plan.folded_adapters ? ", adapters in the products of their weights" : "")});
+  if (has_fp8_gate(plan.job))
+    rows.push_back({"fp8 gate", "before the first step the base's loss in fp8 is compared with that of its file's weights, on " + format_count(kFp8GateTokens) +
+                                    " tokens of data." + (plan.eval.examples > 0 ? "eval" : "train") + "; the run ends unless they show that it changes by less than " +
+                                    format_number(100 * plan.job.model.fp8_tolerance) + " % (model.fp8_tolerance)"});
   for (const AttentionUse& use : plan.attention)
     rows.push_back({"attention", name_of(use.kernel) +
                                      (plan.attention.size() > 1 ? " in layers " + use.layers : std::string()) + ": " + use.reason});

@@ -66,13 +66,14 @@ void complete_fixed_batch(Plan& plan) {
 
 }  // namespace
 
-void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider,
+void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider, const Provider* plain,
                     const ExampleCounts& counts) {
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
   const Search search{
       &counts,
       &provider,
+      plain,
       profile.micro_batch_tokens.value,
       profile.smallest_micro_batch_tokens.value,
       train.micro_batch_size || train.micro_batch_tokens,

@@ -10,6 +10,11 @@
 
 namespace forge {
 
+// Before its first step a run compares the base's loss in fp8 with that of its file's weights (core/train/fp8_gate.h): whole
+// batches, until these have so many tokens.
+constexpr int64_t kFp8GateTokens = 16384;
+inline bool has_fp8_gate(const Job& job) { return job.model.quantization == Quantization::fp8; }
+
 // Why a device has no such products; "" where it has.
 std::string fp8_device_fault(bool cuda, int64_t capability);
 // Of a job with model.quantization: fp8.

@@ -1,5 +1,6 @@
 #include "core/plan/inventory.h"
 
+#include "core/plan/fp8.h"
 #include "core/plan/run_memory.h"
 
 namespace forge {
@@ -21,7 +22,7 @@ Inventory inventory_of(const Plan& plan) {
   inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
   record_modules(inventory, plan.model, job.adapter, job);
-  if (computes_reference(plan)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, nothing_trained(job.model.quantization), {}, residual_of(job)});
+  if (computes_reference(plan) || has_fp8_gate(job)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, base_training(plan.model, job.adapter, job.model.quantization), {}, residual_of(job)});
   return inventory;
 }
 

@@ -49,7 +49,8 @@ Plan make_plan(const PlanInput& input) {
     first_epoch = draws ? prompt_batches(input.train_lengths, plan.job, 0) : epoch_steps(input.train_lengths, plan.job, 0);
   if (draws) resolve_rollout(plan, input, provider);
   resolve_steps(plan, input.train_lengths, first_epoch);
-  resolve_memory(plan, input.profile, provider,
+  const auto plain = std::find_if(input.providers.begin(), input.providers.end(), [](const Provider& p) { return p.name == std::string("reference"); });
+  resolve_memory(plan, input.profile, provider, plain == input.providers.end() ? nullptr : &*plain,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
   resolve_attention(plan, provider);
   if (!plan.train.estimated && !draws) measure_packing(plan, input.train_lengths, first_epoch);

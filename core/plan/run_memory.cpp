@@ -1,12 +1,15 @@
 #include "core/plan/run_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/graph/layout.h"
 #include "core/objective/objective.h"
+#include "core/plan/fp8.h"
 #include "core/plan/rollout_plan.h"
 #include "core/plan/value_plan.h"
 
@@ -58,27 +61,61 @@ std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine
   return result;
 }
 
-constexpr const char* kSavedModules = "reference: saved modules";
+constexpr const char* kSavedModules = "saved modules";
 
-// The base without the adapter, forward only.
-std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provider, const Inventory& inventory,
-                                        const Fullest& train, const Fullest& eval) {
-  const Fullest most{std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised),
-                     std::max(train.longest, eval.longest), train.several || eval.several};
+// The most of either split.
+Fullest most_of(const Fullest& train, const Fullest& eval) {
+  return {std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised), std::max(train.longest, eval.longest),
+          train.several || eval.several};
+}
+
+// A micro-batch of the base without the adapter, forward only.
+ActivationShape base_shape(const Plan& plan, const Inventory& inventory, const Fullest& most) {
   ActivationShape shape = shape_of(plan, inventory, most, false);
   shape.trained = {};
   shape.adapter.use_dora = false;
   shape.adapter.modules_to_save.clear();
   shape.recompute = {};
   shape.lists = inventory.base;
-  std::vector<MemoryLine> lines = provider.activation_lines(shape);
+  return shape;
+}
+
+// Its lines, called after `who` computes it.
+std::vector<MemoryLine> base_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const Fullest& most, const std::string& who) {
+  std::vector<MemoryLine> lines = provider.activation_lines(base_shape(plan, inventory, most));
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
-  for (MemoryLine& line : lines) line.name = "reference: " + line.name;
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
   if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
+  for (MemoryLine& line : lines) line.name = who + ": " + line.name;
   return lines;
+}
+
+// Of fp8's gate while the file's weights pass layer by layer (core/train/layer_by_layer.h), beyond `held` bytes, which do not exist yet.
+MemoryLine file_pass_line(const Plan& plan, const Provider& plain, const Inventory& inventory, const Fullest& most, int64_t held) {
+  const Precision precision = *plan.job.train.precision;
+  // Of a layer all, of what lies around them a matrix at a time.
+  std::map<int64_t, std::vector<int64_t>> ranges;
+  for (const Parameter& parameter : base_parameters(plan.model))
+    ranges[parameter.layer < 0 ? -1 - static_cast<int64_t>(ranges.size()) : parameter.layer].push_back(parameter.count());
+  ActivationShape shape = base_shape(plan, inventory, most);
+  shape.quantization = Quantization::none;
+  const int64_t activations = total_bytes(plain.activation_lines(shape));
+  int64_t fullest = 0;
+  for (auto& [layer, counts] : ranges) {
+    const int64_t weights = std::accumulate(counts.begin(), counts.end(), int64_t{0}) * bytes_of(precision);
+    // Tensors that are converted are in fp32 first, one a thread.
+    std::sort(counts.rbegin(), counts.rend());
+    const auto at_once = plan.device.cuda ? 0 : std::min(counts.size(), static_cast<size_t>(std::max<int64_t>(1, *plan.job.train.threads)));
+    const int64_t reading = 4 * std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(at_once), int64_t{0});
+    fullest = std::max(fullest, weights + std::max(reading, activations));
+  }
+  const DataSummary& data = plan.eval.examples > 0 ? plan.eval : plan.train;
+  const int64_t tokens = std::min(kFp8GateTokens + most.tokens, data.tokens), element = residual_of(plan.job) == Residual::fp32 ? 4 : bytes_of(precision);
+  const int64_t batch = 8 + plan.model.angles() * bytes_of(precision) + 20;  // ids, angles, targets
+  const int64_t bytes = fullest + tokens * (plan.model.hidden_size * element + batch);
+  return {"fp8 gate: the base as its file has it", bytes - held, "a layer at a time, and the stream of " + format_count(tokens) + " tokens"};
 }
 
 }  // namespace
@@ -110,7 +147,7 @@ std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& invento
   return lines;
 }
 
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Provider* plain, const Inventory& inventory, const FixedMemory& fixed,
                                      const Fullest& train, const Fullest& eval) {
   std::vector<MemoryLine> lines = fixed.held;
   std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
@@ -134,9 +171,10 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
   };
   std::vector<MemoryLine> reference;
-  if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, train, eval);
+  const Fullest most = most_of(train, eval);
+  if (computes_reference(plan)) reference = base_lines(plan, provider, inventory, most, "reference");
   // Weights of its own lie beside all else; its step takes the memory of the policy's, before it.
-  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
+  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == std::string("reference: ") + kSavedModules; });
   if (own != reference.end()) {
     lines.push_back(*own);
     reference.erase(own);
@@ -154,6 +192,10 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
       lines.insert(lines.end(), drawing.begin(), drawing.end());
     else
       consider(std::move(drawing));
+  }
+  if (has_fp8_gate(plan.job)) {
+    consider(base_lines(plan, provider, inventory, most, "fp8 gate"));
+    if (plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});
   }
   consider(fixed.loading);
   for (MemoryLine& line : moving) lines.push_back(std::move(line));

@@ -15,8 +15,8 @@ struct FixedMemory {
 FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& parameters);
 
 // All lines of a plan whose micro-batch and checkpointing are settled, at the fullest moment of training and
-// evaluation. `eval.tokens` 0: nothing to evaluate.
-std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const FixedMemory& fixed,
+// evaluation. `eval.tokens` 0: nothing to evaluate. `plain`: Search's.
+std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider, const Provider* plain, const Inventory& inventory, const FixedMemory& fixed,
                                      const Fullest& train, const Fullest& eval);
 
 // The same of the host's memory (plan/offload.h).

@@ -106,7 +106,7 @@ class Recomputation {
     return units_.size();
   }
   bool fits() {
-    plan_.memory = memory_lines(plan_, *search_.provider, inventory_, fixed_, train_, eval_);
+    plan_.memory = memory_lines(plan_, *search_.provider, search_.plain, inventory_, fixed_, train_, eval_);
     plan_.predicted_peak_bytes = total_bytes(plan_.memory);
     plan_.host_memory = lines_on_host(plan_, inventory_, fixed_);
     return plan_.predicted_peak_bytes <= plan_.available_bytes && total_bytes(plan_.host_memory) <= host_room(plan_);

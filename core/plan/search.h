@@ -8,6 +8,7 @@ namespace forge {
 struct Search {
   const ExampleCounts* counts;
   const Provider* provider;
+  const Provider* plain;  // the one that runs plain ATen, as fp8's gate does; null where the caller has none
   int64_t knee, smallest;  // of the micro-batch, in tokens
   bool fixed_batch, fixed_checkpointing, fixed_offloading, fixed_offload;  // the last two: of activations, of the optimizer's state
 };

@@ -165,9 +165,6 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   warn_of_lambda(job, warn);
   warn_of_extremes(plan, warn);
   warn_of_data(plan, warn);
-  if (job.model.quantization == Quantization::fp8)
-    warn("model.quantization fp8 rounds weights and activations to four significant bits, and has passed its gate of 0.5 % on no model yet (SmolLM2-135M "
-         "stayed 0.3 to 0.7 % behind its base in bf16): python3 bench/fp8/gate.py trains this model both ways and compares");
   for (const std::string& text : offload_warnings(plan)) warn(text);
   if (plan.engine == "cuda12") warn(input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)

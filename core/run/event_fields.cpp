@@ -183,6 +183,17 @@ constexpr EventField kEval[] = {
     {"eval_distinct_2", number, false, "as of a rollout"},
     {"time", number, false, "when, in seconds since 1970"},
 };
+constexpr EventField kFp8Gate[] = {
+    {"loss", number, true, "of the base as its file has it, mean over the supervised tokens"},
+    {"fp8_loss", number, true, "of the base in fp8"},
+    {"difference", number, true, "of the two, as a share of the first"},
+    {"standard_error", number, true, "of the difference, by how much that of single tokens scatters; a share, too"},
+    {"tolerance", number, true, "model.fp8_tolerance: the run ends unless difference and two standard errors are less"},
+    {"split", text, true, "train or eval: whose tokens"},
+    {"tokens", integer, true, "real tokens"},
+    {"supervised_tokens", integer, true, "of them those that count"},
+    {"time", number, false, "when, in seconds since 1970"},
+};
 constexpr EventField kProgress[] = {
     {"done", integer, true, "shapes timed so far"},
     {"of", integer, true, "all shapes"},
@@ -272,6 +283,7 @@ constexpr EventShape kShapes[] = {
     {"progress", "of `forge bench --kernels`", kProgress},
     {"rate", "one measurement of `forge bench --kernels`", kRate},
     {"eval", "one evaluation", kEval},
+    {"fp8_gate", "the base in fp8 was compared with its file's weights, before the first step", kFp8Gate},
     {"example", "one example of `forge eval`", kExample},
     {"checkpoint", "a checkpoint is whole", kCheckpoint},
     {"notice", "something worth a line", kNotice},
@@ -305,6 +317,7 @@ constexpr EventField kReport[] = {
     {"time", object, true, "planned_step_seconds (null: not known) and step_seconds"},
     {"loss", object, true, "first, last, smoothed_last"},
     {"eval", object, false, "first, best, last: each step and eval_loss"},
+    {"fp8_gate", object, false, "of a base in fp8: the event of that name"},
     {"findings", list, false, "what a reader should know of drawn completions, in sentences"},
     {"bottleneck", text, true, "where the time went, in one sentence"},
     {"data", object, false, "what the plan says of each split"},

@@ -66,6 +66,7 @@ void RunMetrics::add(const Json& event) {
   const auto value = [&](const char* key) { return number(event, key, std::nan("")); };
   const std::string name = text(event, "event");
   rollouts.add(event);
+  if (name == "fp8_gate") fp8_gate = event;
   if (name == "checkpoint") saving_seconds += number(event, "seconds");
   if (name == "eval") {
     eval_seconds += number(event, "seconds");
@@ -216,6 +217,7 @@ Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& fa
     report["loss"] = {{"first", member(metrics.first_step, "loss")},
                       {"last", member(metrics.last_step, "loss")},
                       {"smoothed_last", finite(smoothed_last_loss(metrics.loss))}};
+  if (!metrics.fp8_gate.is_null()) report["fp8_gate"] = metrics.fp8_gate;
   if (!metrics.eval_steps.empty()) report["eval"] = eval_summary(metrics);
   if (!metrics.rollouts.empty()) report["findings"] = rollout_findings(metrics.rollouts);
   report["bottleneck"] = bottleneck(metrics, seconds);

@@ -39,6 +39,7 @@ struct RunMetrics {
   std::vector<double> eval_steps, eval_loss;
   // Of objectives that compare answers, by the metric's name; empty for others. "eval_…" are evaluations'.
   std::map<std::string, std::vector<double>> answers;
+  Json fp8_gate;           // the event; null without one
   RolloutCurves rollouts;  // empty where none were drawn
 };
 

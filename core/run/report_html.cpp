@@ -180,6 +180,8 @@ std::string summary(const Json& report) {
                           format_seconds(report["train_seconds"].get<double>()));
   html +=
       row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
+  if (report.contains("fp8_gate"))
+    html += row("base in fp8", "loss " + words(report["fp8_gate"]["fp8_loss"]) + ", as its file has it " + words(report["fp8_gate"]["loss"]));
   if (report.contains("findings")) return html + "</table>\n";  // the loss of sampled completions is meaningless
   if (report["loss"].contains("first"))
     html +=

@@ -63,7 +63,7 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
     throw Error(ErrorKind::job, "objective.type " + name_of(request.plan.job.objective.type) +
                                     " trains on what it draws: there are no steps to measure before it runs")
         .hint("forge run JOB; its rollouts and steps say their seconds");
-  std::unique_ptr<Session> session = open_session(request.plan, /*fresh=*/true, emit);
+  std::unique_ptr<Session> session = open_session(request.plan, {}, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
   session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);
   const auto start = std::chrono::steady_clock::now();

@@ -13,6 +13,7 @@
 #include "core/io/safetensors.h"
 #include "core/objective/objective.h"
 #include "core/tensor/dtype.h"
+#include "core/train/base_model.h"
 #include "core/train/divergence.h"
 #include "core/train/policy_head.h"
 #include "core/train/sequence_head.h"
@@ -21,30 +22,6 @@
 
 namespace forge {
 namespace {
-
-// The base's own weights and the provider that computes with them.
-class BaseModel {
- public:
-  explicit BaseModel(const Session& session)
-      : model_(*session.base),
-        nothing_(trained_layout({}), model_.type, model_.device, true),
-        provider_(make_step_provider(session.plan.provider_name(), model_, nothing_, options(session))),
-        network_(model_, nothing_, *provider_, session.job) {}
-  Network& network() { return network_; }
-
- private:
-  static StepOptions options(const Session& session) {
-    StepOptions options{.shape = {session.plan.model, nothing_trained(session.job.model.quantization), {}, residual_of(session.job)}};
-    const BatchRoom &training = session.plan.training_batch, &evaluation = session.plan.evaluation_batch;
-    options.evaluation = {std::max(training.tokens, evaluation.tokens), std::max(training.targets, evaluation.targets)};
-    options.arena = session.arena;
-    return options;
-  }
-  Model model_;
-  TrainableSet nothing_;
-  std::unique_ptr<StepProvider> provider_;
-  Network network_;
-};
 
 class ComputedReference : public Reference {
  public:

@@ -37,22 +37,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // `storage` but for the job's quantization, which is added.
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
                 BaseStorage storage) {
-  const bool drawn = config.init == ModelInit::random;
-  auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
-  if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
+  const auto file = open_base(config, seed, spec);
   storage.quantization = config.quantization;
   storage.double_quantization = config.double_quantization;
   return load_model(spec, *file, scalar_type(precision), device, storage);
 }
 
-// Whether the reference differs from the model at the start of training.
+}  // namespace
+
 bool reads_base(const Job& job) {
   if (needs_base(job)) return true;
   const bool compares = objective_of(job.objective.type).has_reference;
   return compares && job.objective.reference == ReferenceModel::base;
 }
 
-}  // namespace
+std::unique_ptr<TensorFile> open_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec) {
+  const bool drawn = config.init == ModelInit::random;
+  auto file = drawn ? drawn_weights(spec, seed) : open_weights(spec, config.path);
+  if (!drawn) check_model_file(spec, *file, config.path), refuse_another_head(spec, *file, config.path);
+  return file;
+}
 
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   c10::NoGradGuard no_grad;
@@ -75,7 +79,7 @@ Session::Session(const Plan& plan, Job job, c10::Device device, std::string mode
     : plan(plan), job(std::move(job)), device(device), model_name(std::move(model_name)) {}
 Session::~Session() = default;
 
-std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit) {
+std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begins, const EventSink& emit) {
   auto session = std::make_unique<Session>(plan, plan.job, c10::DeviceType::CPU, plan.job.model.path);
   Session& s = *session;
   auto start = std::chrono::steady_clock::now();
@@ -94,17 +98,17 @@ std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventS
   s.model = load_base(s.job.model, s.job.seed, plan.model, precision, s.device, std::move(storage));
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
-  if (reads_base(s.job)) s.base = s.model;
+  if (begins.base || reads_base(s.job)) s.base = s.model;
   if (has_value(s.job.objective)) s.value = std::make_unique<ValueNetwork>(s, s.model);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (s.job.adapter.type == AdapterType::lora) {
     const std::vector<VocabularySite> vocabulary = vocabulary_sites(plan.model, s.job.adapter);
     attach_vocabulary(s.model, *s.trainables, vocabulary, plan.model.tie_word_embeddings);
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
-    if (s.job.adapter.init_from && fresh) {
+    if (s.job.adapter.init_from && begins.fresh) {
       check_start_adapter(s.job, plan.model);  // it may have changed since planning
       load_adapter(*s.job.adapter.init_from, *s.trainables);
-    } else if (fresh) {
+    } else if (begins.fresh) {
       initialize_vocabulary(*s.trainables, vocabulary, s.job.seed);
       const bool loftq = s.job.adapter.init == LoraInit::loftq;
       const auto original = loftq ? open_weights(plan.model, s.job.model.path) : nullptr;

@@ -41,9 +41,17 @@ struct Session {
   std::unique_ptr<ValueNetwork> value;   // null: the objective has none
 };
 
-// Loads the base model and prepares the rest. With `fresh` the adapter gets its first values (or
-// init_from's); without, a checkpoint will be loaded over them. Throws what reading the files throws.
-std::unique_ptr<Session> open_session(const Plan& plan, bool fresh, const EventSink& emit);
+struct SessionStart {
+  bool fresh = true;  // the adapter gets its first values (or init_from's); else a checkpoint will be loaded over them
+  bool base = false;  // `base` is kept where the job has no use for it, too
+};
+// Loads the base model and prepares the rest. Throws what reading the files throws.
+std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begins, const EventSink& emit);
+// Whether the run reads its base's own weights: the reference differs from the model at the start of training.
+bool reads_base(const Job& job);
+
+// The weights of a job's model, whose names and shapes were compared with `spec`; drawn ones with init: random.
+std::unique_ptr<TensorFile> open_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec);
 
 // Moves the weights that are trained themselves into the trainable buffers, and points the model at them. `tied`: the head is the
 // embedding.

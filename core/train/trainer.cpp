@@ -13,6 +13,7 @@
 #include "core/config/secrets.h"
 #include "core/data/batch/order.h"
 #include "core/objective/objective.h"
+#include "core/plan/fp8.h"
 #include "core/rollout/rollout_metrics.h"
 #include "core/run/checkpoints.h"
 #include "core/run/environment.h"
@@ -22,6 +23,7 @@
 #include "core/train/checkpoint.h"
 #include "core/train/data_start.h"
 #include "core/train/divergence.h"
+#include "core/train/fp8_gate.h"
 #include "core/train/reference.h"
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
@@ -57,14 +59,17 @@ class Trainer {
 
   void run() {
     open_folder();
-    session_ = open_session(request_.plan, !resume_step_, emit_);
+    train_data_ = DataSet::open(request_.plan.train.cache_path);
+    if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    std::optional<Fp8Gate> gate;
+    if (!resume_step_ && has_fp8_gate(request_.plan.job)) gate.emplace(request_.plan, train_data_, eval_data_).read_file(stop_);
+    session_ = open_session(request_.plan, {.fresh = !resume_step_, .base = gate.has_value()}, emit_);
     session_->model_name = sealed(request_.plan.job.model.path);
     if (resume_step_) resume();
     const std::string fault = cut_metrics(paths_.metrics(), state_);
     log_ = std::make_unique<RunLog>(paths_, job().log.tensorboard);
     if (!fault.empty()) notice("warning", fault);
-    train_data_ = DataSet::open(request_.plan.train.cache_path);
-    if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    if (gate) pass(*gate);
     if (draws_completions(job().objective.type)) open_rollouts();
     if (!resume_step_ && starts_from_data(job().adapter)) look_at_data();
     stop_.watched = true;  // from here on a stop ends with a checkpoint
@@ -132,6 +137,12 @@ class Trainer {
     bool best_now =
         job().checkpoint.keep_best > 0 && !state_.best.empty() && state_.best[0].step == state_.step;
     return due(job().checkpoint.every_steps) || best_now;
+  }
+
+  void pass(const Fp8Gate& gate) {
+    const Json event = gate.compare(*session_, stop_);
+    record(event);
+    require_close(event);
   }
 
   // Before anything is worth a checkpoint: a run that is stopped here does it again, with the same result.

@@ -248,6 +248,7 @@ UNSEEN = {
     "allow": "lets through a job that is refused without it: journeys/public_data.test",
     "train.deterministic": "chooses CUDA kernels; a CPU run is deterministic anyway",
     "train.residual": "is a choice in fp16, which a CPU does not compute in (tests/emulator/engine)",
+    "model.fp8_tolerance": "is of a base in fp8: tests/parity/check_fp8.py",
     "optimizer.offload": "is a choice on a GPU (tests/emulator/engine)",
     "train.activation_offloading": "is a choice on a GPU (tests/emulator/engine)",
     "hardware.profile": "a CPU has one profile that fits",

@@ -199,6 +199,8 @@ const Case kCases[] = {
      "it)"},
     {"!model: {path: m, quantization: nf4}\ndata: {train: a}\n",
      "job.yaml:1:32: model.quantization: nf4 weights cannot be trained themselves (write adapter: lora)"},
+    {"!model: {path: m, quantization: nf4, fp8_tolerance: 0.01}\nadapter: lora\ndata: {train: a}\n",
+     "job.yaml:1:52: model.fp8_tolerance: needs quantization fp8, is nf4"},
     {"!model: {path: m, quantization: int8, double_quantization: true}\nadapter: lora\ndata: {train: a}\n",
      "job.yaml:1:59: model.double_quantization: needs quantization nf4 or fp4, is int8"},
     {"!model: {path: m, quantization: fp8}\nadapter: lora\nobjective: grpo\nrewards: [{type: exact}]\ndata: {train: a}\n",

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A step on a base in fp8 against transformers and peft (make_fp8_goldens.py): the loss, and the adapter's gradients.
+"""A step on a base in fp8 against transformers and peft (make_fp8_goldens.py): the loss, the adapter's gradients, and what the gate before it
+says, passes and refuses.
 
     python3 tests/parity/check_fp8.py build/bin/forge
 
@@ -22,6 +23,8 @@ LOSS, GRADIENTS = 2e-6, 1e-4
 # bf16 rounds what is quantised, tips one code in eight, and that other ones: what then remains is that fp8 changes no more of the base's
 # gradients than it does in fp32, but for bf16's own 2 %.
 MORE_IN_BF16 = 0.03
+# Of the gate: its loss in bf16, whose products of the file's weights round as often as those of fp8.
+GATE_IN_BF16 = 2e-3
 
 
 def job(root, precision, quantization):
@@ -45,12 +48,63 @@ def trained(forge, root, precision, quantization):
     return run.losses[0], values(run.tensors())
 
 
-def refused(forge, root, *words):
+def refused(forge, root, *words, settings):
     try:
-        forge_run.run_job(forge, job(root, "fp32", "fp8") | {"name": "refused"}, root)
+        forge_run.run_job(forge, settings, root)
     except forge_run.ForgeFailed as failure:
         return all(word in str(failure) for word in words)
     return False
+
+
+def events(root, name, kind):
+    lines = (root / name / "metrics.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def gate_errors(event, wanted):
+    """of the two losses together, and of the error's size"""
+    return max(abs(event[key] - wanted[key]) / wanted[key] for key in ("loss", "fp8_loss")), abs(event["standard_error"] / wanted["standard_error"] - 1)
+
+
+def gate_checks(forge, root, wanted):
+    """Behind the runs of `checks`."""
+    event = events(root, "fp8-fp32", "fp8_gate")[0]
+    loss, scatter = gate_errors(event, wanted)
+    same = event["supervised_tokens"] == wanted["supervised_tokens"] and event["split"] == "train"
+    yield same and loss <= LOSS and scatter <= 0.01, f"the gate in fp32: losses {loss:.1e} (limit {LOSS:.0e}), their scatter {scatter:.1e}"
+    loss, _ = gate_errors(events(root, "fp8-bf16", "fp8_gate")[0], wanted)
+    yield loss <= GATE_IN_BF16, f"the gate in bf16: losses {loss:.1e} (limit {GATE_IN_BF16:.0e})"
+    report = json.loads((root / "fp8-fp32/report.json").read_text())
+    yield report["fp8_gate"] == event and "fp8" in (root / "fp8-fp32/report.html").read_text(), "the report tells of it"
+    yield not events(root, "none-fp32", "fp8_gate"), "a base in fp32 has none"
+
+    many = job(root, "fp32", "fp8") | {"name": "many"}
+    many["data"]["train"][0].pop("limit")
+    many["train"] |= {"micro_batch_size": 1, "max_steps": 12}
+    forge_run.run_job(forge, many, root)
+    memory = json.loads((root / "many/report.json").read_text())["memory"]
+    ratio = memory["measured_peak_bytes"] / memory["predicted_peak_bytes"]
+    yield "fp8 gate" in memory["lines"][-1]["name"] and 0.9 < ratio <= 1, f"its memory, where it is the most, was planned: {ratio:.3f} of it was taken"
+
+    # 0.21 % is what these tokens leave possible.
+    settings = job(root, "fp32", "fp8") | {"name": "gated"}
+    settings["model"] = settings["model"] | {"fp8_tolerance": 0.002}
+    settings["data"] = settings["data"] | {"eval": [{"path": str(GOLDENS / "tiny-batches.jsonl"), "format": "tokens", "limit": 8}]}
+    words = ("exit 8", "6.25165 as its file has it and 6.25130 in fp8", "147 tokens of data.eval", "at most 0.2 %", "fp8_tolerance: 0.0021")
+    ended = refused(forge, root, *words, settings=settings)
+    yield ended and not events(root, "gated", "step"), "a gate refuses, with its figures, before the first step"
+    settings["model"]["fp8_tolerance"] = 0.0021
+    forge_run.run_job(forge, settings, root)
+    yield len(events(root, "gated", "fp8_gate")) == 1 and len(events(root, "gated", "step")) == 1, "the same folder goes on with what the message allows"
+    settings["model"]["fp8_tolerance"], settings["train"] = 0.0, settings["train"] | {"max_steps": 2}
+    (root / "gated.json").write_text(json.dumps(settings))
+    forge_run.call(forge, "run", root / "gated.json", "--extend")
+    yield len(events(root, "gated", "fp8_gate")) == 1 and len(events(root, "gated", "step")) == 2, "a run that is continued has passed"
+    settings |= {"name": "whole", "adapter": {"type": "lora", "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head"]}}
+    settings["model"]["fp8_tolerance"] = 0.0021
+    forge_run.run_job(forge, settings, root)
+    loss, _ = gate_errors(events(root, "whole", "fp8_gate")[0], wanted)
+    yield loss <= LOSS, f"nor do weights that are trained whole change it: {loss:.1e}"
 
 
 def vanishing(root):
@@ -77,8 +131,10 @@ def checks(forge, root):
     allowed = said["gradients differ from the base's by"] + MORE_IN_BF16
     changed = error(trained(forge, root, "bf16", "fp8")[1], behind("base."))
     yield changed <= allowed, f"fp8 in bf16 changes the base's gradients by {changed:.4f} (limit {allowed:.4f})"
+    yield from gate_checks(forge, root, said["gate"])
     vanishing(root)
-    yield refused(forge, root, "layers.1.mlp.up_proj.weight: ", "of its weights would be zero in fp8"), "rows with one number that dwarfs the others are refused by name"
+    settings = job(root, "fp32", "fp8") | {"name": "refused"}
+    yield refused(forge, root, "layers.1.mlp.up_proj.weight: ", "of its weights would be zero in fp8", settings=settings), "rows with one number that dwarfs the others are refused by name"
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes goldens/fp8.safetensors and fp8.json: the loss and the adapter's gradients of tests/fixtures/wide_model.py on a base in fp8,
-and ("base.") on the base itself.
+and ("base.") on the base itself. Of the model without its adapter what the gate compares.
 
     python3 tests/parity/make_fp8_goldens.py        # wants torch, transformers, peft
 
@@ -62,22 +62,29 @@ def golden(root, in_fp8):
     model = PeftModel.from_pretrained(model, write_wide_adapter(root / "wide-adapter"), is_trainable=True)
     for module in [m for m in model.modules() if hasattr(m, "base_layer")] if in_fp8 else []:
         module.base_layer = Fp8Linear(module.base_layer)
-    loss = oracle.mean_loss(model, oracle.pad(oracle.read_rows(ROWS)[:8]))
+    batch = oracle.pad(oracle.read_rows(ROWS)[:8])
+    loss = oracle.mean_loss(model, batch)
     loss.backward()
     gradients = {name.replace(".default", ""): p.grad for name, p in model.named_parameters() if p.grad is not None}
-    return loss.item(), gradients
+    with torch.no_grad(), model.disable_adapter():
+        labels = oracle.targets(model, batch)
+        alone = oracle.token_losses(oracle.outputs(model, batch).logits, labels)[labels != -100].double()
+    return loss.item(), gradients, alone
 
 
 def main():
     with tempfile.TemporaryDirectory() as root:
-        loss, gradients = golden(Path(root), True)
-        plain, others = golden(Path(root), False)
+        loss, gradients, fp8_losses = golden(Path(root), True)
+        plain, others, losses = golden(Path(root), False)
     norm = lambda tensors: sum(t.double().square().sum() for t in tensors).sqrt().item()  # noqa: E731
     differs = norm([gradients[n] - others[n] for n in gradients]) / norm(others.values())
     tensors = gradients | {"base." + name: g for name, g in others.items()}
     write_safetensors(HERE / "goldens" / "fp8.safetensors", {n: Tensor(list(g.shape), array("f", g.flatten().tolist())) for n, g in tensors.items()})
-    (HERE / "goldens" / "fp8.json").write_text(json.dumps({"loss": loss, "loss of the base itself": plain, "gradients differ from the base's by": differs},
-                                                          indent=1) + "\n")
+    mean, more = losses.mean(), fp8_losses - losses
+    gate = {"loss": mean.item(), "fp8_loss": fp8_losses.mean().item(), "difference": (more.mean().abs() / mean).item(),
+            "standard_error": (more.std(correction=0) / len(more) ** 0.5 / mean).item(), "supervised_tokens": len(more)}
+    said = {"loss": loss, "loss of the base itself": plain, "gradients differ from the base's by": differs, "gate": gate}
+    (HERE / "goldens" / "fp8.json").write_text(json.dumps(said, indent=1) + "\n")
     print(f"loss {loss:.6f}, of the base itself {plain:.6f}; gradients differ by {differs:.4f}")
 
 

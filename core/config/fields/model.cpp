@@ -35,11 +35,17 @@ std::vector<Field> model_fields() {
           .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not quantized. fp8 (E4M3 with a scale a row) is multiplied "
-          "in 8 bits too, activations with it: on Hopper and data-centre Blackwell, or slowly on a CPU; compare it with none first (bench/fp8/gate.py).")
+          "in 8 bits too, activations with it: on Hopper and data-centre Blackwell, or slowly on a CPU; see fp8_tolerance.")
           .role(KeyRole::identity),
       key("double_quantization", &ModelConfig::double_quantization,
           "Quantize the scales of nf4 and fp4 to 8 bits as well: 4.127 instead of 4.5 bits per weight.")
           .role(KeyRole::identity),
+      key("fp8_tolerance", &ModelConfig::fp8_tolerance,
+          "By what part of itself fp8 may change the base's loss. A run measures it before its first step, on the first 16,384 tokens of "
+          "data.eval, or of data.train without it, and ends there unless the difference and two standard errors are less. In training it "
+          "may become more.")
+          .range(0, 1)
+          .role(KeyRole::settings),
   };
 }
 

@@ -39,6 +39,8 @@ CODED_STATE = 1e-4
 # In 8 bits a rounding of bf16 may take a number to the next code, 6 % away: one in eight does, and that other ones on either device. In
 # fp32 sums in another order do so rarely: in a step of some hundred thousand numbers for one of them, in a few steps for what follows, too.
 ROUNDED_IN_FP8, ONE_CODE = (3e-3, 2e-2, 2e-2), (1e-6, 1e-5, 1e-5)
+# Of the losses of fp8's gate, which sees some times as many numbers as a step.
+GATE = {"fp32": 1e-5, "bf16": 3e-3}
 
 LORA = {"adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0, "target_modules": "all-linear"}}
 FULL = {"adapter": {"type": "none"}}
@@ -190,6 +192,12 @@ def round_weights(model):
     return model
 
 
+def gate_of(run):
+    """The two losses of fp8's gate; none of a run without."""
+    events = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    return [e[key] for e in events if e["event"] == "fp8_gate" for key in ("loss", "fp8_loss")]
+
+
 def compare(case, forge, engine, root):
     """→ faults, and what was seen"""
     variant, precision, settings = CASES[case]
@@ -221,6 +229,8 @@ def compare(case, forge, engine, root):
     if refused := [text for text in got.notices if "graphs are not used" in text]:
         return False, refused[0]
     seen = [("loss", losses, most[0]), ("gradient norm", norms, most[1]), ("change", change, most[2])]
+    if settings.get("model", {}).get("quantization") == "fp8":
+        seen.append(("gate", forge_run.relative_error(gate_of(got), gate_of(want)), GATE[precision]) if gate_of(got) else ("gate", float("inf"), 0))
     return all(value <= limit for _, value, limit in seen), ", ".join(f"{what} {value:.1e} (limit {limit:.0e})" for what, value, limit in seen)
 
 
@@ -343,6 +353,7 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card
         return False, f"it was not killed in time: exits {ends}"
     got = train(forge, json.loads(job_file.read_text()), root, engine)
     same = final(folder) == final(want.folder) and final(folder) and moments(folder) == moments(want.folder)
+    same = same and gate_of(got) == gate_of(want)  # once, before the first step
     return bool(same) and got.losses == want.losses, f"killed behind steps 2 and 5; final bytes {'equal' if same else 'differ'}"
 
 
