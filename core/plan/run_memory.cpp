@@ -61,7 +61,7 @@ std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine
   return result;
 }
 
-constexpr const char* kSavedModules = "saved modules";
+constexpr const char* kSavedModules = "reference: saved modules";
 
 // The most of either split.
 Fullest most_of(const Fullest& train, const Fullest& eval) {
@@ -80,15 +80,14 @@ ActivationShape base_shape(const Plan& plan, const Inventory& inventory, const F
   return shape;
 }
 
-// Its lines, called after `who` computes it.
-std::vector<MemoryLine> base_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const Fullest& most, const std::string& who) {
+std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provider, const Inventory& inventory, const Fullest& most) {
   std::vector<MemoryLine> lines = provider.activation_lines(base_shape(plan, inventory, most));
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
+  for (MemoryLine& line : lines) line.name = "reference: " + line.name;
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
   if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
-  for (MemoryLine& line : lines) line.name = who + ": " + line.name;
   return lines;
 }
 
@@ -172,9 +171,9 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   };
   std::vector<MemoryLine> reference;
   const Fullest most = most_of(train, eval);
-  if (computes_reference(plan)) reference = base_lines(plan, provider, inventory, most, "reference");
+  if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, most);
   // Weights of its own lie beside all else; its step takes the memory of the policy's, before it.
-  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == std::string("reference: ") + kSavedModules; });
+  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
   if (own != reference.end()) {
     lines.push_back(*own);
     reference.erase(own);
@@ -193,10 +192,8 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     else
       consider(std::move(drawing));
   }
-  if (has_fp8_gate(plan.job)) {
-    consider(base_lines(plan, provider, inventory, most, "fp8 gate"));
-    if (plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});
-  }
+  // Its pass in fp8 needs no more than a step: what it holds twice is no more than gradients, which do not exist yet.
+  if (has_fp8_gate(plan.job) && plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});
   consider(fixed.loading);
   for (MemoryLine& line : moving) lines.push_back(std::move(line));
   return lines;

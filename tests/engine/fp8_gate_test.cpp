@@ -65,6 +65,7 @@ TEST_CASE("a model that passes layer by layer gives what it gives in memory") {
 }
 
 TEST_CASE("a pass layer by layer never holds the model") {
+  install_counting_allocator();
   Json config = variant_config("tied");
   config["num_hidden_layers"] = 24;
   const ModelSpec spec = model_spec_from_config(config, "tied");

@@ -6,6 +6,7 @@ says, passes and refuses.
 
 Gradient descent with the rate 1 leaves them in the adapter. Standard library only.
 """
+import itertools
 import json
 import sys
 import tempfile
@@ -66,6 +67,41 @@ def gate_errors(event, wanted):
     return max(abs(event[key] - wanted[key]) / wanted[key] for key in ("loss", "fp8_loss")), abs(event["standard_error"] / wanted["standard_error"] - 1)
 
 
+def taken(root, name):
+    """→ of the planned memory the share that a run took, and the plan's last line"""
+    memory = json.loads((root / name / "report.json").read_text())["memory"]
+    return memory["measured_peak_bytes"] / memory["predicted_peak_bytes"], memory["lines"][-1]["name"]
+
+
+def gate_sizes(forge, root):
+    """How many tokens the gate looks at, and its memory."""
+    rows = [json.loads(line) for line in (GOLDENS / "tiny-batches.jsonl").read_text().splitlines()]
+    tokens, trained = [len(row["input_ids"]) for row in rows], [sum(label >= 0 for label in row["labels"][1:]) for row in rows]
+    many = job(root, "fp32", "fp8") | {"name": "many"}
+    many["data"]["train"][0].pop("limit")
+    many["train"] |= {"micro_batch_size": 1, "max_steps": 20}
+    forge_run.run_job(forge, many, root)
+    event, (share, line) = events(root, "many", "fp8_gate")[0], taken(root, "many")
+    yield event["tokens"] == sum(tokens) and event["supervised_tokens"] == sum(trained), f"it looks at all rows of few: {event['tokens']} of {sum(tokens)} tokens, {event['supervised_tokens']} of {sum(trained)}"
+    yield "fp8 gate" in line and 0.9 < share <= 1, f"its memory, where the file's pass takes the most, was planned: {share:.3f} of it was taken"
+
+    (root / "more.jsonl").write_text((GOLDENS / "tiny-batches.jsonl").read_text() * 6)
+    many |= {"name": "more", "train": many["train"] | {"max_steps": 1}}
+    many["data"]["train"][0]["path"] = str(root / "more.jsonl")
+    forge_run.run_job(forge, many, root)
+    room = max(tokens[:8]), max(trained[:8])  # of the one step that is planned for
+    fitting = [n for n, t in zip(tokens, trained) if n <= room[0] and t <= room[1]] * 6
+    wanted = next(total for total in itertools.accumulate(fitting) if total >= 16384)
+    seen = events(root, "more", "fp8_gate")[0]["tokens"]
+    yield len(fitting) < 6 * len(rows) and seen == wanted, f"of many at the first {seen} tokens, in batches that memory was planned for"
+
+    large = job(root, "fp32", "fp8") | {"name": "large", "adapter": {"type": "lora", "modules_to_save": ["embed_tokens", "lm_head"]}}
+    large["model"] = large["model"] | {"path": str(write_wide(root / "large-model", vocabulary=8000))}
+    forge_run.run_job(forge, large, root)
+    share, line = taken(root, "large")
+    yield "fp8 gate" not in line and 0.9 < share <= 1, f"and where weights are trained whole a step's is enough: {share:.3f}"
+
+
 def gate_checks(forge, root, wanted):
     """Behind the runs of `checks`."""
     event = events(root, "fp8-fp32", "fp8_gate")[0]
@@ -78,13 +114,7 @@ def gate_checks(forge, root, wanted):
     yield report["fp8_gate"] == event and "fp8" in (root / "fp8-fp32/report.html").read_text(), "the report tells of it"
     yield not events(root, "none-fp32", "fp8_gate"), "a base in fp32 has none"
 
-    many = job(root, "fp32", "fp8") | {"name": "many"}
-    many["data"]["train"][0].pop("limit")
-    many["train"] |= {"micro_batch_size": 1, "max_steps": 12}
-    forge_run.run_job(forge, many, root)
-    memory = json.loads((root / "many/report.json").read_text())["memory"]
-    ratio = memory["measured_peak_bytes"] / memory["predicted_peak_bytes"]
-    yield "fp8 gate" in memory["lines"][-1]["name"] and 0.9 < ratio <= 1, f"its memory, where it is the most, was planned: {ratio:.3f} of it was taken"
+    yield from gate_sizes(forge, root)
 
     # 0.21 % is what these tokens leave possible.
     settings = job(root, "fp32", "fp8") | {"name": "gated"}
