@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from completion_server import Server
@@ -10,6 +11,9 @@ from lab import Lab, MODEL, ROOT
 from policy_cases import policy
 from server_cases import served
 from tool_cases import with_tool
+
+sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
+from wide_model import write_wide  # noqa: E402
 
 
 def every_request_and_event_is_documented(lab: Lab):
@@ -33,6 +37,7 @@ def every_request_and_event_is_documented(lab: Lab):
         subprocess.run([lab.forge, "chat", str(lab.folder / "run"), "--max-new-tokens", "3"], input="a\nb\n", text=True, capture_output=True, check=True,
                        timeout=120)
         lab.run(name="other", model={"path": str(MODEL)}, train={"on_nan": "stop"}, optimizer={"learning_rate": 1e30}, code=7)
+        lab.run(name="narrow", model={"path": str(write_wide(lab.folder / "wide")), "quantization": "fp8", "fp8_tolerance": 1}, provider="fused")
         lab.run(name="drawn", **policy(lab, objective={"type": "grpo", "kl": 0.1, "epochs_per_rollout": 2}))
         lab.run(**{"name": "judged"} | by_model(lab))
         with Server(MODEL, most_adapters=3) as server:
