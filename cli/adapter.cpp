@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/export/adapter_check.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 namespace {

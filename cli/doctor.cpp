@@ -10,7 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
-#include "core/plan/hardware.h"
+#include "core/plan/machine/hardware.h"
 #include "forge_build.h"
 
 namespace forge {

@@ -44,7 +44,7 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
 // A data.max_length that the job does not state is at most what the model knows.
 void limit_length(LoadedJob& loaded, const ModelSpec& model);
 
-// Room for model.add_tokens in the spec, and what an adapter trains of it (core/plan/added_tokens.h).
+// Room for model.add_tokens in the spec, and what an adapter trains of it (core/plan/files/added_tokens.h).
 void add_job_tokens(LoadedJob& loaded, ModelSpec& model);
 // The faults of a KeyError with the places of their keys in the job's files; a key that stands nowhere is the main
 // file's. Any other error is one fault without a place.

@@ -5,8 +5,8 @@
 #include "core/base/text.h"
 #include "core/config/field.h"
 #include "core/families/family.h"
-#include "core/plan/gpu_database.h"
-#include "core/plan/profile.h"
+#include "core/plan/machine/gpu_database.h"
+#include "core/plan/machine/profile.h"
 #include "core/text/chat_template.h"
 #include "providers/providers.h"
 

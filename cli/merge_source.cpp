@@ -4,11 +4,11 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/families/stored_file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/export/quantised_base.h"
-#include "core/plan/model_file.h"
+#include "core/families/stored_file.h"
+#include "core/plan/files/model_file.h"
 #include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 

@@ -11,8 +11,8 @@
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/hub/hub_cache.h"
-#include "core/plan/adapter_folder.h"
-#include "core/plan/profile.h"
+#include "core/plan/files/adapter_folder.h"
+#include "core/plan/machine/profile.h"
 #include "core/run/run_folder.h"
 #include "providers/providers.h"
 

@@ -13,7 +13,7 @@
 #include "cli/scratch_folder.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 namespace {

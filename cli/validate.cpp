@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 namespace {

@@ -6,7 +6,7 @@
 #include "core/families/step.h"
 #include "core/graph/ops.h"
 #include "core/plan/inventory.h"
-#include "core/plan/offload.h"
+#include "core/plan/memory/offload.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
 #include "providers/fused/fp8_sizes.h"

@@ -2,8 +2,8 @@
 // Tokens a second on a card that nobody has measured: each op of the list takes the longer of its arithmetic and its traffic, at a
 // share of what the vendor states for the card, and a moment to be launched. The shares of a good and of a poor run bound it.
 // Checked against what others published for their programs: docs/estimates.md.
-#include "core/plan/gpu_database.h"
-#include "core/plan/offload.h"
+#include "core/plan/machine/gpu_database.h"
+#include "core/plan/memory/offload.h"
 #include "providers/fused/gpu_launches.h"
 
 namespace forge {

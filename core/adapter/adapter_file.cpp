@@ -10,11 +10,11 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/families/stored_file.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 #include "core/tensor/dtype.h"
-#include "core/families/stored_file.h"
 
 namespace forge {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // The weights of a PEFT adapter folder, in and out of the tensors of a run. What can be said without them:
-// core/plan/adapter_folder.h.
+// core/plan/files/adapter_folder.h.
 #include <string>
 #include <vector>
 

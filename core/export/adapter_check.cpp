@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/export/gguf_metadata.h"
 #include "core/families/parameters.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/io/gguf_tensors.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/export/low_rank.h"
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
-#include "core/plan/model_file.h"
+#include "core/plan/files/model_file.h"
 
 namespace forge {
 namespace {

@@ -20,7 +20,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/model_spec.h"
 #include "core/io/tensor_file.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 
 namespace forge {
 

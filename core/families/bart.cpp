@@ -1,6 +1,6 @@
 // BART (Lewis et al., 2020): layer norms behind each half and behind the embeddings, learned positions whose table begins with two
 // unused rows, biases everywhere. Dropout is left out, also where config.json has it; final_logits_bias, a buffer of zeros in files
-// that were published, is refused where it is not zero (core/plan/model_file.cpp).
+// that were published, is refused where it is not zero (core/plan/files/model_file.cpp).
 #include <cmath>
 
 #include "core/families/config_spec.h"

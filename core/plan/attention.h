@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/profile.h"
+#include "core/plan/machine/profile.h"
 
 namespace forge {
 

@@ -4,13 +4,13 @@
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
-#include "core/data/prepare.h"
 #include "core/config/names.h"
+#include "core/data/prepare.h"
 #include "core/families/adapter_sites.h"
 #include "core/families/modules.h"
 #include "core/objective/objective.h"
 #include "core/plan/fp8.h"
-#include "core/plan/offload.h"
+#include "core/plan/memory/offload.h"
 
 namespace forge {
 namespace {

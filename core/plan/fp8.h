@@ -6,7 +6,7 @@
 #include "core/base/key_error.h"
 #include "core/config/job.h"
 #include "core/families/model_spec.h"
-#include "core/plan/device.h"
+#include "core/plan/machine/device.h"
 
 namespace forge {
 

@@ -1,7 +1,7 @@
 #include "core/plan/inventory.h"
 
 #include "core/plan/fp8.h"
-#include "core/plan/run_memory.h"
+#include "core/plan/memory/run_memory.h"
 
 namespace forge {
 

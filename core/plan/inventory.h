@@ -5,7 +5,7 @@
 
 #include "core/families/adapter_sites.h"
 #include "core/plan/judge_plan.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "core/plan/plan.h"
 
 namespace forge {

@@ -7,7 +7,7 @@
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/families/parameters.h"
-#include "core/plan/adapter_folder.h"
+#include "core/plan/files/adapter_folder.h"
 #include "core/plan/inventory.h"
 
 namespace forge {

@@ -15,13 +15,13 @@
 #include "core/config/origin.h"
 #include "core/data/dataset.h"
 #include "core/families/adapter_sites.h"
-#include "core/plan/device.h"
-#include "core/plan/memory.h"
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
-#include "core/plan/profile.h"
+#include "core/plan/files/start_files.h"
+#include "core/plan/machine/device.h"
+#include "core/plan/machine/profile.h"
+#include "core/plan/memory/memory.h"
 #include "core/plan/provider.h"
-#include "core/plan/start_files.h"
 #include "core/plan/step_time.h"
 
 namespace forge {

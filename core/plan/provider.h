@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/plan/attention.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 
 namespace forge {
 

@@ -5,7 +5,7 @@
 
 #include "core/config/names.h"
 #include "core/objective/objective.h"
-#include "core/plan/run_memory.h"
+#include "core/plan/memory/run_memory.h"
 #include "core/plan/value_plan.h"
 
 namespace forge {

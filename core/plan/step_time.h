@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/rates.h"
+#include "core/plan/machine/rates.h"
 
 namespace forge {
 

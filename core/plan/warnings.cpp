@@ -11,7 +11,7 @@
 #include "core/config/names.h"
 #include "core/data/prepare.h"
 #include "core/objective/objective.h"
-#include "core/plan/offload.h"
+#include "core/plan/memory/offload.h"
 
 namespace forge {
 namespace {

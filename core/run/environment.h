@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/io/json.h"
-#include "core/plan/device.h"
+#include "core/plan/machine/device.h"
 
 namespace forge {
 

@@ -14,7 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/temporary.h"
 #include "core/base/text.h"
-#include "core/plan/fit.h"
+#include "core/plan/memory/fit.h"
 #include "core/run/run_folder.h"
 
 namespace forge {

@@ -3,11 +3,11 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "core/plan/memory/memory.h"
 #include "core/train/likelihood.h"
 #include "core/train/policy_head.h"
 #include "core/train/score_head.h"
 #include "core/train/sequence_head.h"
-#include "core/plan/memory.h"
 
 namespace forge {
 namespace {

@@ -4,7 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "core/base/error.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head.h"
 
 namespace forge {

@@ -1,8 +1,8 @@
 #pragma once
-// This machine's rates: steps of small models with random weights, op by op, for core/plan/rates.h.
+// This machine's rates: steps of small models with random weights, op by op, for core/plan/machine/rates.h.
 #include <vector>
 
-#include "core/plan/rates.h"
+#include "core/plan/machine/rates.h"
 #include "core/train/step.h"
 
 namespace forge {

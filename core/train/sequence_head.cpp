@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head.h"
 
 namespace forge {

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "core/graph/ops.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "core/tensor/dtype.h"
 #include "kernels/product/multiply.h"
 

@@ -8,7 +8,7 @@
 #include "core/graph/fold_adapters.h"
 #include "core/graph/ops.h"
 #include "core/plan/fp8.h"
-#include "core/plan/product_scratch.h"
+#include "core/plan/memory/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/attention/attention_tiles.h"

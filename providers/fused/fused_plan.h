@@ -1,7 +1,7 @@
 #pragma once
 // What the plan must know of the fused provider, without torch: the engine allocates the same arena from the same functions.
 #include "core/graph/layout.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "core/plan/provider.h"
 
 namespace forge {

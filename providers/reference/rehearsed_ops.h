@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/graph/graph.h"
-#include "core/plan/memory.h"
-#include "core/plan/product_scratch.h"
+#include "core/plan/memory/memory.h"
+#include "core/plan/memory/product_scratch.h"
 #include "providers/reference/ledger.h"
 
 namespace forge {

@@ -2,9 +2,9 @@
 #include "core/train/trainer.h"
 
 #include "core/base/file.h"
-#include "core/io/model_file.h"
 #include "core/data/prepare.h"
-#include "core/plan/hardware.h"
+#include "core/io/model_file.h"
+#include "core/plan/machine/hardware.h"
 #include "core/run/model_text.h"
 #include "core/run/run_folder.h"
 #include "core/tensor/counting_allocator.h"

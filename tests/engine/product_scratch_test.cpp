@@ -1,11 +1,11 @@
 // The planned memory of a product against what LibTorch's allocator hands out, on this processor or on what
 // FORGE_CPU reduces it to.
-#include "core/plan/product_scratch.h"
+#include "core/plan/memory/product_scratch.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "core/plan/hardware.h"
+#include "core/plan/machine/hardware.h"
 #include "core/tensor/counting_allocator.h"
 #include "kernels/product/gemm_tiles.h"
 #include "tests/test.h"

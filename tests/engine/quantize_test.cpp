@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "core/io/safetensors.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "core/tensor/counting_allocator.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/blocks.h"

@@ -12,7 +12,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/io/model_file.h"
 #include "core/io/safetensors.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"

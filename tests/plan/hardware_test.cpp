@@ -1,7 +1,7 @@
-#include "core/plan/hardware.h"
+#include "core/plan/machine/hardware.h"
 
-#include "core/plan/device.h"
-#include "core/plan/gpu_database.h"
+#include "core/plan/machine/device.h"
+#include "core/plan/machine/gpu_database.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,6 +1,6 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/step.h"
-#include "core/plan/memory.h"
+#include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 
 #include "providers/reference/reference_plan.h"

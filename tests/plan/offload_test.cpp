@@ -1,5 +1,5 @@
 // What a GPU's run keeps in the host's memory: the inputs of layers, and the optimizer's state.
-#include "core/plan/offload.h"
+#include "core/plan/memory/offload.h"
 
 #include <algorithm>
 

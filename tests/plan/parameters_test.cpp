@@ -1,8 +1,8 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/parameters.h"
 
-#include "core/plan/model_file.h"
 #include "core/families/modules.h"
+#include "core/plan/files/model_file.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,6 +1,6 @@
 #pragma once
 // What plans of the tests are made from: a device, data and a model of tests/plan/models.
-#include "core/plan/gpu_database.h"
+#include "core/plan/machine/gpu_database.h"
 #include "core/plan/plan.h"
 #include "providers/providers.h"
 

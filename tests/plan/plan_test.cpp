@@ -2,7 +2,7 @@
 
 #include "core/config/names.h"
 #include "core/plan/explain.h"
-#include "core/plan/fit.h"
+#include "core/plan/memory/fit.h"
 #include "tests/plan/plan_inputs.h"
 #include "tests/test.h"
 

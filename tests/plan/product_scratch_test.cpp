@@ -1,4 +1,4 @@
-#include "core/plan/product_scratch.h"
+#include "core/plan/memory/product_scratch.h"
 
 #include <cstdlib>
 

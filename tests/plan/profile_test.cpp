@@ -1,7 +1,7 @@
-#include "core/plan/profile.h"
+#include "core/plan/machine/profile.h"
 
 #include "core/plan/explain.h"
-#include "core/plan/gpu_database.h"
+#include "core/plan/machine/gpu_database.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,0 +1,98 @@
+#include "core/plan/files/model_file.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "core/base/text.h"
+#include "core/families/family.h"
+#include "core/families/modules.h"
+
+namespace forge {
+namespace {
+
+constexpr const char* kLogitsBias = "final_logits_bias";
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
+bool computed_anyway(const std::string& name) {
+  return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
+         ends_with(name, ".attn.masked_bias") || ends_with(name, ".attn.bias") ||  // GPT-2's causal mask
+         name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
+// The table of an encoder-decoder once more, as files of older tools hold it; BART's bias of the logits; and T5's bias by distance where
+// there is none.
+bool of_both_stacks(const ModelSpec& spec, const std::string& name) {
+  return spec.reads_source() && (ends_with(name, "encoder.embed_tokens.weight") || ends_with(name, "decoder.embed_tokens.weight") ||
+                                 name == kLogitsBias || ends_with(name, "EncDecAttention.relative_attention_bias.weight"));
+}
+
+// DeepSeek-V3's prediction of the token after the next, which training leaves out as transformers does.
+bool of_further_layer(const ModelSpec& spec, const std::string& name) {
+  const std::string prefix = family_of(spec).modules.layers;
+  if (!family_of(spec).further_layers || !starts_with(name, prefix)) return false;
+  return std::atoll(name.c_str() + prefix.size()) >= spec.num_layers;
+}
+
+// The first few of many similar faults, so that the report for a file of another model stays readable.
+void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
+  constexpr size_t kShown = 20;
+  for (size_t i = 0; i < faults.size() && i < kShown; ++i) all.push_back(faults[i]);
+  if (faults.size() > kShown)
+    all.push_back("… and " + std::to_string(faults.size() - kShown) + " more of this kind");
+}
+
+}  // namespace
+
+void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  std::map<std::string, std::vector<int64_t>> wanted;
+  for (const Parameter& parameter : base_parameters(spec)) wanted[parameter.name] = parameter.shape;
+  if (starts_score_head(spec)) wanted.erase(head_name(spec));
+  std::vector<std::string> wrong, extra, missing;
+  for (const TensorInfo& tensor : file.tensors()) {
+    const auto found = wanted.find(tensor.name);
+    if (found == wanted.end()) {
+      const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
+      if (!other_head && !computed_anyway(tensor.name) && !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name))
+        extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
+                        " with these settings");
+      continue;
+    }
+    if (tensor.shape != found->second)
+      wrong.push_back(path + ": tensor " + tensor.name + " has shape " + shape_text(tensor.shape) +
+                      ", expected " + shape_text(found->second));
+    wanted.erase(found);
+  }
+  for (const auto& [name, shape] : wanted)
+    missing.push_back(path + ": tensor " + name + " " + shape_text(shape) + " is missing");
+  std::vector<std::string> faults;
+  add_some(wrong, faults);
+  add_some(missing, faults);
+  add_some(extra, faults);
+  if (!faults.empty())
+    throw Error(ErrorKind::environment, join(faults, "\n"))
+        .hint("the weights and config.json belong to different models");
+}
+
+void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const std::string& path) {
+  if (const int64_t bias = file.find(kLogitsBias); spec.reads_source() && bias >= 0) {
+    std::vector<float> values(static_cast<size_t>(file.tensors()[static_cast<size_t>(bias)].count()));
+    file.read_f32(static_cast<size_t>(bias), values.data());
+    if (std::any_of(values.begin(), values.end(), [](float value) { return value != 0; }))
+      throw Error(ErrorKind::environment, path + ": " + kLogitsBias + " is not zero, and forge adds nothing to the logits")
+          .hint("published checkpoints hold zeros there");
+  }
+  const int64_t head = file.find(head_name(spec)), embedding = file.find(embedding_name(spec));
+  if (!spec.tie_word_embeddings || head < 0 || embedding < 0) return;
+  if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
+  throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
+                                             "the file holds two that differ")
+      .hint("set tie_word_embeddings: false where the file's " + head_name(spec) + " counts, or remove that tensor");
+}
+
+}  // namespace forge

@@ -1,0 +1,133 @@
+// NVIDIA GPUs through the driver's own libraries, loaded when they are there: libcuda.so.1 lists the devices
+// that CUDA would use (CUDA_VISIBLE_DEVICES included), libnvidia-ml.so.1 adds free memory and the driver's
+// version without creating a context. Prototypes: CUDA driver API and NVML reference manuals.
+#include <dlfcn.h>
+
+#include <array>
+#include <fmt/format.h>
+
+#include "core/plan/machine/hardware.h"
+
+namespace forge {
+namespace {
+
+class Library {
+ public:
+  explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
+  // Never closed: the driver has its own threads and exit handlers.
+  explicit operator bool() const { return handle_ != nullptr; }
+  template <class Function>
+  bool load(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(dlsym(handle_, name));
+    return function != nullptr;
+  }
+
+ private:
+  void* handle_;
+};
+
+struct Cuda {
+  int (*init)(unsigned);
+  int (*driver_version)(int*);
+  int (*count)(int*);
+  int (*get)(int*, int);
+  int (*name)(char*, int, int);
+  int (*attribute)(int*, int, int);
+  int (*total_memory)(size_t*, int);
+  int (*pci)(char*, int, int);
+  int (*uuid)(std::array<unsigned char, 16>*, int);
+};
+
+bool load(const Library& library, Cuda& cuda) {
+  return library.load(cuda.init, "cuInit") && library.load(cuda.driver_version, "cuDriverGetVersion") &&
+         library.load(cuda.count, "cuDeviceGetCount") && library.load(cuda.get, "cuDeviceGet") &&
+         library.load(cuda.name, "cuDeviceGetName") && library.load(cuda.attribute, "cuDeviceGetAttribute") &&
+         library.load(cuda.total_memory, "cuDeviceTotalMem_v2") &&
+         library.load(cuda.pci, "cuDeviceGetPCIBusId") && library.load(cuda.uuid, "cuDeviceGetUuid");
+}
+
+constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+
+// "GPU-8a3c…" as nvidia-smi prints it.
+std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
+  std::string text = "GPU-";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    text += fmt::format("{:02x}", bytes[i]);
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
+bool describe(const Cuda& cuda, int index, GpuInfo& gpu) {
+  int device = 0, major = 0, minor = 0;
+  size_t total = 0;
+  char name[128] = "", pci[32] = "";
+  std::array<unsigned char, 16> uuid{};
+  if (cuda.get(&device, index) != 0 || cuda.name(name, sizeof(name), device) != 0 ||
+      cuda.attribute(&major, kComputeMajor, device) != 0 ||
+      cuda.attribute(&minor, kComputeMinor, device) != 0 || cuda.total_memory(&total, device) != 0)
+    return false;
+  gpu.name = name;
+  gpu.compute_capability = major * 10 + minor;
+  gpu.memory_bytes = gpu.free_bytes = static_cast<int64_t>(total);
+  if (cuda.pci(pci, sizeof(pci), device) == 0) gpu.pci = pci;
+  if (cuda.uuid(&uuid, device) == 0) gpu.uuid = uuid_text(uuid);
+  return true;
+}
+
+struct NvmlMemory {
+  unsigned long long total, free, used;
+};
+
+void add_free_memory(std::vector<GpuInfo>& gpus) {
+  const Library library("libnvidia-ml.so.1");
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*driver)(char*, unsigned) = nullptr;
+  int (*handle)(const char*, void**) = nullptr;
+  int (*memory)(void*, NvmlMemory*) = nullptr;
+  if (!library || !library.load(init, "nvmlInit_v2") || !library.load(shutdown, "nvmlShutdown") ||
+      !library.load(driver, "nvmlSystemGetDriverVersion") ||
+      !library.load(handle, "nvmlDeviceGetHandleByPciBusId_v2") ||
+      !library.load(memory, "nvmlDeviceGetMemoryInfo") || init() != 0)
+    return;
+  char version[96] = "";
+  if (driver(version, sizeof(version)) != 0) version[0] = '\0';
+  for (GpuInfo& gpu : gpus) {
+    gpu.driver = version;
+    void* device = nullptr;
+    NvmlMemory bytes{};
+    if (handle(gpu.pci.c_str(), &device) == 0 && memory(device, &bytes) == 0 && bytes.free > 0)
+      gpu.free_bytes = std::min(gpu.memory_bytes, static_cast<int64_t>(bytes.free));
+  }
+  shutdown();
+}
+
+}  // namespace
+
+std::vector<GpuInfo> probe_gpus(std::string* note) {
+  const auto none = [&](std::string why) {
+    if (note) *note = std::move(why);
+    return std::vector<GpuInfo>();
+  };
+  const Library library("libcuda.so.1");
+  if (!library) return none("no NVIDIA driver (libcuda.so.1 is not installed)");
+  Cuda cuda{};
+  if (!load(library, cuda)) return none("the NVIDIA driver is too old (libcuda.so.1 lacks a function)");
+  if (const int code = cuda.init(0); code != 0)
+    return none("the NVIDIA driver finds no usable device (cuInit returned " + std::to_string(code) + ")");
+  int count = 0, version = 0;
+  if (cuda.count(&count) != 0 || count == 0) return none("the NVIDIA driver lists no device");
+  if (cuda.driver_version(&version) != 0) version = 0;
+  std::vector<GpuInfo> gpus;
+  for (int index = 0; index < count; ++index) {
+    GpuInfo gpu;
+    if (!describe(cuda, index, gpu)) continue;
+    gpu.cuda_version = version;
+    gpus.push_back(std::move(gpu));
+  }
+  add_free_memory(gpus);
+  return gpus;
+}
+
+}  // namespace forge

@@ -1,0 +1,250 @@
+#include "core/plan/machine/rates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/config/names.h"
+#include "core/graph/ops.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kVersion = 3;  // raised where kernels have become so much faster or slower that older rates mislead
+constexpr int64_t kLargestFile = int64_t{16} << 20;
+
+struct Product {
+  double in = 0, out = 0;
+};
+// For all modules of an op together, as they are multiplied if they are adjacent in memory.
+Product together(const Graph& graph, const Op& op, bool trained_only) {
+  Product product;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (trained_only && !module.trained) continue;
+    product.in = static_cast<double>(module.in);
+    product.out += static_cast<double>(module.out);
+  }
+  return product;
+}
+
+void add_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    const auto rank = static_cast<double>(module.rank), width = static_cast<double>(module.in + module.out);
+    if (module.rank > 0) work.push_back({kind, {rows, width, rank}, 2 * rows * width * rank});
+  }
+}
+
+// Matrices in one module.
+double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
+
+// Experts differ in how many rows they get; their rate is that of the mean.
+double rows_of_expert(const Graph& graph, const Op& op, double rows) {
+  double experts = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) experts += held(graph.module(op, i));
+  return rows * static_cast<double>(op.attributes.route.per_token) / experts;
+}
+
+void add_experts(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op, bool trained_only = false) {
+  const double each = rows_of_expert(graph, op, rows);
+  double in = 0, out = 0, multiplied = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (trained_only && !module.trained) continue;
+    in = static_cast<double>(module.in), out = static_cast<double>(module.out);
+    multiplied += each * held(module);
+  }
+  work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
+}
+
+void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
+  const double each = rows_of_expert(graph, op, rows);
+  double width = 0, rank = 0, amount = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) {
+    const ModuleUse& module = graph.module(op, i);
+    if (module.rank == 0) continue;
+    width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
+    amount += 2 * each * held(module) * width * rank;
+  }
+  work.push_back({kind, {each, width, rank}, amount});
+}
+
+// An op's name, and what else decides how long its elements take.
+std::string kind_of(const Op& op) {
+  std::string kind = name_of(op.kind);
+  if (op.attributes.softcap > 0) kind += " capped";
+  const bool gated = op.kind == OpKind::glu || op.kind == OpKind::glu_backward;
+  if (gated && op.attributes.gate == GateKind::gelu_tanh) kind += " gelu_tanh";
+  if (gated && op.attributes.gate == GateKind::clamped) kind += " clamped";
+  const bool active = op.kind == OpKind::activation || op.kind == OpKind::activation_backward;
+  if (active && op.attributes.activation == ActivationKind::gelu_tanh) kind += " gelu_tanh";
+  return kind;
+}
+
+double distance(const Work& a, const Work& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.shape.size(); ++i) {
+    const double d = std::log2(std::max(a.shape[i], 1.0) / std::max(b.shape[i], 1.0));
+    sum += d * d;
+  }
+  return sum;
+}
+
+Json to_json(const RatePoint& point) {
+  return {{"precision", name_of(point.precision)}, {"kind", point.work.kind},       {"shape", point.work.shape},
+          {"amount", point.work.amount},           {"seconds", point.seconds}};
+}
+
+double positive(const Json& json, const char* key) {
+  const double value = json.at(key).get<double>();
+  if (!std::isfinite(value) || value <= 0) throw Error(ErrorKind::environment, std::string(key) + " is not positive");
+  return value;
+}
+
+RatePoint point_from_json(const Json& json) {
+  RatePoint point;
+  const auto precision = enum_of<Precision>(json.at("precision").get<std::string>());
+  if (!precision) throw Error(ErrorKind::environment, "unknown precision");
+  point.precision = *precision;
+  point.work = {json.at("kind"), json.at("shape"), positive(json, "amount")};
+  point.seconds = positive(json, "seconds");
+  return point;
+}
+
+}  // namespace
+
+std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
+  const auto rows = static_cast<double>(rows_of(graph, op, sizes));
+  std::vector<Work> work;
+  const auto product = [&](std::string kind, double times, bool trained_only = false) {
+    if (op.attributes.softcap > 0) kind += " capped";
+    const Product p = together(graph, op, trained_only);
+    if (rows * p.out > 0) work.push_back({kind, {rows, p.in, p.out}, times * 2 * rows * p.in * p.out});
+  };
+  const Cost cost = cost_of(graph, op, sizes, mean_length);
+  switch (op.kind) {
+    case OpKind::linear:
+      product("linear", 1);
+      add_adapters(work, "adapter", rows, graph, op);
+      break;
+    case OpKind::linear_input_gradient:
+      product("linear d x", 1);
+      break;
+    case OpKind::linear_weight_gradient:
+      product("linear d W", 1, true);
+      break;
+    case OpKind::adapter_gradient:
+      add_adapters(work, "adapter backward", rows, graph, op);
+      break;
+    case OpKind::expert_linear:
+      add_experts(work, "expert linear", rows, graph, op);
+      add_expert_adapters(work, "expert adapter", rows, graph, op);
+      break;
+    case OpKind::expert_input_gradient:
+      add_experts(work, "experts d x", rows, graph, op);
+      break;
+    case OpKind::expert_weight_gradient:
+      add_experts(work, "experts d W", rows, graph, op, true);
+      break;
+    case OpKind::expert_adapter_gradient:
+      add_expert_adapters(work, "expert adapter backward", rows, graph, op);
+      break;
+    case OpKind::head:
+      // Without logits a trained weight takes a second visit.
+      if (op.attributes.fused_head)
+        graph.module(op).trained ? product("fused trained head", 4) : product("fused head", 2);
+      else
+        graph.module(op).trained ? product("trained head", 3) : product("head", 2);
+      break;
+    case OpKind::evaluate:
+      product("evaluate", 1);
+      break;
+    case OpKind::attention:
+    case OpKind::attention_backward:
+      work.push_back({kind_of(op), {rows, mean_length, static_cast<double>(op.attributes.head_dim)}, cost.flops});
+      break;
+    default:
+      work.push_back({kind_of(op), {cost.bytes, 1, 1}, cost.bytes});
+  }
+  std::erase_if(work, [](const Work& w) { return w.amount <= 0; });
+  return work;
+}
+
+Work batch_work(const StepSizes& sizes) {
+  const auto tokens = static_cast<double>(sizes.tokens);
+  return {"batch", {tokens, 1, 1}, tokens};
+}
+
+Machine machine_of(const Device& device, int64_t threads) {
+  return {device.cpu.name, name_of(instructions_of(device.cpu)), threads};
+}
+
+// The rates of the nearest shapes, in octaves, weighted by the square of their nearness.
+std::optional<double> Rates::seconds(const Work& work, Precision precision) const {
+  constexpr size_t kNearest = 4;
+  std::vector<std::pair<double, double>> near;  // distance², log of amount per second
+  for (const RatePoint& point : points)
+    if (point.precision == precision && point.work.kind == work.kind)
+      near.emplace_back(distance(point.work, work), std::log(point.work.amount / point.seconds));
+  if (near.empty()) return std::nullopt;
+  const size_t count = std::min(kNearest, near.size());
+  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
+  double weights = 0, sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double weight = 1 / (near[i].first + 1e-6);
+    weights += weight;
+    sum += weight * near[i].second;
+  }
+  return work.amount / std::exp(sum / weights);
+}
+
+std::optional<double> Rates::bf16_gain() const {
+  std::map<std::array<double, 3>, std::array<double, 2>> products;
+  for (const RatePoint& point : points)
+    if (point.work.kind == "linear" && point.precision != Precision::fp16)
+      products[point.work.shape][point.precision == Precision::bf16] = point.seconds;
+  double fp32 = 0, bf16 = 0;
+  for (const auto& [shape, seconds] : products)
+    if (seconds[0] > 0 && seconds[1] > 0) fp32 += seconds[0], bf16 += seconds[1];
+  return bf16 > 0 ? std::optional(fp32 / bf16) : std::nullopt;
+}
+
+std::string rates_path(const std::string& output_dir) { return output_dir + "/.cache/rates.json"; }
+
+Json to_json(const Rates& rates) {
+  Json points = Json::array();
+  for (const RatePoint& point : rates.points) points.push_back(to_json(point));
+  return {{"version", kVersion},
+          {"machine",
+           {{"processor", rates.machine.processor},
+            {"instructions", rates.machine.instructions},
+            {"threads", rates.machine.threads}}},
+          {"date", rates.date},
+          {"rates", points}};
+}
+
+std::optional<Rates> read_rates(const std::string& path, const Machine& machine, std::string* warning) {
+  if (!file_exists(path)) return std::nullopt;
+  const auto ignored = [&](const std::string& why) -> std::optional<Rates> {
+    *warning = path + ": " + why + ", and is ignored: forge bench JOB --kernels measures again";
+    return std::nullopt;
+  };
+  try {
+    const Json json = parse_json(read_file(path, kLargestFile, ErrorKind::environment), path, ErrorKind::environment);
+    if (json.at("version") != kVersion) return ignored("is of another version");
+    const Json& of = json.at("machine");
+    Rates rates{.machine = {of.at("processor"), of.at("instructions"), of.at("threads")}, .date = json.at("date")};
+    if (rates.machine != machine)
+      return ignored("was measured on " + rates.machine.processor + ", " + rates.machine.instructions + ", " +
+                     format_count(rates.machine.threads) + " threads, not on this machine as the job uses it");
+    for (const Json& point : json.at("rates")) rates.points.push_back(point_from_json(point));
+    return rates;
+  } catch (const std::exception&) {
+    return ignored("is damaged");
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,67 @@
+#pragma once
+// How quick this machine is, op by op, as `forge bench JOB --kernels` measured it; and how long an op of a list takes by that.
+//
+//   std::optional<Rates> rates = read_rates(path, machine, &warning);
+//   double seconds = rates->seconds(work, Precision::bf16).value_or(…);
+//
+// An op is one or more pieces of work, each of a kind, with a shape that its rate depends on and an amount: operations where a
+// processor multiplies, else bytes. Between measured shapes the rate is interpolated.
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/io/json.h"
+#include "core/plan/machine/device.h"
+
+namespace forge {
+
+struct Graph;
+struct Op;
+struct StepSizes;
+
+struct Work {
+  std::string kind;               // "linear", "adapter", "attention", "norm" …
+  std::array<double, 3> shape{};  // product: rows, in, out; adapter: rows, in + out, rank; attention: rows, length, head_dim; else bytes
+  double amount = 0;              // operations, or bytes
+};
+
+// `mean_length`: Σ length² / Σ length over the sequences, tokens. Of a product over modules that lie side by side: one.
+std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length);
+// What a micro-batch takes beside its list: its tensors.
+Work batch_work(const StepSizes& sizes);
+
+// What rates are of; a file of another machine is foreign.
+struct Machine {
+  std::string processor, instructions;
+  int64_t threads = 0;
+
+  bool operator==(const Machine&) const = default;
+};
+Machine machine_of(const Device& device, int64_t threads);
+
+struct RatePoint {
+  Precision precision = Precision::fp32;
+  Work work;
+  double seconds = 0;
+};
+
+struct Rates {
+  Machine machine;
+  std::string date;  // "2026-11-22"
+  std::vector<RatePoint> points;
+
+  // Nothing: no such work was measured in that precision.
+  std::optional<double> seconds(const Work& work, Precision precision) const;
+  // fp32's seconds over bf16's, of all products that were measured in both; nothing: none was.
+  std::optional<double> bf16_gain() const;
+};
+
+// Beside the token caches of a job's output_dir.
+std::string rates_path(const std::string& output_dir);
+Json to_json(const Rates& rates);
+// Nothing without a file. One that is damaged, of another version or of another machine is left alone, and `warning` says so.
+std::optional<Rates> read_rates(const std::string& path, const Machine& machine, std::string* warning);
+
+}  // namespace forge

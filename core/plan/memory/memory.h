@@ -1,0 +1,97 @@
+#pragma once
+// The memory of a run as named lines, each with the formula that gave its bytes.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/instruction_set.h"
+#include "core/config/job.h"
+#include "core/families/adapter_sites.h"
+#include "core/families/step_lists.h"
+
+namespace forge {
+
+struct MemoryLine {
+  std::string name;
+  int64_t bytes = 0;
+  std::string formula;  // with the numbers put in
+  bool held = false;    // from the first step to the last, by training and evaluation in turn
+};
+
+int64_t total_bytes(const std::vector<MemoryLine>& lines);
+const MemoryLine& largest_line(const std::vector<MemoryLine>& lines);
+
+int64_t bytes_of(Precision precision);
+
+// Bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a weight; absmax in 8 bits by
+// blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5. fp8 has a scale a row.
+int64_t quantized_bytes(int64_t rows, int64_t count, Quantization quantization, bool double_quantization);
+
+// What stays allocated on the device for the whole run: frozen weights, trainable weights, gradients, optimizer state.
+// `storage` is the type of frozen weights that are not quantised. `tied_head`: the embedding is the head too.
+std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                    Precision precision, Precision storage, bool tied_head);
+
+// The lines of the host's memory by their names (core/plan/memory/offload.h), the optimizer's also with "value: " before it.
+constexpr const char *kOptimizerState = "optimizer state", *kLayerInputs = "layer inputs";
+
+// What a GPU's run keeps pinned in the host's memory: optimizer state that is offloaded. Empty for most jobs.
+std::vector<MemoryLine> host_lines(const std::vector<Parameter>& parameters, const Job& job);
+
+// What is alive beside the fixed lines while weights are updated and saved, when no activation is. Empty for most
+// jobs: fp32 masters are updated and written where they lie.
+std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                     Precision precision, bool tied_head);
+
+// What is alive beyond the fixed lines while the model is read, `threads` tensors at a time; empty when the fixed lines
+// hold it: gradients and optimizer state do not exist yet.
+std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
+                                      Precision precision, bool tied_head, int64_t threads);
+
+// One side of the groups of texts that attention pads (text_groups.h).
+struct PaddedSide {
+  int64_t slots = 0;                   // tokens with padding
+  int64_t pairs = 0, group_pairs = 0;  // of slots of one text: of all texts, and of the group that has most
+};
+
+// What decides the memory of one micro-batch.
+struct ActivationShape : StepChoice {
+  ModelSpec spec;
+  AdapterConfig adapter;
+  std::shared_ptr<StepLists> lists;  // of `spec` with those adapters; set by record_modules
+  Residual residual = Residual::compute;
+  Precision precision = Precision::fp32;
+  Precision storage = Precision::fp32;
+  Quantization quantization = Quantization::none;
+  bool cuda = false;
+  int64_t capability = 0;  // of the GPU: 86 is 8.6
+  InstructionSet instructions = InstructionSet::baseline;  // of the CPU
+  bool bf16_tiles = false;  // a CPU's products in bf16 are forge's own tiles (kernels/product/gemm_tiles.h), but for the reference's layers
+  bool trains_base = false;                                // adapter.type none
+  int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
+  int64_t longest_sequence = 0;                            // tokens
+  int64_t source_tokens = 0, longest_source = 0;           // the same of what an encoder reads
+  PaddedSide sources, answers;                             // of an encoder-decoder
+  bool several_groups = false;                             // of texts that are padded together
+  int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
+  bool several_sequences = true;                           // a micro-batch may hold more than one example
+  int64_t threads = 1;  // attention's blocks on a CPU are each thread's own
+  bool needs_entropy = false;
+  bool training = true;  // dropout applies
+  bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
+};
+
+// The lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now.
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
+
+// Rows whose gradient is multiplied by its cotangent at once, where answers are compared.
+constexpr int64_t kScaledRows = 64;
+
+// Log-probabilities and cotangents of answers, and rows that are multiplied by them; of a score head its rows in fp32.
+MemoryLine answer_line(const ActivationShape& shape);
+
+// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
+int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph);
+
+}  // namespace forge

@@ -1,0 +1,76 @@
+"""GGUF files of models and adapters."""
+from lab import SHAPES, Lab, assert_equal
+from tensors import read_safetensors
+
+
+def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
+    for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
+                    "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
+                    "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3"):
+        # Settings for which GGUF has no key must be what its readers assume.
+        one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
+        # What weights were drawn by says nothing of a model that has them.
+        assumed = {"base": {"initializer_range": 0.04}, "gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
+                   "smollm3": {"no_rope_layers": [1, 1, 1]}, "cohere2": {"sliding_window_pattern": 4},
+                   "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base}}
+        model = lab.model(variant, **assumed.get(variant, {}))
+        report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"gguf-{variant}")
+        assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
+        lab.call("merge", "--model", report["file"], "--dtype", "fp32", "--output", f"back-{variant}", "--no-check")
+        back = read_safetensors(lab.folder / f"back-{variant}" / "model.safetensors")
+        if variant == "stablelm-parallel":  # llama.cpp asks for a head also where it is the embedding
+            assert back.pop("lm_head.weight") == back["model.embed_tokens.weight"]
+        assert_equal(back, {name: tensor for name, tensor in read_safetensors(model / "model.safetensors").items()
+                      if not (variant == "tied" and name == "lm_head.weight")}, 3e-7)
+
+
+def every_type_computes_nearly_the_same(lab: Lab):
+    run = lab.run("m-plain")
+    worst = {}
+    for kind in ("f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"):
+        worst[kind] = lab.report("export", run, "--gguf", "--type", kind, "--output", f"types/{kind}")["difference"]["divergence"]
+    assert worst["f32"] < 1e-9 and worst["f16"] < 1e-4 and worst["bf16"] < 1e-2 and worst["q8_0"] < 1e-2, worst
+    assert worst["f16"] < worst["q8_0"] < worst["q4_0"], worst
+
+
+def what_a_gguf_cannot_say_is_refused(lab: Lab):
+    said = lab.call("export", "--model", lab.model("rope-dynamic"), "--gguf", "--output", "x", code=3)
+    assert "dynamic" in said and not (lab.folder / "x").exists(), said
+    said = lab.call("export", "--model", lab.model("gemma2"), "--gguf", "--output", "x", code=3)
+    assert "attention_scale" in said and not (lab.folder / "x").exists(), said
+    said = lab.call("export", "--model", lab.model("gemma3", query_pre_attn_scalar=12), "--gguf", "--output", "x", code=3)
+    assert "full_layers" in said and not (lab.folder / "x").exists(), said
+    for variant, lost in (("cohere2", "full_layers"), ("olmo3", "window_rope_theta")):
+        said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
+        assert lost in said and not (lab.folder / "x").exists(), said
+    # What llama.cpp's loader has no place for, or asks for.
+    for variant, part in (("glm", "are 48 of 32"), ("cohere-bias", "has no biases"), ("gemma-untied", "has no biases"), ("starcoder2-window", "has biases in every"),
+                          ("gpt-neox-sequential", "has biases in every"), ("falcon-sequential", "has no biases")):
+        said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
+        assert part in said and not (lab.folder / "x").exists(), (variant, said)
+    run = lab.run("m-dora", adapter=SHAPES["dora"])
+    said = lab.call("export", run, "--gguf-lora", code=5)
+    assert "DoRA" in said, said
+    said = lab.call("export", lab.run("m-saved", adapter=SHAPES["saved"]), "--gguf-lora", code=5)
+    assert "lm_head" in said, said
+    assert "expected one of" in lab.call("export", run, "--gguf", "--ollama", code=2)
+    assert "q4_k_m" in lab.call("export", run, "--gguf", "--type", "q3", code=2)
+
+
+def a_lora_gguf_is_read_back_and_compared(lab: Lab):
+    # Ranks and scales that differ, and rows that the file has in another order; phi3's and gpt-neox's q, k and v in one.
+    for name, variant, adapter in (("m-plain", "base", {}), ("m-rslora", "base", SHAPES["rslora"]), ("m-patterns", "base", SHAPES["patterns"]),
+                                   ("l-phi3", "phi3", {}), ("l-neox", "gpt-neox", {"use_rslora": True}), ("l-gpt2", "gpt2", {})):
+        run = lab.run(name, variant, adapter=adapter)
+        exact = lab.report("export", run, "--gguf-lora", "--output", f"lora/{name}")["difference"]
+        assert exact["largest_difference"] < 1e-5, (name, exact)
+        assert lab.report("export", run, "--gguf-lora", "--type", "f16", "--output", f"lora/{name}-16")["difference"]["divergence"] < 1e-4, name
+    assert "difference" not in lab.report("export", run, "--gguf-lora", "--no-check", "--output", "lora/unseen")
+
+
+CASES = [
+    a_gguf_of_every_family_reads_back_as_the_model,
+    every_type_computes_nearly_the_same,
+    what_a_gguf_cannot_say_is_refused,
+    a_lora_gguf_is_read_back_and_compared,
+]
