@@ -62,7 +62,10 @@ class Trainer {
     train_data_ = DataSet::open(request_.plan.train.cache_path);
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
     std::optional<Fp8Gate> gate;
-    if (!resume_step_ && has_fp8_gate(request_.plan.job)) gate.emplace(request_.plan, train_data_, eval_data_).read_file(stop_);
+    if (!resume_step_ && has_fp8_gate(request_.plan.job)) {
+      emit_({{"event", "loading"}, {"what", sealed(request_.plan.job.model.path).get<std::string>() + ", layer by layer, for the gate of fp8"}});
+      gate.emplace(request_.plan, train_data_, eval_data_).read_file(stop_);
+    }
     session_ = open_session(request_.plan, {.fresh = !resume_step_, .base = gate.has_value()}, emit_);
     session_->model_name = sealed(request_.plan.job.model.path);
     if (resume_step_) resume();
