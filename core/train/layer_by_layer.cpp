@@ -15,7 +15,7 @@ namespace forge {
 namespace {
 
 // The tensors of a range of ops.
-std::vector<Parameter> parameters_of(const Graph& list, size_t begin, size_t end, const std::vector<Parameter>& all) {
+std::vector<Parameter> tensors_of(const Graph& list, size_t begin, size_t end, const std::vector<Parameter>& all) {
   std::set<std::string> names;
   for (size_t i = begin; i < end; ++i)
     for (size_t m = 0; m < list.ops[i].modules.size(); ++m) {
@@ -55,7 +55,7 @@ class Pass {
     for (size_t begin = 0, end = 0; begin < head; begin = end) {
       if (stop.requested) throw StepInterrupted{};
       while (end < head && list_.ops[end].layer == list_.ops[begin].layer) ++end;
-      const std::vector<Parameter> parameters = parameters_of(list_, begin, end, all_);
+      const std::vector<Parameter> parameters = tensors_of(list_, begin, end, all_);
       load_weights(model_, file_, parameters);
       for (ForwardRun& run : runs_) pass(run, begin, end);
       for (const Parameter& parameter : parameters) *find_weight(model_, parameter.name) = at::Tensor();

@@ -94,15 +94,15 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
 // Of fp8's gate while the file's weights pass layer by layer (core/train/layer_by_layer.h), beyond `held` bytes, which do not exist yet.
 MemoryLine file_pass_line(const Plan& plan, const Provider& plain, const Inventory& inventory, const Fullest& most, int64_t held) {
   const Precision precision = *plan.job.train.precision;
-  // Of a layer all, of what lies around them a matrix at a time.
-  std::map<int64_t, std::vector<int64_t>> ranges;
+  // Of a layer all, of what lies around them one by one.
+  std::map<std::string, std::vector<int64_t>> ranges;
   for (const Parameter& parameter : base_parameters(plan.model))
-    ranges[parameter.layer < 0 ? -1 - static_cast<int64_t>(ranges.size()) : parameter.layer].push_back(parameter.count());
+    ranges[parameter.layer < 0 ? parameter.name : std::to_string(parameter.layer)].push_back(parameter.count());
   ActivationShape shape = base_shape(plan, inventory, most);
   shape.quantization = Quantization::none;
   const int64_t activations = total_bytes(plain.activation_lines(shape));
   int64_t fullest = 0;
-  for (auto& [layer, counts] : ranges) {
+  for (auto& [range, counts] : ranges) {
     const int64_t weights = std::accumulate(counts.begin(), counts.end(), int64_t{0}) * bytes_of(precision);
     // Tensors that are converted are in fp32 first, one a thread.
     std::sort(counts.rbegin(), counts.rend());
