@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/wait.h"
 #include "core/reward/score.h"
 
 namespace forge {
@@ -42,7 +43,7 @@ void AnswerThread::run() {
     Work work;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ends_ || waiting_; });
+      wait_until_true(changed_, lock, [&] { return ends_ || waiting_; });
       if (!waiting_) return;
       work = std::move(*std::exchange(waiting_, std::nullopt));
       working_ = true;
@@ -74,7 +75,7 @@ void AnswerThread::say(Json line) {
 Json AnswerThread::ask(const Json& question) {
   say(question);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return heard_ || stopped_; });
+  wait_until_true(changed_, lock, [&] { return heard_ || stopped_; });
   if (!heard_) throw ScoringStopped{};
   return *std::exchange(heard_, std::nullopt);
 }
@@ -101,7 +102,7 @@ void AnswerThread::cancel() {
   stopped_ = true;
   waiting_.reset();
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !working_; });
+  wait_until_true(changed_, lock, [&] { return !working_; });
   said_.clear();
   heard_.reset();
   problem_ = nullptr;

@@ -9,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/engine_process.h"
 #include "cli/line.h"
+#include "cli/usable_device.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
@@ -21,9 +22,10 @@ constexpr Option kOptions[] = {
     {"--length", "TOKENS", "sweep with this data.max_length instead of the job's", true},
     {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
     {"--kernels", "", "measure this machine's rates, from which plans of this output_dir tell their time"},
-    {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto)"},
-    {"--ops", "", "where the time of a step goes, op by op, and how near its products come to the quickest one; on a CPU"},
-    {"--steps", "N", "steps measured at each point at least, after one that warms up (default 3)"},
+    {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto): times by the host's "
+                       "clock, on a GPU by events on its compute stream, in steps without graphs"},
+    {"--ops", "", "where the time of a step goes, op by op, timed as by --trace, and how near its products come to the quickest one"},
+    {"--steps", "N", "steps measured at each point at least, after one that warms up, on a GPU three (default 3)"},
     {"--seconds", "S", "start no further step of a point after this time (default 60)"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
 };
@@ -53,9 +55,6 @@ struct Bench {
     BenchResult result{.point = point};
     try {
       const Plan planned = plan(point.sets);
-      if (ops && planned.device.cuda)
-        throw Error(ErrorKind::usage, "--ops measures processors; the job is planned for " + planned.device_name())
-            .hint("--set hardware.device=cpu measures the processor");
       result.provider = planned.provider;
       result.precision = name_of(*planned.job.train.precision);
       result.activation_checkpointing = name_of(*planned.job.train.activation_checkpointing);
@@ -73,21 +72,24 @@ struct Bench {
 
  private:
   static OpShares shares_of(const Json& event) {
-    OpShares shares{.seconds = event.at("seconds"), .best_product_rate = event.at("best_product_rate")};
-    for (const Json& op : event.at("ops")) shares.ops.push_back({op.at("name"), op.at("seconds"), op.at("operations")});
+    OpShares shares{.seconds = event.at("seconds"),
+                    .tokens = event.at("tokens"),
+                    .on_device = event.at("clock") == "device",
+                    .best_product_rate = event.at("best_product_rate")};
+    for (const Json& op : event.at("ops")) shares.ops.push_back({op.at("name"), op.at("seconds"), op.at("operations"), op.at("bytes")});
     return shares;
   }
   void run_engine(const Plan& planned, BenchResult& result) const {
     const EngineSettings settings{.threads = planned.job.train.threads.value_or(0),
                                   .deterministic = planned.job.train.deterministic};
-    EngineProcess engine(find_engine(engine_file(planned.engine)), settings);
+    EngineProcess engine(engine_of(planned.device, planned.engine), settings);
     const Json request{
         {"command", "measure"}, {"plan", to_json(planned)}, {"steps", steps}, {"seconds", seconds}, {"trace", trace}, {"ops", ops}};
     engine.request(request, [&](const Json& event) {
       if (event.value("event", "") == "ops") result.shares = shares_of(event);
       if (event.value("event", "") != "measured") return;
       result.measured_peak_bytes = event.at("peak_memory_bytes");
-      if (event.at("warm_up").get<bool>()) return;
+      if (event.at("warm_up").get<bool>() || event.at("op_by_op").get<bool>()) return;
       result.rates.push_back(event.at("tokens").get<double>() / event.at("seconds").get<double>());
       progress.status(
           fmt::format("measuring {}: {:.0f} tokens/s", result.point.name, result.tokens_per_second()));
@@ -120,7 +122,7 @@ void run_kernels(const Arguments& args, const Bench& bench) {
   Rates rates{.machine = machine_of(plan.device, threads), .date = today()};
   Json names = Json::array();
   for (Precision precision : precisions_of(plan)) names.push_back(name_of(precision));
-  EngineProcess engine(find_engine(engine_file(plan.engine)), {.threads = threads});
+  EngineProcess engine(engine_of(plan.device, plan.engine), {.threads = threads});
   engine.request({{"command", "rates"}, {"precisions", names}, {"threads", threads}, {"seconds", 2 * bench.seconds}},
                  [&](const Json& event) {
                    if (event.value("event", "") == "progress")

@@ -93,18 +93,25 @@ double OpShares::roofline_share() const {
 
 std::string shares_table(const OpShares& shares) {
   std::vector<std::vector<std::string>> rows{{"op", "share", "products, GFLOP/s", "of the quickest product"}};
+  if (shares.on_device) rows[0].push_back("GB/s at least");
   const auto add = [&](const OpShares::Op& op) {
     std::vector<std::string> row{op.name, fmt::format("{:.1f} %", 100 * op.seconds / shares.seconds), "", ""};
     if (op.operations > 0 && op.seconds > 0) {
       row[2] = format_count(static_cast<int64_t>(op.operations / op.seconds / 1e9));
       row[3] = percent(op.operations / op.seconds / shares.best_product_rate);
     }
+    if (shares.on_device) row.push_back(op.bytes > 0 && op.seconds > 0 ? format_count(static_cast<int64_t>(op.bytes / op.seconds / 1e9)) : "");
     rows.push_back(row);
   };
   OpShares::Op all{"all", shares.seconds};
-  for (const OpShares::Op& op : shares.ops) add(op), all.operations += op.operations;
+  for (const OpShares::Op& op : shares.ops) add(op), all.operations += op.operations, all.bytes += op.bytes;
   add(all);
-  return format_table(rows) +
+  const double per_second = shares.seconds > 0 ? static_cast<double>(shares.tokens) / shares.seconds : 0;
+  const std::string clock =
+      shares.on_device
+          ? "measured: on the GPU's compute stream, by events before and after each op, in steps without graphs; " + rate(per_second) + " tokens/s so\n"
+          : "measured: by the host's clock, around each op\n";
+  return format_table(rows) + clock +
          fmt::format("roofline: at {} GFLOP/s, the quickest product alone, the products of a step would take {} of its time\n",
                      format_count(static_cast<int64_t>(shares.best_product_rate / 1e9)), percent(shares.roofline_share()));
 }
@@ -163,7 +170,9 @@ Json to_json(const BenchResult& r) {
   if (r.shares) {
     json["ops"] = Json::array();
     for (const OpShares::Op& op : r.shares->ops)
-      json["ops"].push_back({{"name", op.name}, {"share", op.seconds / r.shares->seconds}, {"operations", op.operations}, {"seconds", op.seconds}});
+      json["ops"].push_back({{"name", op.name}, {"share", op.seconds / r.shares->seconds}, {"operations", op.operations}, {"bytes", op.bytes}, {"seconds", op.seconds}});
+    json["ops_clock"] = r.shares->on_device ? "device" : "host";
+    json["ops_tokens_per_second"] = r.shares->seconds > 0 ? static_cast<double>(r.shares->tokens) / r.shares->seconds : 0;
     json["best_product_rate"] = r.shares->best_product_rate;
     json["roofline_share"] = r.shares->roofline_share();
   }

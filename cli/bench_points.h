@@ -14,9 +14,12 @@ struct OpShares {
   struct Op {
     std::string name;
     double seconds = 0, operations = 0;  // of products of matrices
+    double bytes = 0;                    // on a GPU: that its launches must at least move
   };
   std::vector<Op> ops;
   double seconds = 0;
+  int64_t tokens = 0;
+  bool on_device = false;  // timed by events on the GPU, in steps of their own without graphs; else by the host's clock
   double best_product_rate = 0;  // operations a second of the quickest product alone
 
   // Of the time: what the products would take at that rate.

@@ -1,11 +1,10 @@
 // forge chat: a conversation. One engine answers all of it and keeps what it has computed, so that a turn costs its own tokens.
-#include <filesystem>
-
 #include "cli/console.h"
 #include "cli/generation.h"
 #include "cli/line_editor.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/base/user_file.h"
 
 namespace forge {
 namespace {
@@ -80,9 +79,7 @@ class Chat {
   }
   void save(const std::string& path) {
     if (path.empty()) return say("expected /save FILE.jsonl");
-    write_file_durably(path,
-                       (std::filesystem::exists(path) ? read_file(path, int64_t{1} << 30, ErrorKind::environment) : "") +
-                           dump_json({{"messages", messages_}}) + "\n");
+    append_line_to_user_file(path, dump_json({{"messages", messages_}}));
     say("added to " + path + " as a row that forge trains on");
   }
 
@@ -131,7 +128,7 @@ void Chat::ask() {
   try {
     const std::vector<GeneratedText> texts =
         generate_texts(sampling_, {chat_prompt(text_, messages_)}, text_, choice_, args_, progress,
-                       [](size_t, const std::string& piece) { print(piece); }, &engine_);
+                       [](size_t, const std::string& piece) { print_text(piece); }, &engine_);
     messages_.push_back({{"role", "assistant"}, {"content", texts[0].text}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <vector>
 
 #include "core/base/printable.h"
@@ -69,6 +70,7 @@ struct NoCommand {
   const char* instead;
 };
 constexpr NoCommand kNoCommands[] = {
+    {"completion", "forge has no completions for shells; forge --help lists its commands"},
     {"import", "forge validate says for each key of another tool's config what it is here"},
     {"serve", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
     {"deploy", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
@@ -79,6 +81,8 @@ constexpr NoCommand kNoCommands[] = {
 
 // ` (did you mean "run"?)`, or nothing.
 std::string meant_command(const std::string& name, const std::vector<std::string>& names) {
+  const auto is_none = [&](const NoCommand& none) { return lower(name) == none.word; };
+  if (std::any_of(std::begin(kNoCommands), std::end(kNoCommands), is_none)) return "";
   const auto command_of = [](const std::string& word) {
     for (const OtherName& other : kOtherNames)
       if (word == other.word) return std::string(" (did you mean \"") + other.command + "\"?)";

@@ -1,28 +1,47 @@
 #include "cli/console.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
-#include "core/base/printable.h"
 
+#include "core/base/printable.h"
 
 namespace forge {
 namespace {
 
-// The whole text in one go: fwrite's buffer would hide a full disk until exit.
+// While an engine runs, signals to stop are blocked and queue up: none would end a write that waits for its reader.
+bool asked_to_stop() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
+}
+
+// Returns false with errno EINTR when the user asks to stop first.
+bool wait_for_reader(int descriptor) {
+  constexpr int kLookAgain = 200;  // milliseconds
+  pollfd wait{descriptor, POLLOUT, 0};
+  for (;;) {
+    const int ready = ::poll(&wait, 1, kLookAgain);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return true;  // write() says what is wrong
+    errno = EINTR;
+    if (asked_to_stop()) return false;
+  }
+}
+
+// Without a buffer, since fwrite's would hide a full disk until exit. Pieces that a pipe takes whole once it has room.
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
-    ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {  // another process sharing the pipe or terminal made it non-blocking
-      pollfd wait{descriptor, POLLOUT, 0};
-      ::poll(&wait, 1, -1);
-      continue;
-    }
+    if (!wait_for_reader(descriptor)) return false;
+    const ssize_t count = ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) return false;
     text.remove_prefix(static_cast<size_t>(count));
   }
@@ -44,7 +63,19 @@ bool can_color(int descriptor) {
 void print(std::string_view text) {
   if (write_all(STDOUT_FILENO, text)) return;
   if (errno == EPIPE) throw ReaderGone{};
+  if (errno == EINTR) throw Error(ErrorKind::interrupted, "stopped while nothing read stdout");
   throw Error(ErrorKind::environment, std::string("cannot write to stdout: ") + std::strerror(errno));
+}
+
+void print_text(std::string_view text) {
+  if (isatty(STDOUT_FILENO)) return print(printable(text));
+  print(text);
+}
+
+bool stdout_is_read() {
+  constexpr int kPatience = 1000;  // milliseconds
+  pollfd wait{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&wait, 1, kPatience) != 0;
 }
 
 void print_json(const Json& value) { print(dump_json(value) + "\n"); }

@@ -15,6 +15,10 @@ constexpr int kReaderGoneCode = 141;
 
 // Writes data to stdout. Throws ReaderGone, or Error(environment) when it cannot be written (a full disk).
 void print(std::string_view text);
+// Text that a model wrote, or others: raw into a pipe or file; on a terminal its control characters are escaped.
+void print_text(std::string_view text);
+// False when nothing is taken from stdout within a second.
+bool stdout_is_read();
 // One line of JSON to stdout.
 void print_json(const Json& value);
 // One line to stderr. Control characters quoted from files are escaped.

@@ -6,6 +6,7 @@
 #include "cli/line.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
+#include "core/base/user_file.h"
 #include "core/config/secrets.h"
 #include "core/data/report/pairs_text.h"
 #include "core/data/report/report.h"
@@ -74,7 +75,7 @@ Looked look_at_split(const Job& job, Split split, const ModelText& text, Progres
                      FileHashes& file_hashes) {
   const int64_t before = report.rows();
   try {
-    return {prepare_split(job, split, text, progress, {.report = &report, .file_hashes = &file_hashes}), {}};
+    return {prepare_split(job, split, text, progress, {.report = &report, .read_cached = true, .file_hashes = &file_hashes}), {}};
   } catch (const Error& error) {
     progress.clear();
     if (error.kind() != ErrorKind::data || report.rows() == before) throw;
@@ -125,12 +126,14 @@ int look(const Arguments& args, LoadedJob& loaded) {
   Looked train = look_at_split(job, Split::train, text, progress, report, file_hashes), eval;
   if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
   report.finish();
+  if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report));
+  if (loaded.origins["data.prompt_as"].kind == OriginKind::given) report.silence("bare_prompt");
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;
   if (std::optional<std::string> path = args.text("--html"))
-    write_file_durably(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20, loaded.secrets}));
+    write_user_file(*path, data_html({job.name, &report, &text.tokenizer, data, shown > 0 ? shown : 20, loaded.secrets}));
   if (std::optional<std::string> path = args.text("--dump"); path && data)
-    write_file_durably(*path, [&](OutputFile& out) { dump_dataset(*data, text.tokenizer, out); });
+    write_user_file(*path, [&](OutputFile& out) { dump_dataset(*data, text.tokenizer, out); });
   if (args.json()) {
     print_json(hide_secrets(json_of(chosen, report), loaded.secrets));
   } else {

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/clock.h"
+#include "core/base/wait.h"
 #include "core/reward/score.h"
 
 namespace forge {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 bool same_draw(const Json& a, const Json& b) {
   return std::ranges::all_of(std::initializer_list<const char*>{"rollout", "split", "adapter", "temperature", "stop_ids", "items"},
@@ -42,7 +43,7 @@ void DrawQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto next = [this] { return std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.done; }); };
-    changed_.wait(lock, [&] { return ends_ || next() != entries_.end(); });
+    wait_until_true(changed_, lock, [&] { return ends_ || next() != entries_.end(); });
     if (ends_) return;
     // Only done entries are taken out, and they stand before this one.
     Entry& entry = *next();
@@ -53,7 +54,7 @@ void DrawQueue::run() {
     std::exception_ptr problem;
     try {
       answer = draw(stopped);
-      answer["seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
+      answer["seconds"] = seconds_since(start);
     } catch (...) {
       problem = std::current_exception();
     }

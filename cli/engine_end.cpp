@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cli/missing_libraries.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
 
@@ -30,6 +31,13 @@ std::string after(const std::string& text, const std::string& key) {
   if (begin == std::string::npos) return "";
   begin += key.size();
   return std::string(trim(text.substr(begin, text.find('\n', begin) - begin)));
+}
+
+// After "libcufile.so.0: cannot open shared object file: …", or another complaint of the loader about a library.
+std::string way_past(const std::string& complaint) {
+  if (complaint.find("cannot open shared object file") == std::string::npos)
+    return "forge doctor shows which LibTorch was found: install it again";
+  return library_remedy({complaint.substr(0, complaint.find(':'))});
 }
 
 std::string how_to_go_on(const EngineEnd& end) { return end.trains ? kContinue : "run the same command again"; }
@@ -84,7 +92,11 @@ Error explain_end(const EngineEnd& end) {
   if (std::string missing = after(end.standard_error, "error while loading shared libraries: ");
       !missing.empty())
     return Error(ErrorKind::environment, "the engine cannot load a library: " + missing)
-        .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
+        .hint(way_past(missing));
+  if (std::string version = after(end.standard_error, ": version `"); !version.empty())
+    return Error(ErrorKind::environment,
+                 "the engine was built for newer system libraries: version `" + version)
+        .hint("build forge on this system");
   if (std::string symbol = after(end.standard_error, "symbol lookup error: "); !symbol.empty())
     return Error(ErrorKind::environment, "the engine does not fit the LibTorch that was found: " + symbol)
         .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");

@@ -1,6 +1,5 @@
 #include "cli/engine_location.h"
 
-#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,8 +8,11 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/base/installation.h"
 #include "core/base/text.h"
 #include "forge_build.h"
+
+extern char** environ;
 
 namespace forge {
 namespace {
@@ -24,21 +26,6 @@ std::string environment(const char* name) {
 
 bool executable(const fs::path& path) {
   return file_exists(path.string()) && ::access(path.c_str(), X_OK) == 0;
-}
-
-// python3's own answer, without a shell. Costs about 15 ms, so it is asked last.
-std::vector<std::string> python_folders() {
-  FILE* pipe = ::popen("python3 -c 'import sys; print(\"\\n\".join(sys.path))' 2>/dev/null", "r");
-  if (!pipe) return {};
-  std::string output;
-  char buffer[4096];
-  for (size_t count; (count = fread(buffer, 1, sizeof buffer, pipe)) > 0 && output.size() < 65536;)
-    output.append(buffer, count);
-  ::pclose(pipe);
-  std::vector<std::string> folders;
-  for (const std::string& line : split(output, '\n'))
-    if (!line.empty()) folders.push_back(line);
-  return folders;
 }
 
 bool holds_torch(const std::string& folder) {
@@ -56,6 +43,9 @@ std::string version_of(const std::string& folder) {
   return end == std::string::npos ? "" : text.substr(begin + 1, end - begin - 1);
 }
 
+// 2.11.0 of "2.11.0+cu130".
+std::string release_of(const std::string& version) { return version.substr(0, version.find('+')); }
+
 std::vector<std::string> library_folders_of(const std::string& folder) {
   std::vector<std::string> folders{folder + "/torch/lib"};
   std::error_code error;
@@ -66,14 +56,22 @@ std::vector<std::string> library_folders_of(const std::string& folder) {
 }
 
 std::string install_hint() {
-  return std::string("install it with: python3 -m pip install torch==") + kTorchVersion +
-         " and set FORGE_TORCH_DIR to the folder that holds torch/";
+  const fs::path packages = (fs::path(program_folder()) / "../libexec/forge/site-packages").lexically_normal();
+  return std::string("install it: python3 -m pip install torch==") + kTorchVersion + " --target '" + packages.string() +
+         "'; or set FORGE_TORCH_DIR to a folder that holds torch/";
+}
+
+// Returns the command that brings an engine that is not beside the program.
+std::string way_to(const std::string& name) {
+  if (name == engine_file("cpu")) return "scripts/build.sh -DFORGE_ENGINE=ON builds it";
+  return "scripts/setup.sh --cuda && scripts/build.sh builds it (docs/install.md)";
 }
 
 void search_program(const std::string& name, EngineSearch& search) {
   std::vector<fs::path> candidates;
-  if (std::string given = environment("FORGE_ENGINE"); !given.empty()) {
-    candidates = {given};  // an explicit choice is never ignored
+  search.stated = engine_stated();
+  if (search.stated) {
+    candidates = {environment("FORGE_ENGINE")};  // an explicit choice is never ignored
   } else {
     const fs::path here = program_folder();
     candidates = {here / name, here / "../libexec" / name};
@@ -86,8 +84,15 @@ void search_program(const std::string& name, EngineSearch& search) {
     }
     looked.push_back(candidate.lexically_normal());
   }
-  search.engine_fault = "cannot find the engine " + name + "; looked for " + join(looked, ", ");
-  search.engine_hint = "build it with -DFORGE_ENGINE=ON, or set FORGE_ENGINE to its path";
+  if (search.stated) {
+    search.engine_fault = "FORGE_ENGINE=" + looked[0] + ": there is no such program";
+    search.engine_hint =
+        "unset FORGE_ENGINE to use the engine beside forge, or set it to the path of one";
+    return;
+  }
+  search.engine_fault =
+      "the engine " + name + " is not installed; looked for " + join(looked, ", ");
+  search.engine_hint = way_to(name);
 }
 
 void search_torch(EngineSearch& search) {
@@ -100,11 +105,14 @@ void search_torch(EngineSearch& search) {
       return;
     }
     folder = given;
-  } else if (holds_torch(kTorchFolder)) {
-    folder = kTorchFolder;
   } else {
-    for (const std::string& candidate : python_folders())
-      if (folder.empty() && holds_torch(candidate)) folder = candidate;
+    const auto has_release = [](const std::string& candidate) {
+      return holds_torch(candidate) && release_of(version_of(candidate)) == kTorchVersion;
+    };
+    folder = find_package_folder(has_release);
+    if (folder.empty()) folder = find_package_folder(holds_torch);  // another release, to be named
+    std::error_code error;
+    if (fs::path real = fs::canonical(folder, error); !error) folder = real;
   }
   if (folder.empty()) {
     search.torch_fault = std::string("cannot find LibTorch ") + kTorchVersion;
@@ -114,7 +122,7 @@ void search_torch(EngineSearch& search) {
   search.location.torch_folder = fs::absolute(folder).lexically_normal();
   search.location.torch_version = version_of(folder);
   search.location.library_folders = library_folders_of(search.location.torch_folder);
-  std::string release = search.location.torch_version.substr(0, search.location.torch_version.find('+'));
+  std::string release = release_of(search.location.torch_version);
   if (release != kTorchVersion) {
     search.torch_fault = folder + ": LibTorch " + (release.empty() ? "of an unknown version" : release) +
                          ", expected " + kTorchVersion;
@@ -124,14 +132,7 @@ void search_torch(EngineSearch& search) {
 
 }  // namespace
 
-std::string program_folder() {
-  std::error_code error;
-  fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) return program.parent_path();
-  // Without /proc: the path the program was started with.
-  const auto* started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
-  return fs::weakly_canonical(started_as ? started_as : ".", error).parent_path();
-}
+bool engine_stated() { return !environment("FORGE_ENGINE").empty(); }
 
 EngineSearch search_engine(const std::string& name) {
   EngineSearch search;
@@ -188,6 +189,16 @@ std::map<std::string, std::string> engine_environment(const EngineLocation& loca
     variables["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
   if (settings.deterministic) variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8";
   return variables;
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry; ++entry) {
+    std::string_view text = *entry;
+    if (!extra.contains(std::string(text.substr(0, text.find('='))))) merged.emplace_back(text);
+  }
+  for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
+  return merged;
 }
 
 }  // namespace forge

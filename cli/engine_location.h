@@ -18,18 +18,18 @@ struct EngineLocation {
   std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
 };
 
-// The folder of the running program, from which its other files are found.
-std::string program_folder();
-
-// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda", "forge-engine-cuda12". Looked for
-// as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, the path recorded at build,
-// python3's site-packages. Throws Error(environment) that lists where it looked and says what to install.
+// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda13". Looked for
+// as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, or where find_package_folder has the
+// release that the engine was built with. Throws Error(environment) that lists where it looked and says what to install.
 EngineLocation find_engine(const std::string& name = "forge-engine");
 // The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
 std::string engine_file(const std::string& engine);
+// True if FORGE_ENGINE names the program that is started for every engine.
+bool engine_stated();
 // The same without throwing: what was found, and each fault in words (empty: none).
 struct EngineSearch {
   EngineLocation location;
+  bool stated = false;  // engine_stated()
   std::string engine_fault, engine_hint;
   std::string torch_fault, torch_hint;
 };
@@ -45,5 +45,8 @@ constexpr int kEngineLock = 3;
 // Variables that the engine is started with, on top of the program's own.
 std::map<std::string, std::string> engine_environment(const EngineLocation& location,
                                                       const EngineSettings& settings);
+
+// This program's variables with those in the place of their like, each as NAME=VALUE.
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra);
 
 }  // namespace forge

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -15,19 +16,18 @@
 
 #include "cli/engine_end.h"
 #include "cli/memory_kills.h"
+#include "core/base/clock.h"
 #include "core/base/signals.h"
 #include "core/base/text.h"
 #include "core/run/request_fields.h"
 
-extern char** environ;
-
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kLeaveAfterLastEvent = 10s;  // how long the engine may take to exit after its last event
+constexpr auto kLeaveAfterKill = 20s;       // more than the kernel needs to take a large process's memory back
 constexpr size_t kStandardErrorBytes = 32768;
 constexpr int64_t kLongestEvent = 64 << 20;
 
@@ -77,16 +77,6 @@ class ForwardedSignals {
   int descriptor_ = -1;
 };
 
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; *entry; ++entry) {
-    std::string_view text = *entry;
-    if (!extra.contains(std::string(text.substr(0, text.find('='))))) merged.emplace_back(text);
-  }
-  for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
-  return merged;
-}
-
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (std::string& text : texts) result.push_back(text.data());
@@ -108,6 +98,11 @@ Json parse_event(std::string_view line) {
 [[noreturn]] void refuse_endless_event() {
   throw Error(ErrorKind::internal, "the engine sent an event of more than " + format_bytes(kLongestEvent))
       .hint("please report it with the job file");
+}
+
+[[noreturn]] void refuse_undying(pid_t pid) {
+  throw Error(ErrorKind::environment, "the engine (process " + std::to_string(pid) + ") was killed and does not end")
+      .hint("it waits inside the kernel, for a driver or a disk; dmesg may say which");
 }
 
 }  // namespace
@@ -139,6 +134,8 @@ struct EngineProcess::State {
   bool read_events(const std::function<void(Json)>& on_line);
   void take_signals(const OnEvent& on_event);
   void forward(int number, const OnEvent& on_event);
+  // Kills it once the deadline has passed. Returns false when even that does not end it.
+  bool keep_deadline();
   bool reap();
   void check_greeting(const Json& event);
   [[noreturn]] void throw_end(const std::optional<Json>& error);
@@ -200,6 +197,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
   bool events_open = true, errors_open = true;
   while (events_open) {
     wait_for_something(events_open, errors_open);
+    if (!keep_deadline()) refuse_undying(pid);
     take_signals(on_event);
     while (const std::optional<Json> line = answers.next()) queue(*line);
     send_some();
@@ -212,6 +210,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
   if (!deadline) deadline = Clock::now() + kLeaveAfterLastEvent;
   while (!reap()) {
     wait_for_something(false, errors_open);
+    if (!keep_deadline()) refuse_undying(pid);
     take_signals(on_event);
     if (errors_open) errors_open = read_errors();
   }
@@ -226,10 +225,15 @@ void EngineProcess::State::wait_for_something(bool events_open, bool errors_open
                     {events_open ? events.read_end : -1, POLLIN, 0},
                     {errors_open ? errors.read_end : -1, POLLIN, 0},
                     {sent == request.size() ? -1 : requests.write_end, POLLOUT, 0},
-                    {answers.descriptor(), POLLIN, 0}};
+                    {events_open ? answers.descriptor() : -1, POLLIN, 0}};
   // The timeout is for an engine that has exited while another process still holds its pipes.
   ::poll(waits, std::size(waits), events_open ? 200 : 5);
-  if (deadline && Clock::now() > *deadline) ::kill(pid, SIGKILL);
+}
+
+bool EngineProcess::State::keep_deadline() {
+  if (!deadline || Clock::now() <= *deadline) return true;
+  ::kill(pid, SIGKILL);
+  return Clock::now() <= *deadline + kLeaveAfterKill;
 }
 
 void EngineProcess::State::queue(const Json& line) {
@@ -293,6 +297,7 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
   }
   if (stop_requests > 0 && !means_now(number)) return;  // already asked to stop
   ::kill(pid, stop_requests > 0 ? SIGKILL : SIGTERM);   // a checkpoint being written is complete or does not exist
+  if (stop_requests > 0) deadline = std::min(deadline.value_or(Clock::now()), Clock::now());
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
                      : trains          ? "stopping after a checkpoint; once more to stop without one"
@@ -316,7 +321,7 @@ void EngineProcess::State::check_greeting(const Json& event) {
   ::kill(pid, SIGKILL);
   throw Error(ErrorKind::environment, "the engine speaks another protocol than this program (" +
                                           std::to_string(kProtocol) + "): " + dump_json(event).substr(0, 200))
-      .hint("program and engine must come from one build; unset FORGE_ENGINE or rebuild both");
+      .hint("program and engine must come from one build; unset FORGE_ENGINE, or build both again");
 }
 
 void EngineProcess::State::throw_end(const std::optional<Json>& error) {
@@ -336,10 +341,12 @@ EngineProcess::EngineProcess(const EngineLocation& location, const EngineSetting
 EngineProcess::~EngineProcess() {
   state_->requests.close_write();
   state_->events.close_read();
-  auto deadline = Clock::now() + kLeaveAfterLastEvent;
-  while (state_->pid > 0 && !state_->reap()) {
-    if (Clock::now() > deadline) ::kill(state_->pid, SIGKILL);
+  if (!state_->deadline) state_->deadline = Clock::now() + kLeaveAfterLastEvent;
+  while (state_->pid > 0 && !state_->reap() && state_->keep_deadline()) {
     state_->wait_for_something(false, false);
+    // It is leaving already, so that one signal is as good as two.
+    while (const int number = state_->signals ? state_->signals->next() : 0)
+      if (means_now(number)) state_->deadline = std::min(*state_->deadline, Clock::now());
   }
 }
 

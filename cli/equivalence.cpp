@@ -45,7 +45,8 @@ std::optional<Difference> compare_models(const ModelChoice& original, const Mode
                                          Progress& progress) {
   if (args.has("--no-check") || prompts.empty()) return std::nullopt;
   const int64_t needed = std::max(fp32_bytes(original.model), fp32_bytes(other.model)) * 5 / 4;
-  const int64_t available = chosen_device(args).free_bytes();
+  const Device device = chosen_device(args, progress);
+  const int64_t available = device.free_bytes();
   if (needed > available) {
     progress.warn("not compared with the original: that takes " + format_bytes(needed) + " of memory, " +
                   format_bytes(available) + " is free");
@@ -53,6 +54,7 @@ std::optional<Difference> compare_models(const ModelChoice& original, const Mode
   }
   ModelChoice in_fp32 = original;
   in_fp32.precision = Precision::fp32;
+  in_fp32.device = device;
   progress.status("comparing logits with the original's");
   const Json second{{"model", other.model},
                     {"adapter", other.adapter ? Json(*other.adapter) : Json()},

@@ -12,7 +12,9 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
+#include "core/base/user_file.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/objective/objective.h"
@@ -75,7 +77,7 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
     objective = choice.run->job.objective;
     return prepare_split(choice.run->job, Split::eval, text, progress);
   }
-  if (!fs::exists(*file)) throw Error(ErrorKind::data, "--data " + *file + ": no such file");
+  if (!fs::exists(*file)) throw Error(ErrorKind::data, "--data " + *file + ": no such file").hint(near_path_hint(*file));
   Job job = job_for_file(*file, choice, args);
   job.output_dir = scratch;
   const auto prepare = [&] { return prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file}); };
@@ -152,7 +154,7 @@ std::string example_line(const DataSet& data, const Json& event) {
 
 int show(Json result, const std::string& text, const std::string& per_example, const ModelChoice& choice, const Arguments& args,
          const Progress& progress) {
-  if (std::optional<std::string> path = args.text("--per-example")) write_file_durably(*path, per_example);
+  if (std::optional<std::string> path = args.text("--per-example")) write_user_file(*path, per_example);
   result["precision"] = name_of(choice.precision);
   result["precision_reason"] = choice.precision_reason;
   result["warnings"] = progress.warnings();

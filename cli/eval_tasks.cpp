@@ -8,6 +8,7 @@
 
 #include "cli/generation.h"
 #include "cli/scratch_folder.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/evaluate/example_file.h"
 #include "core/evaluate/task_rows.h"
@@ -226,7 +227,7 @@ TaskResult run_task(const std::string& task, const Arguments& args, const ModelC
                     Progress& progress) {
   const std::optional<std::string> path = args.text("--data");
   if (!path) throw Error(ErrorKind::usage, "expected --data FILE with rows of the task");
-  if (!std::filesystem::exists(*path)) throw Error(ErrorKind::data, "--data " + *path + ": no such file");
+  if (!std::filesystem::exists(*path)) throw Error(ErrorKind::data, "--data " + *path + ": no such file").hint(near_path_hint(*path));
   Asked asked{args,
               choice,
               progress,

@@ -49,7 +49,7 @@ std::string output_of(const Arguments& args, const std::string& kind) {
 std::string model_name(const Arguments& args, const ModelChoice& choice) {
   if (std::optional<std::string> name = args.text("--name")) return *name;
   if (choice.run) return choice.run->job.name;
-  return fs::path(choice.model).stem().string();
+  return fs::path(shown_model(choice)).stem().string();
 }
 
 struct Templates {
@@ -146,7 +146,7 @@ int export_lora(const Arguments& args, Progress& progress) {
   const std::string path = staged.path() + "/" + file;
   const ModelSpec spec = read_model_spec(source.choice.model);
   write_gguf_lora(read_adapter_config(*source.choice.adapter), spec, format.dtype, model_name(args, source.choice), path);
-  write_file_durably(staged.path() + "/README.md", gguf_card(source.choice.model, file, type, /*adapter=*/true, ""));
+  write_file_durably(staged.path() + "/README.md", gguf_card(shown_model(source.choice), file, type, /*adapter=*/true, ""));
   const std::optional<Difference> difference = compare_lora(source.choice, spec, path, args, progress);
   if (difference) refuse_wrong_export(*difference, format);
   staged.commit();
@@ -169,13 +169,14 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   if (!source.base_note.empty()) progress.line(source.base_note);
   const std::string path = staged.path() + "/" + file;
   write_gguf_model(*source.model,
-                   {source.choice.model, source.choice.text, model_name(args, source.choice), templates.chat, templates.tool_use},
+                   {source.choice.model, source.choice.text, model_name(args, source.choice), templates.chat, templates.tool_use,
+                    end_of_turn(open_model_text(source.choice.text, source.choice.chat_template))},
                    format, path, [&](double share) {
                      progress.status(fmt::format("writing  {:.0f} % of {}", 100 * share, format_bytes(bytes)));
                    });
   progress.clear();
   write_file_durably(staged.path() + "/README.md",
-                     gguf_card(source.choice.model, file, format.name, /*adapter=*/false, source.base_note));
+                     gguf_card(shown_model(source.choice), file, format.name, /*adapter=*/false, source.base_note));
   write_file_durably(staged.path() + "/Modelfile", modelfile_of(open_model_text(path), spec, file));
   const std::optional<Difference> difference = compare_with_source(source, path, args, progress);
   if (difference && source.same_as_choice) refuse_wrong_export(*difference, format);

@@ -69,12 +69,12 @@ void FaultCollector::throw_if_any() const {
 FaultError hide_secrets(const Error& error, const std::vector<Secret>& secrets) {
   std::vector<Fault> faults = faults_of(error);
   for (Fault& fault : faults) {
-    fault.message = hide_secrets(std::move(fault.message), secrets);
-    fault.hint = hide_secrets(std::move(fault.hint), secrets);
-    fault.at.file = hide_secrets(std::move(fault.at.file), secrets);
+    fault.message = redacted(std::move(fault.message), secrets);
+    fault.hint = redacted(std::move(fault.hint), secrets);
+    fault.at.file = redacted(std::move(fault.at.file), secrets);
   }
-  return FaultError(error.kind(), std::move(faults), hide_secrets(std::string(error.what()), secrets),
-                    hide_secrets(error.hint(), secrets));
+  return FaultError(error.kind(), std::move(faults), redacted(std::string(error.what()), secrets),
+                    redacted(error.hint(), secrets));
 }
 
 }  // namespace forge

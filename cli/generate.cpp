@@ -1,6 +1,6 @@
 // forge generate: text from a model, streamed to stdout.
 #include <iostream>
-#include <iterator>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/generation.h"
@@ -44,9 +44,13 @@ Prompt prompt_of_row(const Json& row, const std::string& place, const std::optio
 }
 
 std::string read_stdin() {
-  std::string text((std::istreambuf_iterator<char>(std::cin)), {});
-  if (static_cast<int64_t>(text.size()) > kLargestPrompts)
-    throw Error(ErrorKind::data, "stdin: more than " + format_bytes(kLargestPrompts) + " of prompts");
+  std::string text;
+  std::vector<char> block(size_t{1} << 16);
+  while (std::cin.read(block.data(), static_cast<std::streamsize>(block.size())), std::cin.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(std::cin.gcount()));
+    if (static_cast<int64_t>(text.size()) > kLargestPrompts)
+      throw Error(ErrorKind::data, "stdin: more than " + format_bytes(kLargestPrompts) + " of prompts");
+  }
   return text;
 }
 
@@ -111,7 +115,7 @@ int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std:
   const std::vector<GeneratedText> after = generate_texts(sampling, ids, text, choice, args, progress, silent);
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (!args.json()) {
-      print("prompt:  " + prompts[i].text + "\nbase:    " + before[i].text + "\nadapter: " + after[i].text + "\n\n");
+      print_text("prompt:  " + prompts[i].text + "\nbase:    " + before[i].text + "\nadapter: " + after[i].text + "\n\n");
       continue;
     }
     Json result = json_of(prompts[i], after[i]);
@@ -119,6 +123,12 @@ int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std:
     print_json(result);
   }
   return 0;
+}
+
+// True if what the run or adapter was trained on were prompts that are texts, without the chat template.
+bool trained_on_texts(const ModelChoice& choice) {
+  const std::optional<Plan> run = choice.run ? choice.run : choice.adapter ? run_of(*choice.adapter) : std::nullopt;
+  return run && run->train.cuts.bare_prompts > 0 && 2 * run->train.cuts.bare_prompts >= run->train.rows;
 }
 
 int run(const Arguments& args) {
@@ -130,16 +140,18 @@ int run(const Arguments& args) {
   text.model = example_model(spec_of(choice));
   if (text.model.reads_source() && args.has("--system"))
     throw Error(ErrorKind::usage, "--system: the model is an encoder and a decoder, which know no system message");
+  const bool as_text = !args.has("--raw") && !args.has("--template") && !args.has("--system") && text.chat_template && trained_on_texts(choice);
+  if (as_text) progress.warn("prompts are continued as texts, as in training (data.prompt_as: text); --template auto asks through the chat template");
   std::vector<std::vector<int32_t>> ids;
   for (const Prompt& prompt : prompts) {
-    ids.push_back(ids_of(prompt, text, args.has("--raw")));
+    ids.push_back(ids_of(prompt, text, args.has("--raw") || (as_text && prompt.is_text)));
     if (ids.back().empty()) throw Error(ErrorKind::usage, "a prompt is empty");
   }
   if (args.has("--compare")) return compare(sampling, prompts, ids, text, choice, args, progress);
   std::vector<GeneratedText> texts =
       generate_texts(sampling, ids, text, choice, args, progress, [&](size_t, const std::string& piece) {
         if (args.json()) return;
-        print(piece.empty() ? "\n" : piece);  // finish the line at the end of a text
+        print_text(piece.empty() ? "\n" : piece);  // finish the line at the end of a text
       });
   if (args.json())
     for (size_t i = 0; i < texts.size(); ++i) {

@@ -1,11 +1,13 @@
 // forge init: a job file to start from.
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/command.h"
 #include "cli/console.h"
-#include "cli/engine_process.h"
 #include "core/base/file.h"
+#include "core/base/installation.h"
 #include "core/base/text.h"
+#include "core/base/user_file.h"
 #include "core/config/emit.h"
 
 namespace forge {
@@ -18,23 +20,34 @@ std::string schema_from(const fs::path& folder) {
   for (const char* home : {"../share/forge/schemas", "../../schemas"}) {
     const fs::path schema = (fs::path(program_folder()) / home / "job.schema.json").lexically_normal();
     if (!file_exists(schema.string())) continue;
-    const fs::path relative = schema.lexically_relative(fs::absolute(folder).lexically_normal());
-    const bool beside = relative.begin() != relative.end() && *relative.begin() != "..";
-    return (beside ? relative : schema).string();
+    return schema.lexically_relative(fs::absolute(folder).lexically_normal()).string();
   }
   return "";
 }
 
-std::string starter(const std::string& path) {
+constexpr Option kOptions[] = {
+    {"--objective", "NAME", "what the job minimises (default sft); forge list objectives names them"},
+};
+
+std::string objective_of(const Arguments& args) {
+  const std::string name = args.text("--objective").value_or("sft");
+  const std::vector<std::string> known = objective_names();
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    throw Error(ErrorKind::usage, "--objective " + name + ": expected " + join(known, ", ") + did_you_mean(name, known));
+  return name;
+}
+
+std::string starter(const std::string& path, const std::string& objective) {
   const fs::path folder = path == "-" ? fs::path() : fs::path(path).parent_path();
   const std::string schema = schema_from(folder.empty() ? "." : folder);
-  return ends_with(lower(path), ".json") ? starter_job_json(schema) : starter_job(schema);
+  return ends_with(lower(path), ".json") ? starter_job_json(schema, objective) : starter_job(schema, objective);
 }
 
 int run(const Arguments& args) {
   std::string path = args.operands().empty() ? "job.yaml" : args.operands()[0];
+  const std::string objective = objective_of(args);
   if (path == "-") {
-    print(starter(path));
+    print(starter(path, objective));
     return 0;
   }
   if (file_exists(path) || is_directory(path))
@@ -43,7 +56,7 @@ int run(const Arguments& args) {
   if (!folder.empty() && !is_directory(folder))
     throw Error(ErrorKind::environment, path + ": the folder " + folder + " does not exist")
         .hint("create it first, or name a file in another one");
-  write_file_durably(path, starter(path));
+  write_user_file(path, starter(path, objective));
   if (!args.quiet()) say("wrote " + path + "; set model.path and data.train, then: forge validate " + path);
   if (args.json()) print_json({{"wrote", path}});
   return 0;
@@ -53,6 +66,6 @@ int run(const Arguments& args) {
 
 extern const Command kInitCommand;
 constexpr Command kInitCommand{"init", "[FILE]", 0, 1, "write a job file to start from (default job.yaml)",
-                               {},     run};
+                               kOptions, run};
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/foreign.h"
 #include "core/data/read/expand.h"
@@ -79,6 +80,8 @@ std::string hub_hint(const LoadedJob& loaded, const MissingPath& missing) {
 std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing) {
   const std::string hint = hub_hint(loaded, missing);
   if (!hint.empty()) return hint;
+  const std::string meant = near_path(missing.path);
+  if (!meant.empty()) return "did you mean " + meant + "?";
   return missing.key == "model.path"
              ? "model.path is a Hugging Face folder with config.json, or a .gguf file; "
                "relative paths start at the folder of the file that states them"

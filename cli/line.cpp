@@ -2,15 +2,21 @@
 
 #include "cli/faults.h"
 #include "cli/job_paths.h"
+#include "cli/scratch_folder.h"
+#include "cli/usable_device.h"
 #include "core/base/file.h"
 #include "core/base/key_error.h"
 #include "core/base/text.h"
+#include "core/data/report/report.h"
+#include "core/export/gguf_model.h"
 #include "core/families/stored_file.h"
 #include "core/objective/objective.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/files/adapter_folder.h"
 #include "core/plan/files/added_tokens.h"
 #include "core/plan/files/model_file.h"
+#include "core/plan/warnings.h"
+#include "core/run/export_files.h"
 #include "core/run/output_dir.h"
 #include "core/run/run_folder.h"
 #include "core/text/chat_template.h"
@@ -39,6 +45,14 @@ Origins origins_of(const LoadedJob& loaded) {
   Origins origins;
   for (const auto& [key, origin] : loaded.origins) origins[key] = {origin.kind, shown_source(origin), origin.reason};
   return origins;
+}
+
+// A score head is put on a language model alone.
+void refuse_towers_of_scores(const ModelSpec& model) {
+  if (model.wrapper.empty()) return;
+  throw KeyError(ErrorKind::job, "objective.type",
+                 "reward puts a score head on a language model, and " + model.architecture + " has towers beside its own",
+                 "use a checkpoint of the language model alone, of model_type " + model.family);
 }
 
 std::string shown_name(Split split, const PrepareOptions& options) {
@@ -84,6 +98,7 @@ std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cach
 
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
   KnownHashes hashes(output_dir + "/.cache/hashes.json");
+  hashes.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
   hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
     if (bytes >= kShownBytes)
       progress.status("reading " + file + " (" + format_bytes(bytes) + ") to know it again");
@@ -96,6 +111,7 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progr
   remove_output_litter(job.output_dir);
   options.cache_folder = token_cache_folder(job);
   options.model = text.model;
+  options.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
   const std::string name = shown_name(split, options);
   options.progress = [&](const PrepareProgress& now) {
     int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
@@ -117,9 +133,50 @@ PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, 
   return data;
 }
 
-Device pick_device(const Job& job, const std::optional<std::string>& gpu) {
-  Hardware hardware = probe_hardware();
-  return gpu ? device_by_name(hardware, *gpu) : choose_device(hardware, job.hardware);
+namespace {
+
+// Empty where a part of the data is only estimated.
+std::string path_of_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval) {
+  std::vector<std::string> sources;
+  for (const std::vector<DataSource>* list : {&job.data.train, &job.data.eval})
+    for (const DataSource& source : *list) sources.push_back(source.path);
+  if (!train.data || (eval && !eval->data)) return "";
+  return findings_path(train.summary.cache_path, eval ? eval->summary.cache_path : "", sources);
+}
+
+// Tokens that are cached were not looked at as this job has them: then the first kEstimateBytes of each split are.
+DataFindings look_again(const Job& job, const ModelText& text, Progress& progress, FileHashes& file_hashes) {
+  DataReport report(job);
+  PrepareOptions options{
+      .estimate_bytes = kEstimateBytes, .report = &report, .read_cached = true, .file_hashes = &file_hashes};
+  bool whole = !prepare_split(job, Split::train, text, progress, options).summary.estimated;
+  if (has_eval_data(job)) whole &= !prepare_split(job, Split::eval, text, progress, options).summary.estimated;
+  report.finish();
+  DataFindings findings = findings_of(report);
+  if (!whole)
+    findings.limits.push_back("the data were tokenised before: their first " + format_count(report.rows()) +
+                              " rows alone were looked at for faults (forge data looks at all)");
+  return findings;
+}
+
+}  // namespace
+
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval,
+                   const DataFindings& findings) {
+  const std::string path = path_of_findings(job, train, eval);
+  if (!path.empty()) store_findings(findings, path);
+}
+
+DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
+  const Hardware hardware = probe_hardware();
+  if (!gpu) return usable_device(hardware, job.hardware);
+  DeviceChoice choice{device_by_name(hardware, *gpu), "", ""};
+  const Device& device = choice.device;
+  if (!device.cuda || !device.gpu.probed) return choice;
+  if (const CardFault fault = fault_here(device))
+    choice.warning =
+        "planned for the " + device.gpu.name + ", which cannot be used: " + fault.what;
+  return choice;
 }
 
 LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
@@ -166,19 +223,28 @@ class PlanParts {
 
   PlanInput read() {
     const bool machine = attempt([&] {
-      line_.device = pick_device(job(), options_.gpu);
+      DeviceChoice choice = pick_device(job(), options_.gpu);
+      line_.device = std::move(choice.device);
+      input_.device_warning = std::move(choice.warning), input_.idle_cards = std::move(choice.idle);
       line_.profile = pick_profile(line_.device, job().hardware);
     });
     const bool model = attempt([&] {
       require_model();
       input_.model = read_model_spec(job().model);
-      if (objective_of(job().objective.type).scores) input_.model = with_score_head(input_.model);
+      input_.model_notes = config_notes(job().model);
+      if (objective_of(job().objective.type).scores) {
+        refuse_towers_of_scores(input_.model);
+        input_.model = with_score_head(input_.model);
+      }
       add_job_tokens(line_.loaded, input_.model);
     });
     if (model) read_model(machine);
     // Otherwise a bad path or a broken file would be reported twice.
     const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
-                          attempt([&] { text_ = open_model_text(job().model.path, template_choice(job())); });
+                          attempt([&] {
+                            text_ = open_model_text(job().model.path, template_choice(job()));
+                            try_tokenizer_files();
+                          });
     find_data();
     if (has_text && (train_there_ || eval_there_)) read_data();
     faults_.throw_if_any();
@@ -190,6 +256,13 @@ class PlanParts {
   // Nothing will be run, so files that do not exist yet may be assumed.
   bool plan_alone() const { return options_.estimate && !options_.hash_files; }
   Data weights_data() const { return options_.estimate ? Data::optional : Data::required; }
+
+  // Tokens or a template that the result will have are written once before anything is trained.
+  void try_tokenizer_files() const {
+    if (job().model.add_tokens.empty() && job().data.template_name == "auto") return;
+    const ScratchFolder scratch;
+    write_tokenizer_files(job().model.path, template_choice(job()), scratch.path());
+  }
 
   bool attempt(const std::function<void()>& work) {
     return faults_.attempt([&] {
@@ -226,13 +299,34 @@ class PlanParts {
     text_->model = example_model(input_.model);
     if (!attempt([&] { require_own_tokens(job(), *text_); })) return;
     FileHashes file_hashes;
-    PrepareOptions options{.file_hashes = &file_hashes};
+    DataReport report(job());
+    PrepareOptions options{.report = &report, .file_hashes = &file_hashes};
     // If no plan can be made, just check the data.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
     const bool train =
         train_there_ && attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
+    if (!has_eval_data(job()) && train) return find_faults(report, file_hashes);
     if (!eval_there_ || !has_eval_data(job()) || (!train && job().data.eval.empty())) return;
-    attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
+    const bool eval = attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
+    if (train && eval) find_faults(report, file_hashes);
+  }
+
+  void find_faults(DataReport& report, FileHashes& file_hashes) {
+    const Prepared& train = line_.data.train;
+    const std::optional<Prepared>& eval = line_.data.eval;
+    if (!train.from_cache && !(eval && eval->from_cache)) {
+      report.finish();
+      line_.data_findings = findings_of(report);
+      return keep_findings(job(), train, eval, line_.data_findings);
+    }
+    if (auto known = stored_findings(path_of_findings(job(), train, eval))) {
+      line_.data_findings = *std::move(known);
+      return;
+    }
+    attempt([&] {
+      line_.data_findings = look_again(job(), *text_, progress_, file_hashes);
+      keep_findings(job(), train, eval, line_.data_findings);
+    });
   }
 
   void require_model() const {
@@ -291,6 +385,7 @@ class PlanParts {
       progress_.clear();
     }
     if (draws_completions(job().objective.type)) find_stops();
+    if (options_.estimate && text_) line_.no_gguf = gguf_refusal();
     input_.origins = origins_of(line_.loaded);
     input_.device = line_.device;
     input_.profile = line_.profile;
@@ -304,6 +399,19 @@ class PlanParts {
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
     input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
     return std::move(input_);
+  }
+
+  // Why `forge export --gguf` would refuse the result; empty where it would not.
+  std::string gguf_refusal() const {
+    const ScratchFolder scratch;
+    const bool own = job().model.add_tokens.empty() && is_directory(job().model.path);
+    try {
+      if (!own) write_tokenizer_files(job().model.path, template_choice(job()), scratch.path());
+      require_gguf(input_.model, job().model.path, own ? job().model.path : scratch.path());
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
   }
 
   void find_stops() {
@@ -336,6 +444,9 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
     const PlanInput input = PlanParts(line, options, progress).read();
     try {
       line.plan = make_plan(input);
+      add_data_warnings(line.plan, line.data_findings);
+      if (line.no_gguf.value_or("") != "")
+        line.plan.warnings.push_back("no GGUF can be written of the result: " + *line.no_gguf);
     } catch (const Error& error) {
       throw with_places(error, line.loaded, file);
     }

@@ -12,6 +12,7 @@
 #include "core/base/key_error.h"
 #include "core/config/load.h"
 #include "core/data/prepare.h"
+#include "core/data/report/findings.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
 
@@ -36,6 +37,8 @@ struct PlannedJob {
   Device device;
   Profile profile;
   PreparedData data;
+  DataFindings data_findings;
+  std::optional<std::string> no_gguf;  // why the result cannot be exported to one; empty: it can; nothing: not asked
   Plan plan;
 };
 
@@ -59,7 +62,10 @@ KnownHashes known_hashes(const std::string& output_dir, Progress& progress);
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options = {});
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
-// The device that the job or --gpu asks for.
-Device pick_device(const Job& job, const std::optional<std::string>& gpu);
+// Keeps what was found in the data for later plans and runs, where all of it is tokenised.
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval,
+                   const DataFindings& findings);
+// The device that the job asks for, and can be used; or that of --gpu, with a warning if it cannot.
+DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu);
 
 }  // namespace forge

@@ -42,7 +42,8 @@ bool find(void* library, const char* name, T& symbol) {
 }
 
 std::optional<Libedit> load_libedit() {
-  void* library = ::dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);  // Debian's and Ubuntu's name
+  if (!library) library = ::dlopen("libedit.so.0", RTLD_NOW | RTLD_LOCAL);  // everybody else's
   Libedit l;
   const bool whole =
       library && find(library, "readline", l.readline) && find(library, "using_history", l.using_history) &&

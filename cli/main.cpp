@@ -22,10 +22,11 @@ namespace forge {
 namespace {
 
 // The final message. With --json it is data on stdout, or stderr if stdout fails.
-int report(const Error& error, bool json) {
+int report(const Error& original, bool json) {
+  const FaultError error = hide_secrets(original, {});
   const int code = exit_code(error.kind());
   try {
-    if (json) {
+    if (json && stdout_is_read()) {
       Json faults = Json::array();
       for (const Fault& fault : faults_of(error)) faults.push_back(to_json(fault));
       print_json({{"event", "error"},

@@ -56,17 +56,18 @@ int run(const Arguments& args) {
   const MergedModel& model = *source.model;
   const WriteOptions options{.dtype = dtype_of(args, model), .shard_bytes = static_cast<int64_t>(shard * 1e9)};
   const std::string output = output_of(args);
-  const int64_t bytes = bytes_of_model(model, options.dtype);
+  const KeptTensors kept(model.spec(), source.choice.model);
+  const int64_t bytes = bytes_of_model(model, options.dtype) + kept.bytes();
   StagedFolder staged(output, args.has("--fresh"), source.read);
   require_free_bytes(output, bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
-  write_weights(model, options, staged.path(), [&](double share) {
+  write_weights(model, kept, options, staged.path(), [&](double share) {
     progress.status(fmt::format("merging  {:.0f} % of {}", 100 * share, format_bytes(bytes)));
   });
   progress.clear();
   write_text_and_config(source, name_of(options.dtype), staged.path());
   write_file_durably(staged.path() + "/README.md",
-                     merged_card(model.spec(), source.choice.model, source.base_note, name_of(options.dtype), staged.path()));
+                     merged_card(model.spec(), shown_model(source.choice), source.base_note, name_of(options.dtype), staged.path()));
   const std::optional<Difference> difference = compare_with_source(source, staged.path(), args, progress);
   if (difference && source.same_as_choice) refuse_wrong_merge(*difference, options.dtype);
   staged.commit();

@@ -142,6 +142,7 @@ void write_text_and_config(const MergeSource& source, const std::string& dtype, 
   write_tokenizer_files(source.choice.text, source.choice.chat_template, folder);
   if (source.choice.adapter) copy_tokenizer_files(*source.choice.adapter, folder);
   write_model_config({.path = source.choice.model}, source.model->spec(), dtype, folder);
+  write_generation_ends(folder);
 }
 
 }  // namespace forge

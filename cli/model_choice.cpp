@@ -7,7 +7,9 @@
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
+#include "cli/usable_device.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/hub/hub_cache.h"
@@ -17,6 +19,8 @@
 #include "providers/providers.h"
 
 namespace forge {
+std::string shown_model(const ModelChoice& choice) { return redacted(choice.model, choice.secrets); }
+
 ModelSpec spec_of(const ModelChoice& choice) {
   const ModelSpec spec = read_model_spec(choice.model);
   return choice.adapter ? spec_for(read_adapter_config(*choice.adapter), spec) : spec;
@@ -108,6 +112,7 @@ Plan plan_of_run(const std::string& folder, RunState& state) {
 ModelChoice from_run(const std::string& folder, const std::string& weights, const std::string& shown) {
   RunState state = inspect_run(folder);
   ModelChoice choice;
+  choice.secrets = sealed_secrets(state.plan, process_environment());
   choice.run = plan_of_run(folder, state);
   const Job& job = choice.run->job;
   const bool full = job.adapter.type == AdapterType::none;
@@ -179,7 +184,8 @@ std::string model_path(const std::string& name) {
   if (std::optional<std::string> found = found_model(name)) return *found;
   if (!repository_of(name)) return absolute(name);  // whoever opens it says what is missing
   throw Error(ErrorKind::environment, name + ": there is no such file or folder, nor is it in the hub's cache")
-      .hint("check the path; a model of the hub is downloaded by: forge fetch " + name.substr(0, name.find('@')));
+      .hint(near_path_hint(
+          name, "check the path; a model of the hub is downloaded by: forge fetch " + name.substr(0, name.find('@'))));
 }
 
 std::string adapter_path(const std::string& name) {
@@ -199,9 +205,10 @@ ModelChoice choose_named(const std::string& name, Progress& progress) {
   if (!named)
     throw Error(ErrorKind::environment,
                 name + (fs::exists(name) ? ": is no run folder: it holds no plan.json" : ": there is no such run folder"))
-        .hint(run_meant(name));
+        .hint(fs::exists(name) ? run_meant(name) : near_path_hint(name, run_meant(name)));
   if (named->run.empty()) return from_adapter(named->weights, name);
   ModelChoice choice = from_run(named->run, named->weights, name);
+  progress.hide(choice.secrets);
   warn_of_changed_base(choice, named->run, progress);
   return choice;
 }
@@ -234,6 +241,7 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
     choice.precision = *precision;
     choice.precision_reason = "--precision";
   }
+  choice.device = chosen_device(args, progress);
   return choice;
 }
 
@@ -254,17 +262,22 @@ std::string provider_of(const ModelChoice& choice, const Device& device) {
   return able_provider(choice.run ? choice.run->provider : "", shape).name;
 }
 
-HardwareConfig hardware_of(const Arguments& args) {
-  HardwareConfig hardware;
-  hardware.device = args.text("--device").value_or("auto");
-  return hardware;
-}
-
 }  // namespace
 
-Device chosen_device(const Arguments& args) { return choose_device(probe_hardware(), hardware_of(args)); }
+Device chosen_device(const Arguments& args, Progress& progress) {
+  HardwareConfig hardware;
+  hardware.device = args.text("--device").value_or("auto");
+  DeviceChoice choice = usable_device(probe_hardware(), hardware, "--device");
+  if (!choice.warning.empty()) progress.warn(choice.warning);
+  return choice.device;
+}
 
 namespace {
+
+const Device& device_of(const ModelChoice& choice) {
+  FORGE_CHECK(choice.device, "no device was chosen for " << choice.model);
+  return *choice.device;
+}
 
 int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
 
@@ -280,20 +293,20 @@ void add_model(Json& request, const ModelChoice& choice, const Arguments& args, 
 }
 
 std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
-  const std::string engine = engine_file(pick_profile(device, hardware_of(args)).engine.value);
-  return std::make_unique<EngineProcess>(find_engine(engine), EngineSettings{.threads = threads_of(args, device)});
+  return std::make_unique<EngineProcess>(engine_of(device, pick_profile(device, {}).engine.value),
+                                         EngineSettings{.threads = threads_of(args, device)});
 }
 
 }  // namespace
 
 Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event) {
-  const Device device = chosen_device(args);
+  const Device& device = device_of(choice);
   add_model(request, choice, args, device);
   return start_engine(args, device)->request(request, on_event);
 }
 
 Json ModelEngine::turn(Json request, const EngineProcess::OnEvent& on_event) {
-  const Device device = chosen_device(args_);
+  const Device& device = device_of(choice_);
   add_model(request, choice_, args_, device);
   request["turns"] = true;
   std::unique_ptr<EngineProcess> engine = engine_ ? std::move(engine_) : start_engine(args_, device);

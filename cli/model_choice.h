@@ -2,10 +2,12 @@
 // Which model a command works with: --model and --adapter, or a run's result, one of its checkpoints, an adapter folder.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/engine_process.h"
 #include "cli/progress.h"
+#include "core/config/secrets.h"
 #include "core/families/model_spec.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
@@ -23,6 +25,8 @@ struct ModelChoice {
   // Of a run's base, as it was trained on; the base that --model names is taken as it is.
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
+  std::vector<Secret> secrets;   // of the run, which may stand in its paths
+  std::optional<Device> device;  // where it is computed; choose_model sets it, others before they compute
 };
 
 // The model that a command or an adapter names, as an absolute path: a folder or file, else org/name (org/name@revision) in the
@@ -33,6 +37,9 @@ std::string model_path(const std::string& name);
 std::string adapter_path(const std::string& name);
 // The plan of the run whose result or checkpoint this folder is. Nothing for any other.
 std::optional<Plan> run_of(const std::string& folder);
+
+// The model's path as files that are passed on may name it.
+std::string shown_model(const ModelChoice& choice);
 
 // The model with what its adapter adds: a score head, or rows of tokens.
 ModelSpec spec_of(const ModelChoice& choice);
@@ -56,8 +63,8 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
 // The same from an argument alone, for commands with other options.
 ModelChoice choose_named(const std::string& operand, Progress& progress);
 
-// The device that the engine will compute on, by --device.
-Device chosen_device(const Arguments& args);
+// The device that the engine will compute on, by --device. Warns where auto passes a GPU over: ask once in a command.
+Device chosen_device(const Arguments& args, Progress& progress);
 
 // An engine that fits the device, started with the first request of a conversation.
 class ModelEngine {

@@ -27,6 +27,7 @@ int run(const Arguments& args) {
     print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else
     print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)) +
+          (line.no_gguf == "" ? "\nforge export can write the result as a GGUF\n" : "") +
           speed_line(line.plan, provider_named(line.plan.provider)));
   return 0;
 }

@@ -139,10 +139,10 @@ void Progress::status(const std::string& text) {
   }
 }
 
-std::string Progress::shown(const std::string& text) const { return printable(hide_secrets(text, secrets_)); }
+std::string Progress::shown(const std::string& text) const { return printable(redacted(text, secrets_)); }
 
 void Progress::warn(const std::string& text) {
-  warnings_.push_back(hide_secrets(text, secrets_));
+  warnings_.push_back(redacted(text, secrets_));
   note("warning", text);
 }
 
@@ -183,6 +183,8 @@ void Progress::show_json(const Json& event) {
   } catch (const ReaderGone&) {
     say("nothing reads stdout any more: the run continues, and its events are in metrics.jsonl");
   } catch (const Error& error) {
+    // The signal is still to be taken, and ends the run as any does.
+    if (error.kind() == ErrorKind::interrupted) return void(stdout_lost_ = true);
     stdout_fault_ = error.what();
     say(stdout_fault_ + ": the run continues, and its events are in metrics.jsonl");
   }
@@ -191,7 +193,7 @@ void Progress::show_json(const Json& event) {
 
 void Progress::show(const Json& event) {
   const std::string name = event.value("event", "");
-  if (style_ == Style::json) return show_json(hide_secrets(event, secrets_));
+  if (style_ == Style::json) return show_json(redacted(event, secrets_));
   if (name == "notice" && event.value("level", "") == "warning") return warn(event.value("text", ""));
   if (style_ == Style::quiet) return;
   if (name == "loading") status("loading " + event.value("what", ""));

@@ -27,6 +27,7 @@ class Progress {
 
   // Values that must never be shown: a job's secrets.
   void hide(std::vector<Secret> secrets) { secrets_ = std::move(secrets); }
+  std::string without_secrets(const std::string& text) const { return redacted(text, secrets_); }
 
   // With --json, a stdout that can no longer be written to is reported once and then ignored: the events are in metrics.jsonl.
   void show(const Json& event);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/text.h"
+#include "core/config/environment.h"
 #include "core/data/read/row_stream.h"
 #include "core/data/rows/mapping.h"
 #include "core/text/tokenizer/unicode.h"
@@ -17,10 +18,21 @@ std::string text_of(const Json& prompt) {
   return prompt.is_object() && prompt.contains("content") && prompt["content"].is_string() ? prompt["content"].get<std::string>() : "";
 }
 
+// Secrets with those that the job hands to processes by the names of their variables.
+std::vector<Secret> with_named(std::vector<Secret> secrets, const Job& job) {
+  std::vector<std::string> names = job.rollout.tools.environment;
+  for (const RewardConfig& reward : job.rewards) names.insert(names.end(), reward.environment.begin(), reward.environment.end());
+  const Environment environment = process_environment();
+  for (const std::string& name : names)
+    if (const std::optional<std::string> value = environment(name); value && looks_secret(name, *value)) secrets.push_back({name, *value});
+  return secrets;
+}
+
 }  // namespace
 
-RewardHost::RewardHost(const Plan& plan)
-    : text_(open_model_text(plan.job.model.path, template_choice(plan.job))), rewards_(plan.job) {
+RewardHost::RewardHost(const Plan& plan, std::vector<Secret> secrets)
+    : secrets_(with_named(std::move(secrets), plan.job)),
+      text_(open_model_text(plan.job.model.path, template_choice(plan.job))), rewards_(plan.job) {
   const Job& job = plan.job;
   if (const ToolsConfig& tools = job.rollout.tools; !tools.command.empty()) {
     tools_.emplace(ChildPoolSettings{.name = "rollout.tools",
@@ -31,23 +43,25 @@ RewardHost::RewardHost(const Plan& plan)
     tools_must_answer_ = tools.on_error == OnRewardError::stop;
   }
   for (const JudgeModel& judge : judges_of(job)) judges_.emplace(judge.reward, JudgeText(judge, longest_judged(job, judge.spec)));
-  sides_.emplace("train", read_side(job, DataSet::open(plan.train.cache_path), job.data.train));
+  sides_.emplace("train", read_side(DataSet::open(plan.train.cache_path), job.data.train));
   if (plan.eval.examples > 0)
-    sides_.emplace("eval", read_side(job, DataSet::open(plan.eval.cache_path), job.data.eval.empty() ? job.data.train : job.data.eval));
+    sides_.emplace("eval", read_side(DataSet::open(plan.eval.cache_path), job.data.eval.empty() ? job.data.train : job.data.eval));
 }
 
-RewardHost::Side RewardHost::read_side(const Job&, const DataSet& data, const std::vector<DataSource>& sources) {
+RewardHost::Side RewardHost::read_side(const DataSet& data, const std::vector<DataSource>& sources) const {
   Side side{data, std::vector<PromptRow>(static_cast<size_t>(data.size()))};
+  const auto named = [&](const std::string& path) { return absolute(redacted(std::filesystem::absolute(path).string(), secrets_)); };
   std::map<std::pair<std::string, int64_t>, std::vector<size_t>> wanted;  // a row may occur several times in training
   for (int64_t i = 0; i < data.size(); ++i)
-    wanted[{absolute(data.source_path(i)), data.source_line(i)}].push_back(static_cast<size_t>(i));
+    wanted[{named(data.source_path(i)), data.source_line(i)}].push_back(static_cast<size_t>(i));
   RowStream stream(expand_sources(sources));
   for (RowChunk chunk; stream.next(chunk);) {
     const SourceFile& file = stream.files()[chunk.source];
+    const std::string path = named(file.path);
     const SourceKind kind = source_kind(file.path);
     const RowMapping mapping(file.source, kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
     for (const SourceRow& source : chunk.rows) {
-      const auto found = wanted.find({absolute(file.path), source.line});
+      const auto found = wanted.find({path, source.line});
       if (found == wanted.end()) continue;
       auto row = std::make_shared<const Json>(parse_row(source, file.path));
       RowFaults faults;
@@ -104,10 +118,10 @@ Json RewardHost::answer(const Json& event, const AnswerPort& engine) {
   for (size_t i = 0; i < samples.size(); ++i) {
     Json parts = Json::array();
     for (const Score& score : scored[i].parts)
-      parts.push_back({{"score", score.value ? Json(*score.value) : Json(nullptr)}, {"reason", score.reason}});
+      parts.push_back({{"score", score.value ? Json(*score.value) : Json(nullptr)}, {"reason", redacted(score.reason, secrets_)}});
     items.push_back({{"parts", std::move(parts)},
                      {"total", scored[i].total ? Json(*scored[i].total) : Json(nullptr)},
-                     {"reason", scored[i].reason},
+                     {"reason", redacted(scored[i].reason, secrets_)},
                      {"text", samples[i].completion},
                      {"transcript", samples[i].transcript},
                      {"prompt_text", samples[i].prompt}});
@@ -115,18 +129,24 @@ Json RewardHost::answer(const Json& event, const AnswerPort& engine) {
   return {{"items", std::move(items)}};
 }
 
-static std::string tool_fault(const Json& reply) {
-  if (reply.contains("done") && reply["done"] == true) return "";
+static bool ends_completion(const Json& reply) { return reply.value("done", Json(false)) == true; }
+
+static std::string tool_fault(Json& reply) {
+  if (ends_completion(reply)) return "";
+  if (reply.contains("done") && reply["done"] != false) return "its done is neither true nor false";
   if (!reply.contains("content") || !reply["content"].is_string()) return "its reply has neither content nor done nor error";
   if (reply["content"] == "") return "its content is empty, where {\"done\": true} ends a completion";
   if (reply.contains("role") && !reply["role"].is_string()) return "its role is no text";
+  Json kept{{"content", std::move(reply["content"])}};
+  if (reply.contains("role")) kept["role"] = std::move(reply["role"]);
+  reply = std::move(kept);
   return "";
 }
 
 Json RewardHost::insertion(const Json& item, const PromptRow& row, const ChildReply& answered) const {
-  Json made{{"ids", nullptr}, {"failure", answered.failure}};
-  if (!answered.failure.empty() || answered.reply.contains("done")) return made;
-  const std::string content = answered.reply["content"];
+  Json made{{"ids", nullptr}, {"failure", redacted(answered.failure, secrets_)}};
+  if (!answered.failure.empty() || ends_completion(answered.reply)) return made;
+  const std::string content = redacted(answered.reply["content"].get<std::string>(), secrets_);
   try {
     made["ids"] = Json::array();
     if (row.messages.is_array())

@@ -12,6 +12,7 @@
 
 #include "cli/answer_thread.h"
 #include "cli/judge_text.h"
+#include "core/config/secrets.h"
 #include "core/plan/plan.h"
 #include "core/reward/rewards.h"
 #include "core/run/model_text.h"
@@ -21,7 +22,8 @@ namespace forge {
 class RewardHost {
  public:
   // Reads the rows of both splits, compiles patterns; starts no process. Throws KeyError(job), Error(data).
-  explicit RewardHost(const Plan& plan);
+  // Nothing that judges and tools say shows the job's secrets, or those that processes get by name.
+  RewardHost(const Plan& plan, std::vector<Secret> secrets);
 
   // {"items": [{"parts": [{"score", "reason"}], "total", "reason", "text", "prompt_text"}]}, in the order of the event's. Throws
   // as Rewards::score, and ScoringStopped.
@@ -42,11 +44,12 @@ class RewardHost {
     DataSet data;
     std::vector<PromptRow> rows;  // by example
   };
-  static Side read_side(const Job& job, const DataSet& data, const std::vector<DataSource>& sources);
+  Side read_side(const DataSet& data, const std::vector<DataSource>& sources) const;
   std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const AnswerPort& engine);
   RewardSample sample_of(const Json& item, const Side& side) const;
   Json insertion(const Json& item, const PromptRow& row, const ChildReply& answered) const;
 
+  const std::vector<Secret> secrets_;
   ModelText text_;
   Rewards rewards_;
   std::optional<ChildPool> tools_;

@@ -63,7 +63,7 @@ std::string shown_completion(const Json& line) {
   return (scored ? fmt::format("reward {:.4g}", reward_of(line)) : "unscored: " + line.value("unscored", "")) + " (" + join(parts, ", ") +
          "), " + format_count(line.value("tokens", int64_t{0})) + " tokens, " + line.value("finish", "") +
          (line.contains("turns") ? ", " + format_count(line.value("turns", int64_t{0})) + " turns" : "") + (line.value("kept", true) ? "" : ", group not kept") + "\n  prompt: " + shortened(line.value("prompt_text", "")) + "\n  " +
-         printable(line.value("transcript", line.value("text", ""))) + "\n";
+         line.value("transcript", line.value("text", "")) + "\n";
 }
 
 int run(const Arguments& args) {
@@ -91,7 +91,7 @@ int run(const Arguments& args) {
     return 0;
   }
   print("rollout " + format_count(number) + " of " + format_count(numbers.back()) + "\n");
-  for (const Json& line : lines) print("\n" + shown_completion(line));
+  for (const Json& line : lines) print_text("\n" + shown_completion(line));
   return 0;
 }
 

@@ -15,11 +15,14 @@
 #include "cli/line.h"
 #include "cli/reward_host.h"
 #include "cli/run_decision.h"
+#include "cli/usable_device.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/objective/objective.h"
 #include "core/plan/explain.h"
+#include "core/run/heartbeat.h"
 #include "core/run/output_dir.h"
 #include "core/run/report.h"
 
@@ -103,7 +106,6 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
                   ", report: " + shown_path(folder + "/report.html"));
 }
 
-using Clock = std::chrono::steady_clock;
 
 int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point began, Progress& progress) {
   std::string folder = line.plan.job.output_dir + "/" + line.plan.job.name;
@@ -118,19 +120,22 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
   // Decided under the lock that the engine inherits, so that it sees the same state.
   const RunFolder made(folder);
   std::optional<RunLock> lock(std::in_place, folder);
+  std::optional<Heartbeat> heartbeat(std::in_place, folder);
   const Decision decision = decide_now();
   if (decision.action == RunAction::finished) {
     remove_litter(folder);
     return show_finished(args, folder, hide_secrets(decision.sentence, line.loaded));
   }
 
-  EngineLocation engine_location = find_engine(engine_file(decision.plan.engine));
+  EngineLocation engine_location = engine_of(decision.plan.device, decision.plan.engine);
   for (const std::string& warning : decision.plan.warnings) progress.warn(warning);
   require_room(decision.plan, folder);
   if (decision.action == RunAction::start) {
+    heartbeat.reset();
     discard_run(folder);
     make_directories(folder);
     lock.emplace(folder);
+    heartbeat.emplace(folder);
   }
   progress.line(decision.sentence);
   for (const std::string& note : decision.notes) progress.line(note);
@@ -148,9 +153,9 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                {"lock", kEngineLock},
                {"resume", decision.action == RunAction::resume},
                {"amendments", amendments},
-               {"spent_seconds", std::chrono::duration<double>(Clock::now() - began).count()}};
+               {"spent_seconds", seconds_since(began)}};
   std::optional<RewardHost> rewards;
-  if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan);
+  if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan, line.loaded.secrets);
   DrawHost draws(decision.plan);
   Json done = engine.request(request, [&](const Json& event) {
     const std::string name = event.value("event", "");

@@ -206,7 +206,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     if (!state.result_whole) return decide_to_export(wanted, before, state, folder);
     decision.action = RunAction::finished;
     decision.plan = before;
-    decision.sentence = folder + " is finished: " + format_count(before.steps) + " steps";
+    decision.sentence = folder + " is finished: " + format_count(state.finished_step.value_or(before.steps)) + " steps";
     if (extend)
       decision.sentence += "; to continue it, raise its limit beside --extend (" + limit_text(before) + ")";
     return decision;

@@ -247,11 +247,12 @@ void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSamp
 }
 
 // A reward model is asked by an engine of its own.
-std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const Arguments& args) {
+std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const Arguments& args,
+                          const Device& device) {
   const JudgeModel judge = read_judge(*reward.path);
   const JudgedTexts texts = JudgeText(judge).encode(samples);
   if (texts.ids.empty()) return texts.scores(Json::array());
-  ModelChoice choice{.model = judge.model, .text = judge.model};
+  ModelChoice choice{.model = judge.model, .text = judge.model, .device = device};
   if (!judge.adapter.empty()) choice.adapter = judge.adapter;
   return texts.scores(compute({{"command", "judge"}, {"texts", texts.ids}}, choice, args, [](const Json&) {}).at("scores"));
 }
@@ -265,8 +266,13 @@ int score(const Arguments& args, const LoadedJob& loaded) {
   options.limit = args.integer("--limit", 0, 1, INT64_MAX);
   std::vector<RewardSample> samples = read_samples(args.operands()[0], options);
   count_tokens(job, rewards, samples);
-  const std::vector<ScoredSample> scored = rewards.score(
-      samples, {.keep_going = true, .judge = [&](const RewardConfig& reward, const auto& asked) { return judged(reward, asked, args); }});
+  Progress progress(false, args.quiet() || args.json());
+  std::optional<Device> device;
+  const auto judge = [&](const RewardConfig& reward, const std::vector<RewardSample>& asked) {
+    if (!device) device = chosen_device(args, progress);
+    return judged(reward, asked, args, *device);
+  };
+  const std::vector<ScoredSample> scored = rewards.score(samples, {.keep_going = true, .judge = judge});
   if (args.json()) {
     print_json(hide_secrets(json_of(rewards, samples, scored), loaded.secrets));
   } else {
@@ -277,7 +283,7 @@ int score(const Arguments& args, const LoadedJob& loaded) {
           "\n{} of {} groups of several completions are flat: all of a group have the same total\n",
           format_count(groups.flat), format_count(groups.several));
     text += failures_text(rewards, samples, scored);
-    print(hide_secrets(std::move(text), loaded));
+    print_text(hide_secrets(std::move(text), loaded));
   }
   // The command fails with the error a run would fail with.
   require_scores(rewards.configs(), samples, scored);

@@ -11,6 +11,7 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/plan/files/adapter_folder.h"
@@ -36,7 +37,7 @@ void require_scores(const ModelChoice& choice) {
 // Tokens exactly as in training; the loss mask does not matter.
 Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const Arguments& args, const std::string& scratch,
                       Progress& progress) {
-  if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file");
+  if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file").hint(near_path_hint(file));
   ModelText text = open_model_text(choice.text, choice.chat_template);
   const ModelSpec model = read_model_spec(choice.model);
   text.model = example_model(model);

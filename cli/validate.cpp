@@ -6,6 +6,7 @@
 #include "cli/job_paths.h"
 #include "cli/line.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
 #include "core/plan/files/adapter_folder.h"
@@ -40,7 +41,9 @@ void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Ver
                                              missing.key, text, missing_hint(loaded, missing)}));
     verdict.text +=
         (verdict.text.empty() ? "" : "\n") + place.text() + ": warning: " + missing.key + ": " + text;
-    if (const std::string hint = hub_hint(loaded, missing); !hint.empty()) verdict.text += "\n  " + hint;
+    std::string hint = hub_hint(loaded, missing);
+    if (hint.empty()) hint = near_path_hint(missing.path);
+    if (!hint.empty()) verdict.text += "\n  " + hint;
   }
 }
 

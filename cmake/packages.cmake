@@ -1,27 +1,34 @@
-# Debian's packages as targets. Static archives where Debian ships position-independent ones.
+# The system's libraries as targets: static archives where Debian ships position-independent ones, and the shared
+# library on systems that ship none (Fedora, Arch).
 find_package(Threads REQUIRED)
 
-function(forge_package target header archive debian)
-  find_path(${target}_include ${header} REQUIRED)
-  find_library(${target}_library NAMES ${archive} REQUIRED)
+# forge_package(target header library debian [definition]): DEFINITION is what its header wants of who links an archive.
+function(forge_package target header library debian)
+  find_path(${target}_include ${header})
+  string(REGEX REPLACE "\\.a$" ".so" shared ${library})
+  find_library(${target}_library NAMES ${library} ${shared})
+  if(NOT ${target}_include OR NOT ${target}_library)
+    message(FATAL_ERROR "${header} or ${library} not found: scripts/setup.sh installs Debian's and Ubuntu's package "
+                        "${debian}; -DCMAKE_PREFIX_PATH=<folder> names another place")
+  endif()
   add_library(forge::${target} UNKNOWN IMPORTED)
+  if(${target}_library MATCHES "\\.a$")
+    set_target_properties(forge::${target} PROPERTIES INTERFACE_COMPILE_DEFINITIONS "${ARGN}")
+  endif()
   set_target_properties(forge::${target} PROPERTIES IMPORTED_LOCATION ${${target}_library}
                         INTERFACE_INCLUDE_DIRECTORIES ${${target}_include})
   message(STATUS "${target}: ${${target}_library} (Debian package ${debian})")
 endfunction()
 
 forge_package(yaml yaml-cpp/yaml.h libyaml-cpp.a libyaml-cpp-dev)
-forge_package(pcre2 pcre2.h libpcre2-8.a libpcre2-dev)
-forge_package(utf8proc utf8proc.h libutf8proc.a libutf8proc-dev)
+forge_package(pcre2 pcre2.h libpcre2-8.a libpcre2-dev PCRE2_STATIC)
+forge_package(utf8proc utf8proc.h libutf8proc.a libutf8proc-dev UTF8PROC_STATIC)
 forge_package(sentencepiece sentencepiece_processor.h libsentencepiece.so libsentencepiece-dev)
 forge_package(zlib zlib.h libz.a zlib1g-dev)
 forge_package(zstd zstd.h libzstd.a libzstd-dev)
 # Of the component that speaks HTTP alone: certificates and protocols are the machine's, as its updates keep them.
 forge_package(curl curl/curl.h libcurl.so libcurl4-openssl-dev)
 forge_package(crypto openssl/evp.h libcrypto.so libssl-dev)
-
-set_target_properties(forge::pcre2 PROPERTIES INTERFACE_COMPILE_DEFINITIONS PCRE2_STATIC)
-set_target_properties(forge::utf8proc PROPERTIES INTERFACE_COMPILE_DEFINITIONS UTF8PROC_STATIC)
 
 # Header-only: fmt (LibTorch's wheel ships fmt 12, which shadows Debian's 9 in engine files: both are used without
 # a library, so neither can clash), nlohmann/json, CLI11, Catch2, xxhash.

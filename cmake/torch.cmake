@@ -23,28 +23,6 @@ target_compile_definitions(forge_torch INTERFACE USE_DISTRIBUTED)
 target_link_options(forge_torch INTERFACE -fopenmp -Wl,--allow-shlib-undefined)
 target_link_libraries(forge_torch INTERFACE ${torch_root}/torch/lib/libtorch_cpu.so ${torch_root}/torch/lib/libc10.so)
 
-# The CUDA engine needs the toolkit's headers and NCCL's; it links here against libraries whose own dependencies
-# (cuBLAS, cuDNN …) are only on machines with a GPU.
-find_program(FORGE_NVCC nvcc HINTS /usr/local/cuda/bin)
-find_path(FORGE_CUDA_INCLUDE cuda_runtime_api.h HINTS /usr/local/cuda/include)
-find_path(FORGE_NCCL_INCLUDE nccl.h HINTS /usr/local/cuda/include /usr/include)
-set(FORGE_BUILD_CUDA OFF)
-if(FORGE_CUDA STREQUAL "ON" OR (FORGE_CUDA STREQUAL "AUTO" AND FORGE_NVCC))
-  if(NOT FORGE_NVCC OR NOT FORGE_CUDA_INCLUDE OR NOT FORGE_NCCL_INCLUDE)
-    message(FATAL_ERROR "the CUDA engine needs nvcc, the toolkit's headers and nccl.h: found nvcc ${FORGE_NVCC}, "
-                        "headers ${FORGE_CUDA_INCLUDE}, nccl.h ${FORGE_NCCL_INCLUDE}. Pass -DFORGE_CUDA=OFF to do without")
-  endif()
-  set(FORGE_BUILD_CUDA ON)
-  add_library(forge_torch_cuda INTERFACE)
-  target_include_directories(forge_torch_cuda SYSTEM INTERFACE ${FORGE_CUDA_INCLUDE} ${FORGE_NCCL_INCLUDE})
-  target_compile_definitions(forge_torch_cuda INTERFACE USE_C10D_NCCL)
-  # Nothing references a symbol of libtorch_cuda, but its static registrations provide CUDA: keep it.
-  target_link_libraries(forge_torch_cuda INTERFACE -Wl,--no-as-needed ${torch_root}/torch/lib/libtorch_cuda.so
-                        ${torch_root}/torch/lib/libc10_cuda.so -Wl,--as-needed
-                        ${torch_root}/nvidia/cu13/lib/libcudart.so.13)
-endif()
-message(STATUS "CUDA engine: ${FORGE_BUILD_CUDA}")
-
 # One precompiled ATen header for all engine libraries.
 add_library(forge_torch_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_include_directories(forge_torch_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)

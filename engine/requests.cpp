@@ -7,10 +7,10 @@
 
 #include <array>
 
+#include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/config/secrets.h"
-#include "core/base/text.h"
 #include "core/model/compare.h"
 #include "core/model/generate.h"
 #include "core/run/model_text.h"
@@ -23,6 +23,7 @@
 #include "core/train/rates.h"
 #include "core/train/reference.h"
 #include "core/train/trainer.h"
+#include "engine/self_check.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -141,7 +142,7 @@ void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFl
   const MismatchedBatches batches{loaded.model, data, kEvalBatchTokens, job.data.max_length};
   const double divergence = divergence_of(network, reference.get(), job.objective, batches, all_examples(data), stop);
   const EvalStats stats =
-      evaluate(network, loaded.model, data, kEvalBatchTokens, stop, job.objective, reference.get(), divergence);
+      evaluate(World(), network, loaded.model, data, kEvalBatchTokens, stop, job.objective, reference.get(), divergence);
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
     Json event{{"event", "example"},
@@ -324,8 +325,16 @@ void generate_request(const Json& request, const EventSink& emit, const Ask& ask
 
 void info_request(const Json&, const EventSink& emit, const Ask&, StopFlag&) {
   hello(emit, "cpu");
-  if (cuda::available()) cuda::check_collectives();
+  std::vector<std::string> devices;
+  for (int index = 0; index < cuda::device_count(); ++index)
+    devices.push_back("cuda:" + std::to_string(index));
+  if (devices.empty()) devices.push_back("cpu");
+  Json checks = Json::array();
+  for (const std::string& device : devices)
+    checks.push_back({{"device", device}, {"found", outcome_of([&] { check_device(device); })}});
   emit({{"event", "done"},
+        {"checks", checks},
+        {"collectives", cuda::available() ? outcome_of(cuda::check_collectives) : ""},
         {"torch", TORCH_VERSION},
         {"threads", at::get_num_threads()},
         {"cuda", cuda::describe()},

@@ -1,5 +1,4 @@
 # Every launcher by nvcc, for the GPU generations that the engine runs on: built when something links it.
-set(FORGE_CUDA_TARGETS "75;80;86;89;90;100;120" CACHE STRING "GPU generations that the kernels are compiled for")
 foreach(target IN LISTS FORGE_CUDA_TARGETS)
   list(APPEND forge_gencode -gencode=arch=compute_${target},code=sm_${target})
 endforeach()

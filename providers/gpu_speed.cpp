@@ -1,6 +1,7 @@
 #include "providers/gpu_speed.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/text.h"
 #include "core/families/step.h"
@@ -50,6 +51,30 @@ bool is_product(OpKind kind) {
   }
 }
 
+// Launches and bytes of an op; where it has no list (gpu_launches.h), three launches and the bytes of its values.
+struct Traffic {
+  double bytes = 0, launches = 3;
+};
+Traffic traffic_of(const Graph& step, const Op& op, const StepSizes& sizes, const GpuStep& held, const Cost& cost) {
+  const std::vector<GpuLaunch> list = gpu_launches(step, op, sizes, held);
+  if (list.empty()) return {cost.bytes};
+  Traffic sum{0, 0};
+  for (const GpuLaunch& launch : list) sum.bytes += launch.bytes, sum.launches += static_cast<double>(launch.launches);
+  return sum;
+}
+
+// A graph is replayed for a micro-batch of the same tokens, targets, sequences and longest text (step_graphs.h), which those of unequal
+// texts seldom have.
+std::string graphs_line(const Plan& plan, const Graph& step, const StepSizes& sizes, const GpuStep& held) {
+  if (plan.train.longest * plan.train.examples == plan.train.tokens) return "";
+  double launches = 0;
+  for (const Op& op : step.ops) launches += traffic_of(step, op, sizes, held, {}).launches;
+  const auto milliseconds = [&](const Shares& s) { return format_number(std::ceil(launches * s.launch_seconds * 1e4) / 10); };
+  return "Graphs: seldom replayed, since texts of unequal lengths make no two micro-batches alike; the host queues some " +
+         format_count(static_cast<int64_t>(launches)) + " launches for each, " + milliseconds(kGood) + " to " + milliseconds(kPoor) +
+         " ms of its time.\n";
+}
+
 double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
                   const GpuStep& held, const Shares& s, double pcie) {
   const double tensor =
@@ -59,12 +84,7 @@ double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length,
     const Op& op = step.ops[i];
     double& seconds = i < step.forward_ops ? forward : backward;
     const Cost cost = cost_of(step, op, sizes, mean_length);
-    double bytes = cost.bytes, launches = 3;
-    if (const auto list = gpu_launches(step, op, sizes, held); !list.empty()) {
-      bytes = launches = 0;
-      for (const GpuLaunch& launch : list)
-        bytes += launch.bytes, launches += static_cast<double>(launch.launches);
-    }
+    const auto [bytes, launches] = traffic_of(step, op, sizes, held, cost);
     double arithmetic = 0;
     const bool attention = op.kind == OpKind::attention || op.kind == OpKind::attention_backward;
     if (in_fp8(step, op))
@@ -98,19 +118,24 @@ SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_leng
 }
 
 std::string speed_line(const Plan& plan, const Provider& provider) {
-  if (!plan.device.cuda || !provider.workspace || plan.training_batch.tokens == 0) return "";
+  if (!plan.device.cuda || plan.engine == kNoEngine || !provider.workspace || plan.training_batch.tokens == 0) return "";
   const GpuCard* card = gpu_card_of(plan.device.gpu);
   if (!card) return "";
-  const StepSizes sizes{plan.training_batch.tokens, plan.training_batch.targets,
-                        bytes_of(*plan.job.train.precision), 1, true};
+  const StepSizes sizes{.tokens = plan.training_batch.tokens,
+                        .targets = plan.training_batch.targets,
+                        .compute_bytes = bytes_of(*plan.job.train.precision),
+                        .gpu = true,
+                        .multiprocessors = multiprocessors_of(plan.device),
+                        .capability = plan.device.gpu.compute_capability,
+                        .deterministic = plan.job.train.deterministic};
   const double length =
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
   const Quantization quantization = plan.job.model.quantization;
   const GpuStep held{quantization != Quantization::none && quantization != Quantization::fp8,
                      plan.storage != *plan.job.train.precision};
   const Inventory inventory = inventory_of(plan);
-  SpeedRange speed =
-      gpu_speed(inventory.lists->training(step_choice(plan, inventory)), sizes, length, *card, held, activation_seconds(plan));
+  const Graph& step = inventory.lists->training(plan.step);
+  SpeedRange speed = gpu_speed(step, sizes, length, *card, held, activation_seconds(plan));
   // Once for all micro-batches of a step.
   const TrainConfig& train = plan.job.train;
   const PcieSeconds pcie = state_seconds(plan);
@@ -120,7 +145,7 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
   return "Speed: " + rounded(speed.low) + " to " + rounded(speed.high) +
          " tokens/s, an estimate: nobody has measured forge on a " + card->name +
          ". From the step's arithmetic, bytes and launches and the vendor's rates" + (plan.host_memory.empty() ? "" : ", and PCIe at 10 to 24 GB/s each way") +
-         " (docs/estimates.md).\n";
+         " (docs/estimates.md).\n" + graphs_line(plan, step, sizes, held);
 }
 
 }  // namespace forge

@@ -18,7 +18,7 @@ SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_leng
                      const GpuStep& held = {}, const PcieSeconds& beside = {});
 
 struct Provider;
-// "speed …: an estimate", a line for a plan of a GPU whose list is known; else "".
+// "Speed: …, an estimate" and, if its texts have unequal lengths, "Graphs: …", lines for a plan of a GPU whose list is known; else "".
 std::string speed_line(const Plan& plan, const Provider& provider);
 
 }  // namespace forge

@@ -2,18 +2,16 @@
 
 namespace forge {
 
-StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Recomputed recompute) {
-  const TrainedLayout trained =
-      trained_layout(run_parameters(spec, job.adapter, job.model.quantization), job.optimizer);
-  return {.shape = {spec, module_training(spec, job.adapter, sites, job.model.quantization),
-                    {std::move(recompute), trained_size(trained, job.train.precision.value_or(Precision::fp32))}, residual_of(job)},
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites, StepChoice choice) {
+  return {.shape = {spec, module_training(spec, job.adapter, sites, job.model.quantization), std::move(choice), residual_of(job)},
           .neftune_alpha = job.train.neftune_alpha};
 }
 
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
                          Checkpointing policy) {
-  StepOptions options = step_options(spec, job, sites, Recomputed());
+  const TrainedLayout trained = trained_layout(run_parameters(spec, job.adapter, job.model.quantization), job.optimizer);
+  StepOptions options =
+      step_options(spec, job, sites, StepChoice{.trained = trained_size(trained, job.train.precision.value_or(Precision::fp32))});
   options.shape.recompute = recomputed_by(options.shape, policy);
   return options;
 }

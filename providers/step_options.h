@@ -19,9 +19,8 @@ struct StepOptions {
 };
 
 // Those of a job whose adapter changes `sites`, without the plan's sizes.
-StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
-                         Recomputed recompute);
-// With a fixed choice of what is computed again.
+StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites, StepChoice choice);
+// With a fixed choice of what is computed again, and else as a family wrote its lists.
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
                          Checkpointing policy);
 

@@ -5,13 +5,12 @@
 #   scripts/fuzz.sh [SECONDS [TARGET…]]
 #
 # Prints one line of counts per target. Exit code 1 when one found something; the input is in build-fuzz/findings.
-set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$0")/common.sh"
 build=${FORGE_FUZZ_BUILD:-$root/build-fuzz}
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(csv gguf job jsonl safetensors template tokenizer)
+[ ${#targets[@]} -gt 0 ] || targets=(answer csv gguf hub job jsonl run safetensors schema template tokenizer)
 tests=$root/tests
 
 seeds() {
@@ -42,7 +41,7 @@ began=$SECONDS
 cmake -S "$root" -B "$build" -G Ninja -DFORGE_ENGINE=OFF -DFORGE_FUZZ=ON >"$build.configure.log" 2>&1 ||
   { cat "$build.configure.log" >&2; exit 5; }
 ninja -C "$build" "${targets[@]/#/fuzz_}"
-echo "== sanitizer build: $((SECONDS - began)) s" >&2
+say "sanitizer build: $((SECONDS - began)) s"
 
 failed=0
 for name in "${targets[@]}"; do

@@ -1,23 +1,45 @@
 #!/usr/bin/env bash
-# One command: install, build, fine-tune SmolLM2-135M-Instruct with LoRA on The Devil's Dictionary on the CPU, and show
-# held-out loss and generated text before and after. About 6 minutes on 2 cores once forge is built.
-set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cache=${FORGE_CACHE:-$HOME/.cache/forge}
-forge=${FORGE_BUILD:-$root/build}/bin/forge
-"$root/scripts/setup.sh"
-FORGE_TARGETS="forge forge-engine" "$root/scripts/build.sh"
+# One command: fetches what is missing, builds forge, fine-tunes SmolLM2-135M-Instruct with LoRA on The Devil's
+# Dictionary, and shows held-out loss and generated text before and after: about 80 seconds on 2 cores once forge is
+# built. On a machine with a card for the CUDA engine it also fetches NVIDIA's libraries and builds that engine.
+#
+#   scripts/quickstart.sh [--cpu] [--prefix DIR] [--link]
+#
+#   --cpu         builds and runs for the CPU, whatever card is here
+#   --prefix DIR  installs forge into DIR
+#   --link        links forge into ~/.local/bin
+. "$(dirname "$0")/common.sh"
+build_options=() setup_options=() run_device=() text_device=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --cpu) run_device=(--set hardware.device=cpu) text_device=(--device cpu) ;;
+    --prefix) [ $# -gt 1 ] || die "--prefix: names no folder"; build_options+=(--prefix "$2"); shift ;;
+    --link) build_options+=(--link) ;;
+    *) die "$1 is no option" "scripts/quickstart.sh --help" ;;
+  esac
+  shift
+done
+if [ ${#run_device[@]} -gt 0 ] || [ -z "$(cards)" ]; then
+  build_options+=(--cpu)
+else
+  setup_options=(--cuda)
+  say "for this machine's card: 2.1 GB are downloaded and the CUDA engine is built; --cpu does without"
+fi
+"$root/scripts/setup.sh" "${setup_options[@]}"
+use_system
+FORGE_TARGETS='' "$root/scripts/build.sh" "${build_options[@]}"
+
+forge=$build/bin/forge
+dictionary=/usr/share/dictd
+[ -d "$dictionary" ] || dictionary=$system/usr/share/dictd
 cd "$root"
 mkdir -p models data/devils-dictionary
-ln -sf "$cache/models/SmolLM2-135M-Instruct.gguf" models/SmolLM2-135M-Instruct.gguf
-[ -f data/devils-dictionary/eval.jsonl ] || python3 scripts/devils_dictionary.py data/devils-dictionary
+ln -sf "$model" models/SmolLM2-135M-Instruct.gguf
+[ -f data/devils-dictionary/eval.jsonl ] || python3 scripts/devils_dictionary.py data/devils-dictionary "$dictionary"
 
-job=examples/sft-lora-smollm2.yaml
 run=runs/sft-lora-smollm2
-model=models/SmolLM2-135M-Instruct.gguf
-ask=("Define: ACCOUNTABILITY" "Define: FRIENDSHIP" "Define: SOFTWARE")
 began=$SECONDS
-"$forge" run "$job"
+"$forge" run examples/sft-lora-smollm2.yaml "${run_device[@]}"
 echo
 echo "held-out loss:"
 python3 - "$run/metrics.jsonl" <<'PY'
@@ -25,11 +47,15 @@ import json, sys
 evals = [e for e in map(json.loads, open(sys.argv[1])) if e["event"] == "eval"]
 print(f"  before {evals[0]['eval_loss']:.3f}   after {evals[-1]['eval_loss']:.3f}")
 PY
-for question in "${ask[@]}"; do
+answer() {  # of $question, on one line
+  "$forge" generate --model "$model" "$@" "${text_device[@]}" --prompt "$question" --max-new-tokens 48 --quiet |
+    head -c 300 | tr '\n' ' '
+}
+for question in "Define: ACCOUNTABILITY" "Define: FRIENDSHIP" "Define: SOFTWARE"; do
   echo
   echo "$question"
-  echo "  before: $("$forge" generate --model "$model" --prompt "$question" --max-new-tokens 48 --quiet | head -c 300 | tr '\n' ' ')"
-  echo "  after:  $("$forge" generate --model "$model" --adapter "$run/adapter" --prompt "$question" --max-new-tokens 48 --quiet | head -c 300 | tr '\n' ' ')"
+  echo "  before: $(answer)"
+  echo "  after:  $(answer --adapter "$run/adapter")"
 done
 echo
 echo "training, evaluation and generation took $((SECONDS - began)) s; the adapter is in $run/adapter"

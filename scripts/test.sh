@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# One command: install, build, run all tests. Pass ctest's options behind it, e.g. `scripts/test.sh -L fast`.
-set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=${FORGE_BUILD:-$root/build}
+# One command: installs, builds, runs the tests.
+#
+#   scripts/test.sh [--all] [CTEST OPTIONS]      e.g. scripts/test.sh -L fast
+#
+# A sample of the long sets of cases (tests/sample.h) runs, another one for every commit; with --all every case.
+. "$(dirname "$0")/common.sh"
 began=$SECONDS
+if [ "${1:-}" = --all ]; then
+  unset FORGE_TEST_SAMPLE
+  shift
+else
+  sample=$(git -C "$root" rev-parse HEAD 2>/dev/null || date +%F)
+  export FORGE_TEST_SAMPLE=${FORGE_TEST_SAMPLE:-$sample}
+  say "long sets are sampled with FORGE_TEST_SAMPLE=$FORGE_TEST_SAMPLE; --all runs them whole"
+fi
 "$root/scripts/setup.sh"
-echo "== set-up: $((SECONDS - began)) s" >&2
+say "set-up: $((SECONDS - began)) s"
 step=$SECONDS
-"$root/scripts/build.sh"
-echo "== build: $((SECONDS - step)) s" >&2
+use_system
+"$root/scripts/build.sh" --tests
+say "build: $((SECONDS - step)) s"
 step=$SECONDS
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@"
-echo "== tests: $((SECONDS - step)) s, all together $((SECONDS - began)) s" >&2
+say "tests: $((SECONDS - step)) s, all together $((SECONDS - began)) s"

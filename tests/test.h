@@ -1,16 +1,11 @@
 #pragma once
-// Included by every test, after torch's headers if the test uses them: torch and Catch2 both define CHECK, and
-// torch's would abort the process. Where Catch2 was precompiled, the definition met here is already its own.
-#if defined(CHECK) && !defined(TWOBLUECUBES_SINGLE_INCLUDE_CATCH_HPP_INCLUDED)
-#undef CHECK
-#endif
-#include <catch2/catch.hpp>
-
+// Included by every test, after torch's headers if the test uses them (tests/catch.h says why).
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/catch.h"
 
 namespace forge {
 

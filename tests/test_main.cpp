@@ -1,10 +1,10 @@
 // Catch2's main, on the processor that FORGE_CPU states.
 #define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <cstdio>
 
 #include "core/base/error.h"
 #include "core/base/instruction_set.h"
+#include "tests/catch.h"
 
 int main(int count, char** words) {
   constexpr int kSkipped = 4;  // ctest's SKIP_RETURN_CODE

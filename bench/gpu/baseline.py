@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""transformers + peft, LoRA rank 16 on all linears, random weights: baseline.py MODEL [--checkpointing] [--fp32-adapter]
+"""transformers + peft, LoRA rank 16 on all linears, random weights: baseline.py MODEL [--checkpointing] [--fp32-adapter] [--nf4 FOLDER]
 
 The peer that forge is compared with, as a user would run it: bf16, sdpa, fused AdamW, 8,192 tokens a micro-batch of
 full-length sequences. One JSON line: tokens/s (median step), peak memory."""
@@ -20,18 +20,30 @@ MODELS = {
 LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
+def in_four_bits(folder):
+    from transformers import BitsAndBytesConfig
+    quantization = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                      bnb_4bit_compute_dtype=torch.bfloat16)
+    return LlamaForCausalLM.from_pretrained(folder, quantization_config=quantization, dtype=torch.bfloat16, device_map={"": 0},
+                                            attn_implementation="sdpa", use_cache=False)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--fp32-adapter", action="store_true", help="peft's default")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--nf4", metavar="FOLDER", help="the model of this folder in 4 bits by bitsandbytes, rows of 2,048")
+    parser.add_argument("--steps", type=int, default=9)
     args = parser.parse_args()
     config, length = MODELS[args.model]
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = LlamaForCausalLM(LlamaConfig(**config, attn_implementation="sdpa", use_cache=False))
+    if args.nf4:
+        length, model = 2048, in_four_bits(args.nf4)
+    else:
+        with torch.device("cuda"):
+            model = LlamaForCausalLM(LlamaConfig(**config, attn_implementation="sdpa", use_cache=False))
     model = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=LINEARS),
                            autocast_adapter_dtype=args.fp32_adapter)
     if args.checkpointing:
@@ -53,7 +65,7 @@ def main():
         times.append(time.perf_counter() - begin)
     median = statistics.median(times[3:])
     print(json.dumps({"measure": "baseline", "model": args.model, "length": length, "tokens": batch * length,
-                      "checkpointing": args.checkpointing, "fp32_adapter": args.fp32_adapter,
+                      "nf4": bool(args.nf4), "checkpointing": args.checkpointing, "fp32_adapter": args.fp32_adapter,
                       "tokens_per_second": round(batch * length / median), "step_seconds": round(median, 4),
                       "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2)}))
 

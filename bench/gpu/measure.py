@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine's own rates, measured with torch: measure.py gemm|kconcat|attention|launch|fp8. One JSON line a figure.
+"""The machine's own rates, measured with torch: measure.py copy|gemm|kconcat|attention|launch|fp8. One JSON line a figure.
 
 Inputs are random and rotate through more memory than L2 holds; a figure is the median of timed repetitions."""
 import json, statistics, sys
@@ -104,6 +104,13 @@ def launch():
         show(measure="launch", how=name, microseconds_per_call=round(seconds(run, 7, 1) / calls * 1e6, 3))
 
 
+def copy():
+    """What kernels that only move memory can reach."""
+    x = torch.randn(1 << 28, device="cuda")
+    y = torch.empty_like(x)
+    show(measure="copy", gb_per_s=round(2 * x.nbytes / seconds(lambda _: y.copy_(x)) / 1e9))
+
+
 def fp8():
     if torch.cuda.get_device_capability() < (8, 9):
         return show(measure="fp8", error="needs compute capability 8.9")
@@ -121,4 +128,4 @@ def fp8():
                          tflops=round(2 * tokens * n * k / time / 1e12, 1))
 
 
-{"gemm": gemm, "kconcat": kconcat, "attention": attention, "launch": launch, "fp8": fp8}[sys.argv[1]]()
+{"copy": copy, "gemm": gemm, "kconcat": kconcat, "attention": attention, "launch": launch, "fp8": fp8}[sys.argv[1]]()

@@ -48,8 +48,8 @@ OTHER_NAMES = {
                        "encoder_ffn_dim": s["intermediate_size"], "decoder_ffn_dim": s["intermediate_size"], "max_position_embeddings": 1024,
                        "is_encoder_decoder": True, "decoder_start_token_id": 2, "pad_token_id": 1},
 }
-LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias")
-BLOCK = 1 << 16  # drawn once and repeated: the values do not matter here
+LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias", "model_type")
+BLOCK = (1 << 16) + 1  # drawn once and repeated: the values do not matter here. Odd, so that rows of a matrix differ
 
 
 def gated(at: str, inner: int, hidden: int) -> list:
@@ -84,7 +84,17 @@ def deepseek_layer(config: dict, layer: int) -> tuple[dict, list]:
     return vectors | {"mlp.gate.e_score_correction_bias": [experts]}, linears
 
 
+def qwen3_moe_mlp(config: dict) -> list:
+    hidden, experts = config["hidden_size"], config["num_experts"]
+    found = [("mlp.gate", experts, hidden)]
+    for expert in range(experts):
+        found += gated(f"mlp.experts.{expert}.", config["moe_intermediate_size"], hidden)
+    return found
+
+
 def mlp(config: dict) -> list:
+    if config.get("architectures") == ["Qwen3MoeForCausalLM"]:
+        return qwen3_moe_mlp(config)
     hidden, inner, experts = config["hidden_size"], config["intermediate_size"], config.get("num_local_experts", 0)
     if config.get("architectures") == ["GptOssForCausalLM"]:
         return [("mlp.router", experts, hidden)]
@@ -144,6 +154,8 @@ def shapes(config: dict) -> dict:
                    ("self_attn.o_proj", hidden, query), *mlp(config)]
         if config.get("architectures") == ["GptOssForCausalLM"]:
             found |= gpt_oss_shapes(config, at)
+        if config.get("architectures") == ["Qwen3MoeForCausalLM"]:
+            found |= {f"{at}self_attn.{norm}.weight": [head] for norm in ("q_norm", "k_norm")}
         if config.get("architectures") == ["DeepseekV3ForCausalLM"]:
             vectors, linears = deepseek_layer(config, layer)
             found |= {at + name: shape for name, shape in vectors.items()}
@@ -158,12 +170,14 @@ def count(shape: list) -> int:
     return math.prod(shape)
 
 
-def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
-    """A model folder with another model's tokenizer; its data must be token rows."""
+def write_model(folder: Path, size: dict, tokenizer_from: Path, bf16: bool = False) -> Path:
+    """A model folder with another model's tokenizer; its data must be token rows. In fp32, or cut off to bf16."""
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((tokenizer_from / "config.json").read_text())
     if "architectures" in size:
         config = {key: value for key, value in config.items() if key not in LLAMAS_OWN}
+    if "rope_theta" in size:
+        config.pop("rope_parameters", None)
     kind = size.get("architectures", [""])[0].removesuffix("ForConditionalGeneration").lower()
     if kind in OTHER_NAMES:
         config = {"architectures": size["architectures"], "model_type": kind, "eos_token_id": 2, "vocab_size": size["vocab_size"]} | OTHER_NAMES[kind](size)
@@ -178,15 +192,19 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path) -> Path:
             (folder / path.name).write_bytes(path.read_bytes())
     draw = random.Random(1)
     block = array.array("f", (draw.gauss(0, 0.02) for _ in range(BLOCK))).tobytes()
+    bytes_each = 4
+    if bf16:
+        block, bytes_each = b"".join(block[i + 2 : i + 4] for i in range(0, len(block), 4)) * 16, 2
     header, offset = {}, 0
     for name, shape in shapes(config).items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + 4 * count(shape)]}
-        offset += 4 * count(shape)
+        size_in_file = bytes_each * count(shape)
+        header[name] = {"dtype": "BF16" if bf16 else "F32", "shape": shape, "data_offsets": [offset, offset + size_in_file]}
+        offset += size_in_file
     text = json.dumps(header).encode()
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for shape in shapes(config).values():
-            left = 4 * count(shape)
+            left = bytes_each * count(shape)
             while left > 0:
                 file.write(block[:left])
                 left -= len(block)

@@ -39,8 +39,23 @@ Json tokens_json(const AdapterConfig& adapter) {
   return tokens.size() == 1 && tokens.count("") ? Json(tokens.at("")) : Json(tokens);
 }
 
+// PEFT chooses by names also among the layers of a model's towers, which the adapter leaves alone: they are excluded, beside what the
+// job excludes.
+Json exclusion_json(const AdapterConfig& adapter, bool towers) {
+  const std::string beside = R"((.*\.)?(vision_tower|multi_modal_projector)\..*)";
+  if (adapter.exclude_modules.empty()) return towers ? Json(beside) : Json(nullptr);
+  if (!towers) return adapter.exclude_is_regex ? Json(adapter.exclude_modules.at(0)) : Json(adapter.exclude_modules);
+  if (adapter.exclude_is_regex) return "(" + adapter.exclude_modules.at(0) + ")|" + beside;
+  std::string names;
+  for (const std::string& name : adapter.exclude_modules) {
+    names += names.empty() ? "" : "|";
+    for (const char letter : name) names += letter == '.' ? std::string("\\.") : std::string(1, letter);
+  }
+  return "(.*\\.)?(" + names + ")|" + beside;
+}
+
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
-                 const std::string& model_name, int64_t widen, const std::string& task, bool transposed) {
+                 const std::string& model_name, int64_t widen, const std::string& task, const ModelSpec& spec) {
   // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
@@ -52,10 +67,8 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["auto_mapping"] = nullptr;
   json["base_model_name_or_path"] = model_name;
   json["bias"] = name_of(adapter.bias);
-  json["exclude_modules"] = adapter.exclude_modules.empty() ? Json(nullptr)
-                            : adapter.exclude_is_regex      ? Json(adapter.exclude_modules.at(0))
-                                                            : Json(adapter.exclude_modules);
-  json["fan_in_fan_out"] = transposed;
+  json["exclude_modules"] = exclusion_json(adapter, !spec.wrapper.empty());
+  json["fan_in_fan_out"] = stores_transposed(spec);
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;
   json["layers_pattern"] = nullptr;
@@ -151,7 +164,7 @@ void save_adapter(const std::string& folder, const TrainableSet& trainables, con
   const bool scores = std::any_of(items.begin(), items.end(),
                                   [](const Trainable& item) { return base_name(item.parameter) == "score.weight"; });
   const std::string task = scores ? "SEQ_CLS" : spec.reads_source() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
-  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, task, stores_transposed(spec));
+  Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, task, spec);
   write_file_durably(folder + "/adapter_config.json", config.dump(2));
 }
 

@@ -68,6 +68,16 @@ bool abandoned(const std::string& name, const std::string& own_mark) {
 
 }  // namespace
 
+bool may_be_in_use(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1), own_mark = mark();
+  constexpr std::string_view kMark = ".tmp-";
+  const size_t begin = name.find(kMark);
+  if (begin == std::string::npos) return false;
+  if (name.find(own_mark) != std::string::npos) return !abandoned(name, own_mark);
+  // Another machine's has its name before the process; ".tmp-PID" is what forge wrote earlier.
+  return name.find_first_not_of("0123456789", begin + kMark.size()) != std::string::npos;
+}
+
 std::string temporary_of(const std::string& path) {
   return path + mark() + std::to_string(::getpid()) + "." + std::to_string(stat_of(::getpid()).start);
 }

@@ -12,6 +12,10 @@ namespace forge {
 // with the time when the process began, since its id is given again.
 std::string temporary_of(const std::string& path);
 
+// True if a name is temporary_of's and its process may still be at work: it runs, or belongs to another machine. Only the last
+// component of a path counts.
+bool may_be_in_use(const std::string& name);
+
 // Removes every file and folder directly in `folder` whose name is temporary_of's, from a process of this machine that
 // no longer runs. What cannot be removed stays.
 void remove_abandoned(const std::string& folder);

@@ -10,10 +10,12 @@
 
 namespace forge {
 
+// One edit, and one more for every four letters from eight on: export is not guessed for import, nor complete for
+// completion.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   const std::string small = lower(word);
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  size_t best_distance = std::max<size_t>(1, word.size() / 4) + 1;
   for (const std::string& candidate : candidates) {
     // The distance is at least the difference in length; this keeps long column names cheap.
     const size_t longer = std::max(word.size(), candidate.size()),

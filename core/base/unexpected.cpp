@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <new>
@@ -30,6 +31,14 @@ Error refused_by_the_system(const std::system_error& exception) {
 
 }  // namespace
 
+std::string message_of(const std::exception& exception) {
+  std::string text = exception.what();
+  // Where c10::Error's frames begin, and before them c10::AcceleratorError's advice to those who debug LibTorch.
+  for (const char* added : {"\nException raised from ", "\nSearch for `cuda", "\nCUDA kernel errors might be"})
+    text.resize(std::min(text.find(added), text.size()));
+  return text;
+}
+
 Error as_error(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&exception))
@@ -39,7 +48,7 @@ Error as_error(const std::exception& exception) {
             "data.max_length");
   if (const auto* refused = dynamic_cast<const std::system_error*>(&exception))
     return refused_by_the_system(*refused);
-  return Error(ErrorKind::internal, exception.what())
+  return Error(ErrorKind::internal, message_of(exception))
       .hint("this is a bug in forge; please report it with the job file");
 }
 

@@ -6,6 +6,7 @@
 //
 // The repository holds both; a test compares them, so a key cannot change without its page.
 #include <string>
+#include <vector>
 
 namespace forge {
 
@@ -16,8 +17,10 @@ std::string job_reference_markdown();
 // All keys as an aligned table: key, type, default, sentence.
 std::string job_key_table();
 // What `forge init` writes: a job that says in comments what else can be said; in JSON without the comments. `schema` is
-// where editors find job.schema.json; empty: not said.
-std::string starter_job(const std::string& schema = "");
-std::string starter_job_json(const std::string& schema = "");
+// where editors find job.schema.json; empty: not said. `objective` is one of objective_names().
+std::string starter_job(const std::string& schema = "", const std::string& objective = "sft");
+std::string starter_job_json(const std::string& schema = "", const std::string& objective = "sft");
+// All that objective.type may be, the short names of others' settings included.
+std::vector<std::string> objective_names();
 
 }  // namespace forge

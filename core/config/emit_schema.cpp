@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "core/config/emit.h"
@@ -124,14 +125,29 @@ Json field_schema(const Field& field, void* object) {
   return schema;
 }
 
-Json object_schema(const std::vector<Field>& fields, void* object) {
-  Json properties = Json::object(), required = Json::array();
+// Keys that an object with these fields must state: a path, or the repository of the hub that stands for it.
+Json required_of(const std::vector<Field>& fields, bool (*counts)(const Field& field)) {
+  Json required = Json::array(), result = Json::object();
+  const bool hub = std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.key == "repo"; });
   for (const Field& field : fields) {
-    properties[field.key] = field_schema(field, object);
-    if (field.required && (field.kind == FieldKind::text || field.kind == FieldKind::choice)) required.push_back(field.key);
+    if (!field.required || !counts(field)) continue;
+    if (field.key != "path" || !hub) {
+      required.push_back(field.key);
+      continue;
+    }
+    for (const char* key : {"path", "repo"}) result["anyOf"].push_back({{"required", Json::array({key})}});
   }
+  if (!required.empty()) result["required"] = std::move(required);
+  return result;
+}
+
+Json object_schema(const std::vector<Field>& fields, void* object) {
+  Json properties = Json::object();
+  for (const Field& field : fields) properties[field.key] = field_schema(field, object);
   Json schema{{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
-  if (!required.empty()) schema["required"] = std::move(required);
+  schema.update(required_of(fields, [](const Field& field) {
+    return field.kind == FieldKind::text || field.kind == FieldKind::choice;
+  }));
   return schema;
 }
 
@@ -141,10 +157,7 @@ Json required_without_extends() {
   for (const Field& field : job_fields()) {
     if (!field.required) continue;
     names.push_back(field.key);
-    Json keys = Json::array();
-    for (const Field& inner : field.fields)
-      if (inner.required) keys.push_back(inner.key);
-    inside[field.key] = {{"required", std::move(keys)}};
+    inside[field.key] = required_of(field.fields, [](const Field&) { return true; });
   }
   return {{"required", std::move(names)}, {"properties", std::move(inside)}};
 }
@@ -161,7 +174,7 @@ std::string job_schema_json() {
   for (auto& [key, property] : body["properties"].items()) {
     property.erase("required");
     if (property.contains("anyOf"))
-      for (Json& form : property["anyOf"]) form.erase("required");
+      for (Json& form : property["anyOf"]) form.erase("required"), form.erase("anyOf");
   }
   body["properties"]["$schema"] = {{"description", "Where editors find this schema; forge does not read it."},
                                    {"type", "string"}};

@@ -15,6 +15,8 @@ bool is_variable_name(const std::string& name) {
   return true;
 }
 
+bool is_capital(const std::string& name) { return name.find_first_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos; }
+
 class Substitution {
  public:
   // `sealed`: every variable is a secret here, whatever it is called.
@@ -48,15 +50,16 @@ class Substitution {
   }
 
  private:
-  std::string value_of(const std::string& reference) {
-    size_t fallback = reference.find(":-", 4);
-    bool has_fallback = reference.starts_with("env:") && fallback != std::string::npos;
-    std::string name = reference.starts_with("env:")
-                           ? reference.substr(4, has_fallback ? fallback - 4 : std::string::npos)
-                           : "";
-    if (!is_variable_name(name)) {
+  // ${NAME} in capitals is a shell's way to write ${env:NAME}; ${name} is another tool's way to name a key.
+  std::string value_of(const std::string& written) {
+    const bool stated = written.starts_with("env:");
+    const std::string reference = stated ? written.substr(4) : written;
+    const size_t fallback = reference.find(":-");
+    const bool has_fallback = fallback != std::string::npos;
+    const std::string name = reference.substr(0, fallback);
+    if (!is_variable_name(name) || (!stated && !is_capital(name))) {
       node_.faulty = true;
-      faults_.add(node_.at, "", "${" + reference + "} does not name an environment variable",
+      faults_.add(node_.at, "", "${" + written + "} does not name an environment variable",
                   "write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${");
       return "";
     }
@@ -98,6 +101,26 @@ bool looks_secret(const std::string& variable, const std::string& value) {
        {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"})
     if (value.starts_with(start) && value.size() >= 16) return true;
   return false;
+}
+
+ExpandedPath expand_path(const std::string& path, const Environment& environment) {
+  ExpandedPath result;
+  const auto value_of = [&](const std::string& name) {
+    const std::optional<std::string> value = environment(name);
+    if (!value || value->empty()) result.unset = name;
+    else if (looks_secret(name, *value)) result.secrets.push_back({name, *value});
+    return value.value_or("");
+  };
+  size_t at = 0;
+  if (path == "~" || path.starts_with("~/")) result.path = value_of("HOME"), at = 1;
+  while (at < path.size()) {
+    size_t end = at + 1;
+    while (path[at] == '$' && end < path.size() && is_variable_name(path.substr(at + 1, end - at))) ++end;
+    result.path += end > at + 1 ? value_of(path.substr(at + 1, end - at - 1)) : path.substr(at, 1);
+    at = end;
+  }
+  if (!result.unset.empty()) result.path = path;
+  return result;
 }
 
 namespace {

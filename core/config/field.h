@@ -31,8 +31,8 @@ enum class FieldKind {
   texts,        // std::vector<std::string>; one text means a list of it
   numbers,      // std::vector<double>
   integers,     // std::vector<int64_t>
-  integer_map,  // std::map<std::string, int64_t>
-  number_map,   // std::map<std::string, double>
+  integer_map,  // InOrder<int64_t>
+  number_map,   // InOrder<double>
   text_map,     // std::map<std::string, std::string>
   scalar_map,   // std::map<std::string, Scalar>
   integer_lists,  // std::map<std::string, std::vector<int64_t>>; a plain list is the one of ""
@@ -55,8 +55,8 @@ enum class KeyRole {
 
 // monostate: null for an optional key, auto for one that the plan decides.
 using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
-                                std::vector<double>, std::vector<int64_t>, std::map<std::string, int64_t>,
-                                std::map<std::string, std::vector<int64_t>>, std::map<std::string, double>, std::map<std::string, std::string>,
+                                std::vector<double>, std::vector<int64_t>, InOrder<int64_t>, InOrder<double>,
+                                std::map<std::string, std::vector<int64_t>>, std::map<std::string, std::string>,
                                 std::map<std::string, Scalar>>;
 
 struct Field {

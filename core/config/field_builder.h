@@ -58,11 +58,11 @@ constexpr FieldKind kind_of() {
     return FieldKind::numbers;
   else if constexpr (std::is_same_v<M, std::vector<int64_t>>)
     return FieldKind::integers;
-  else if constexpr (std::is_same_v<M, std::map<std::string, int64_t>>)
+  else if constexpr (std::is_same_v<M, InOrder<int64_t>>)
     return FieldKind::integer_map;
   else if constexpr (std::is_same_v<M, std::map<std::string, std::vector<int64_t>>>)
     return FieldKind::integer_lists;
-  else if constexpr (std::is_same_v<M, std::map<std::string, double>>)
+  else if constexpr (std::is_same_v<M, InOrder<double>>)
     return FieldKind::number_map;
   else if constexpr (std::is_same_v<M, std::map<std::string, std::string>>)
     return FieldKind::text_map;

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/config/in_order.h"
+
 namespace forge {
 
 template <class T>
@@ -19,6 +21,8 @@ using Auto = std::optional<T>;  // written `auto` in the file
 
 enum class Quantization { none, nf4, fp4, int8, fp8 };
 enum class ModelInit { file, random };
+enum class BaseDropout { none, config };
+enum class PromptAs { text, user };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …
 enum class LoraBias { none, lora_only, all };
@@ -69,6 +73,7 @@ struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
   ModelInit init = ModelInit::file;
   std::map<std::string, Scalar> architecture;  // of init random: settings in place of config.json's
+  BaseDropout dropout = BaseDropout::none;             // inside the base model
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
   double fp8_tolerance = 0.005;  // of fp8, a share of the base's loss
@@ -105,8 +110,8 @@ struct AdapterConfig {
   LoraInit init = LoraInit::standard;
   EvaConfig eva;
   double lora_plus_ratio = 1;  // learning rate of B over that of A
-  std::map<std::string, int64_t> rank_pattern;
-  std::map<std::string, double> alpha_pattern;
+  InOrder<int64_t> rank_pattern;  // the first that matches a module counts
+  InOrder<double> alpha_pattern;
   std::vector<int64_t> layers_to_transform;  // empty: all layers
   std::optional<std::string> init_from;      // a PEFT adapter folder
 };
@@ -193,6 +198,7 @@ struct DataConfig {
   double eval_fraction = 0;
   std::string template_name = "auto";                // key `template`: auto, a .jinja file or a bundled name
   std::map<std::string, Scalar> template_variables;  // by the template's names: enable_thinking
+  PromptAs prompt_as = PromptAs::text;               // of rows whose prompt is a text
   int64_t max_length = 1024;                         // tokens
   Overlong overlong = Overlong::truncate;
   TruncationSide truncation_side = TruncationSide::right;

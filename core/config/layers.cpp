@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/environment.h"
 #include "core/config/field.h"
@@ -38,6 +39,11 @@ void merge(Node& base, Node over, bool top = true) {
         if (slot.key == member.key) slot.key_at = member.key_at;
     }
   }
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 // Data or a model where a job is asked for: parsing it would only say where it is no job.
@@ -76,9 +82,11 @@ class Reader {
     try {
       text = read_file(whole, kNodeTextLimit, ErrorKind::job);
     } catch (const Error& error) {
-      if (open.empty()) throw;
+      const std::string hint =
+          exists(whole) ? error.hint() : near_path_hint(open.empty() ? path : whole, error.hint());
+      if (open.empty()) throw Error(ErrorKind::job, error.what()).hint(hint);
       layers_.complete = false;
-      faults_.add(stated, "extends", error.what());
+      faults_.add(stated, "extends", error.what(), hint);
       return result;
     }
     if (open.empty()) layers_.text = text;
@@ -215,14 +223,9 @@ bool is_option(const Position& at) { return at.line == 0 && at.file.starts_with(
 
 std::string resolve_path(const std::string& path, const Position& at, const std::string& cwd,
                          const Environment& environment) {
-  if (path == "~" || path.starts_with("~/")) {
-    std::optional<std::string> home = environment("HOME");
-    if (home && !home->empty())
-      return (std::filesystem::path(*home + path.substr(1))).lexically_normal().string();
-  }
   std::filesystem::path folder = cwd;
   if (!is_option(at)) folder /= std::filesystem::path(at.file).parent_path();
-  std::string result = (folder / path).lexically_normal().string();
+  std::string result = (folder / expand_path(path, environment).path).lexically_normal().string();
   while (result.size() > 1 && result.back() == '/') result.pop_back();
   return result;
 }

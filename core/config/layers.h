@@ -38,7 +38,7 @@ void expand_shorthands(Node& root);
 // Whether a place is a --set rather than a file.
 bool is_option(const Position& at);
 
-// `path` against the folder of the file `at` (against cwd for an option); ~ is the home folder.
+// `path` with its variables (expand_path), against the folder of the file `at` (against cwd for an option).
 std::string resolve_path(const std::string& path, const Position& at, const std::string& cwd,
                          const Environment& environment);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/text.h"
+#include "core/config/environment.h"
 #include "core/config/field.h"
 #include "core/config/hub_paths.h"
 #include "core/config/names.h"
@@ -219,6 +220,11 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   rewrite_preset(layers.root, derived);
   rewrite_hub_names(layers.root, environment, derived, faults);
   ResolvePath resolve = [&](const std::string& name, const Position& at) {
+    const ExpandedPath expanded = expand_path(name, environment);
+    if (!expanded.unset.empty())
+      faults.add(at, "", name + ": the environment variable " + expanded.unset + " is not set",
+                 "set it, or write the folder itself");
+    layers.secrets.insert(layers.secrets.end(), expanded.secrets.begin(), expanded.secrets.end());
     return resolve_path(name, at, cwd, environment);
   };
   Parsed parsed;

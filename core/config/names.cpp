@@ -116,6 +116,14 @@ const Names& names(ModelInit) {
   static const Names all{"file", "random"};
   return all;
 }
+const Names& names(BaseDropout) {
+  static const Names all{"none", "config"};
+  return all;
+}
+const Names& names(PromptAs) {
+  static const Names all{"text", "user"};
+  return all;
+}
 const Names& names(OptimizerType) {
   static const Names all{"adamw", "adamw_8bit", "lion", "sgd", "adafactor", "muon", "schedule_free"};
   return all;

@@ -45,6 +45,8 @@ const std::vector<std::string>& names(Offload);
 const std::vector<std::string>& names(ScheduleType);
 const std::vector<std::string>& names(DecayShape);
 const std::vector<std::string>& names(ModelInit);
+const std::vector<std::string>& names(BaseDropout);
+const std::vector<std::string>& names(PromptAs);
 const std::vector<std::string>& names(OnNan);
 const std::vector<std::string>& names(OriginKind);
 const std::vector<std::string>& names(RewardType);

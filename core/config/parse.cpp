@@ -50,13 +50,13 @@ class ValueReader {
       case FieldKind::integers:
         return list<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
       case FieldKind::integer_map:
-        return map<int64_t>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
+        return map<InOrder<int64_t>>(node, [&](const Node& item) { return in_range(read_integer(item), item); });
       case FieldKind::integer_lists:
         return integer_lists(node);
       case FieldKind::number_map:
-        return map<double>(node, [&](const Node& item) { return in_range(read_number(item), item); });
+        return map<InOrder<double>>(node, [&](const Node& item) { return in_range(read_number(item), item); });
       case FieldKind::text_map:
-        return map<std::string>(node, [&](const Node& item) { return text(item); });
+        return map<std::map<std::string, std::string>>(node, [&](const Node& item) { return text(item); });
       case FieldKind::scalar_map:
         return scalars(node);
       case FieldKind::targets:
@@ -148,10 +148,11 @@ class ValueReader {
                     "a list of " + std::to_string(count) + ", expected " + std::to_string(field_.length));
     return FieldValue(std::move(items));
   }
-  template <class Item, class Read>
+  template <class Map, class Read>
   std::optional<FieldValue> map(const Node& node, Read read) {
+    using Item = typename Map::mapped_type;
     if (!node.is_map()) return refuse(node.at, describe(node) + ", expected a map of names to values");
-    std::map<std::string, Item> items;
+    Map items;
     bool good = true;
     for (const Member& member : node.members) {
       std::optional<FieldValue> value = read(member.value);
@@ -167,7 +168,7 @@ class ValueReader {
     const auto integers = [&](const Node& items) {
       return list<int64_t>(items, [&](const Node& item) { return in_range(read_integer(item), item); });
     };
-    if (node.is_map()) return map<std::vector<int64_t>>(node, integers);
+    if (node.is_map()) return map<std::map<std::string, std::vector<int64_t>>>(node, integers);
     std::optional<FieldValue> plain = integers(node);
     if (!plain) return std::nullopt;
     std::map<std::string, std::vector<int64_t>> lists;

@@ -4,6 +4,8 @@
 
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/reward_rules.h"
+#include "core/config/rules.h"
 
 namespace forge {
 namespace {
@@ -36,7 +38,7 @@ class PolicyRules {
     faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
   }
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (parsed_.given.contains(key)) fault(key, "has no effect: " + why, hint);
+    if (parsed_.given.contains(key) && !asks_for_nothing(job_, key)) fault(key, "has no effect: " + why, hint);
   }
 
   void loss() {
@@ -129,6 +131,7 @@ class PolicyRules {
       fault("rollout.server.url", "missing: provider http needs it", "write url: http://localhost:8000/v1");
     else if (!starts_with(*server.url, "http://") && !starts_with(*server.url, "https://"))
       fault("rollout.server.url", "\"" + *server.url + "\" is no address", "write http:// or https:// in front");
+    if (const std::string wrong = header_fault(server.headers); !wrong.empty()) fault("rollout.server.headers", wrong);
     if (server.adapter_folder && !starts_with(*server.adapter_folder, "/"))
       fault("rollout.server.adapter_folder", "\"" + *server.adapter_folder + "\" is not an absolute path",
             "write the path of the run's rollouts/adapters on the server's machine");

@@ -1,8 +1,11 @@
 #include "core/config/reward_rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
+#include <string_view>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 
@@ -55,6 +58,12 @@ const std::vector<KeyOfTypes>& keys_of_types() {
       {"path", {model}},
   };
   return table;
+}
+
+bool is_header_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
+  });
 }
 
 class RewardRules {
@@ -125,6 +134,7 @@ class RewardRules {
   void values(const RewardConfig& reward) {
     if (reward.min && reward.max && *reward.min > *reward.max)
       fault("min", std::to_string(*reward.min) + " is more than max, " + std::to_string(*reward.max));
+    if (const std::string wrong = header_fault(reward.headers); !wrong.empty()) fault("headers", wrong);
     if (reward.target && (reward.min || reward.max))
       fault("target", reward.min ? "min is set too" : "max is set too", "keep one of them");
     if (reward.type == overlong && reward.max && reward.buffer > *reward.max)
@@ -198,6 +208,15 @@ class RewardRules {
 };
 
 }  // namespace
+
+std::string header_fault(const std::map<std::string, std::string>& headers) {
+  for (const auto& [name, value] : headers) {
+    if (!is_header_name(name)) return show_name(name) + " is no header's name, expected letters, digits and -";
+    if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }))
+      return "the value of " + name + " holds a line break or another control character, which no header may";
+  }
+  return "";
+}
 
 void check_rewards(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
   RewardRules(job, parsed, file, faults).check();

@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
+#include "core/config/job_json.h"
 #include "core/config/names.h"
 #include "core/config/policy_rules.h"
 #include "core/config/reward_rules.h"
@@ -56,7 +57,7 @@ class Rules {
   }
   // Never accept a key and then ignore it.
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (given(key)) fault(key, "has no effect: " + why, hint);
+    if (given(key) && !asks_for_nothing(job_, key)) fault(key, "has no effect: " + why, hint);
   }
 
   void name() {
@@ -263,7 +264,7 @@ class Rules {
     if (kto && job_.train.global_batch_size == 1)
       fault("train.global_batch_size", "kto compares the answers of a step with each other's prompts, expected at least 2",
             "take 16 or more: the estimate is a mean over the step");
-    if (objective.type == ObjectiveType::reward && job_.eval.samples > 0)
+    if (objective.type == ObjectiveType::reward)
       no_effect("eval.samples", "a reward model writes no answers");
     if (job_.data.overlong == Overlong::split)
       fault("data.overlong", "split would tear answers apart, which " + name_of(objective.type) + " compares whole",
@@ -423,6 +424,12 @@ class Rules {
 };
 
 }  // namespace
+
+bool asks_for_nothing(const Job& job, const std::string& key) {
+  if (key.find('[') != std::string::npos || key == "rewards") return false;
+  const auto off = [](const Json& value) { return value == 0 || value == false; };
+  return off(value_of(job, key)) && (key == "eval.samples" || off(value_of(Job{}, key)));
+}
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
   Rules(job, parsed, file, faults).check();

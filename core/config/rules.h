@@ -7,6 +7,10 @@
 
 namespace forge {
 
+// True for a value that turns off what is off by default (0, false), and for no samples: it may stand where its key has
+// no effect. `key` is dotted.
+bool asks_for_nothing(const Job& job, const std::string& key);
+
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
 }  // namespace forge

@@ -1,8 +1,11 @@
 #include "core/config/secrets.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
-#include <functional>
+#include <iterator>
+#include <optional>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -31,17 +34,63 @@ std::string replaced(const std::string& text, const Replacements& replacements) 
   return result;
 }
 
-Json replaced(const Json& value, const Replacements& replacements) {
-  if (value.is_string()) return replaced(value.get_ref<const std::string&>(), replacements);
+// Every text in `value`, names of members included, as `change` makes it.
+template <class Change>
+Json with_texts(const Json& value, const Change& change) {
+  if (value.is_string()) return change(value.get_ref<const std::string&>());
   if (value.is_array()) {
     Json list = Json::array();
-    for (const Json& item : value) list.push_back(replaced(item, replacements));
+    for (const Json& item : value) list.push_back(with_texts(item, change));
     return list;
   }
   if (!value.is_object()) return value;
   Json object = Json::object();
-  for (const auto& [key, item] : value.items()) object[replaced(key, replacements)] = replaced(item, replacements);
+  for (const auto& [key, item] : value.items()) object[change(key)] = with_texts(item, change);
   return object;
+}
+
+Json replaced(const Json& value, const Replacements& replacements) {
+  return with_texts(value, [&](const std::string& text) { return replaced(text, replacements); });
+}
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
+
+// The bytes of the token that begins at `text`, or 0. Names such as hf_transformers have no long run of mixed
+// letters and digits.
+size_t token_length(std::string_view text) {
+  constexpr size_t kRun = 16;
+  constexpr const char* kBeginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"};
+  if (std::none_of(std::begin(kBeginnings), std::end(kBeginnings), [&](const char* beginning) { return text.starts_with(beginning); })) return 0;
+  size_t end = 0, run = 0, digits = 0;
+  bool mixed = false;
+  for (; end < text.size() && is_word(text[end]); ++end) {
+    const bool alphanumeric = text[end] != '_' && text[end] != '-';
+    const bool digit = text[end] >= '0' && text[end] <= '9';
+    run = alphanumeric ? run + 1 : 0;
+    digits = alphanumeric ? digits + digit : 0;
+    mixed = mixed || (run >= kRun && digits > 0 && digits < run);
+  }
+  return mixed ? end : 0;
+}
+
+// The bytes of "user:password" where text continues behind a "://", or 0.
+size_t user_length(std::string_view text) {
+  const size_t end = text.find_first_of("@/?# \t\n\"'<>");
+  return end != text.npos && text[end] == '@' ? end : 0;
+}
+
+std::string without_shapes(std::string_view text) {
+  constexpr std::string_view kScheme = "://";
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const bool begins_word = at == 0 || !is_word(text[at - 1]);
+    const bool in_url = at >= kScheme.size() && text.substr(at - kScheme.size(), kScheme.size()) == kScheme;
+    size_t hidden = in_url ? user_length(text.substr(at)) : 0;
+    if (hidden == 0 && begins_word) hidden = token_length(text.substr(at));
+    result += hidden > 0 ? "***" : std::string(1, text[at]);
+    at += std::max<size_t>(hidden, 1);
+  }
+  return result;
 }
 
 // Longest first: one secret may be a prefix of another.
@@ -68,6 +117,14 @@ std::string hide_secrets(std::string text, const std::vector<Secret>& secrets) {
 
 Json hide_secrets(const Json& value, const std::vector<Secret>& secrets) {
   return secrets.empty() ? value : replaced(value, stars(secrets));
+}
+
+std::string redacted(std::string text, const std::vector<Secret>& secrets) {
+  return without_shapes(hide_secrets(std::move(text), secrets));
+}
+
+Json redacted(const Json& value, const std::vector<Secret>& secrets) {
+  return with_texts(value, [&](const std::string& text) { return redacted(text, secrets); });
 }
 
 Json seal_secrets(const Json& value, const std::vector<Secret>& secrets) {
@@ -101,6 +158,15 @@ Json unseal_secrets(const Json& sealed, const Environment& environment, const st
   Json plain = sealed;
   plain.erase(kList);
   return replaced(plain, replacements);
+}
+
+std::vector<Secret> sealed_secrets(const Json& sealed, const Environment& environment) {
+  std::vector<Secret> secrets;
+  if (!sealed.is_object() || !sealed.contains(kList) || !sealed[kList].is_array()) return secrets;
+  for (const Json& variable : sealed[kList])
+    if (variable.is_string())
+      if (const std::optional<std::string> value = environment(variable)) secrets.push_back({variable, *value});
+  return secrets;
 }
 
 Json to_json(const std::vector<Secret>& secrets) {

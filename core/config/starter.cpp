@@ -1,4 +1,8 @@
+#include <algorithm>
+
+#include "core/base/text.h"
 #include "core/config/emit.h"
+#include "core/config/field.h"
 #include "core/config/node.h"
 #include "core/io/json.h"
 
@@ -24,11 +28,19 @@ adapter:
   target_modules: all-linear     # or [q_proj, v_proj], or one regex of whole module paths
 
 objective:
-  type: sft                      # sft | pretrain
+  type: OBJECTIVE
   train_on: assistant            # assistant | last_assistant | each_assistant | completion | all
 
+rewards:                         # what a completion is worth; forge list rewards
+  - {type: math}
+
+rollout:
+  prompts_per_step: 8
+  samples_per_prompt: 8          # completions of one prompt, which are compared
+  max_new_tokens: 256
+
 data:
-  train: train.jsonl             # or several: [a.jsonl, {path: b.jsonl, limit: 1000}]
+  train: train.jsonl             # ROWS; or several: [a.jsonl, {path: b.jsonl, limit: 1000}]
   # eval: eval.jsonl             # or:
   eval_fraction: 0.05            # this share of the rows is kept for evaluation
   # template: auto               # the model's own chat template, a .jinja file, or a bundled name
@@ -59,27 +71,75 @@ eval:
   # early_stopping: {patience: 3}
 )";
 
+// The objective, with the others in a comment.
+std::string type_line(const std::string& objective) {
+  std::string line = "  type: " + objective;
+  line.resize(std::max<size_t>(line.size() + 1, 33), ' ');
+  return line + "# " + join(objective_names(), " | ");
+}
+
 Json json_of(const Node& node) {
   if (node.is_map()) {
     Json object = Json::object();
     for (const Member& member : node.members) object[member.key] = json_of(member.value);
     return object;
   }
+  if (node.is_list()) {
+    Json list = Json::array();
+    for (const Node& item : node.items) list.push_back(json_of(item));
+    return list;
+  }
   // Numbers and text; the starter contains nothing else.
   Json number = Json::parse(node.scalar, nullptr, /*allow_exceptions=*/false);
   return number.is_number() ? number : Json(node.scalar);
 }
 
-}  // namespace
-
-std::string starter_job(const std::string& schema) {
-  return (schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n") + kStarter;
+// The rows that an objective learns from.
+std::string rows_of(const std::string& objective) {
+  for (const char* pairs : {"dpo", "orpo", "simpo", "cpo", "reward"})
+    if (objective == pairs) return "rows of prompt, chosen and rejected";
+  if (objective == "kto") return "rows of prompt, completion and label";
+  if (objective == "sft") return "rows of messages, or of prompt and completion";
+  return objective == "pretrain" ? "rows of text" : "rows of prompt, and what rewards need";
 }
 
-std::string starter_job_json(const std::string& schema) {
+// Sections and lines that do not go with the objective are left out.
+std::string starter_text(const std::string& objective) {
+  const bool texts = objective == "sft" || objective == "pretrain";
+  const bool draws = rows_of(objective) == rows_of("grpo");
+  std::string text;
+  bool skipping = false;
+  for (std::string line : split(kStarter, '\n')) {
+    if (!line.empty() && line[0] != ' ') skipping = !draws && (starts_with(line, "rewards:") || starts_with(line, "rollout:"));
+    const bool other = (objective != "sft" && starts_with(line, "  train_on:")) ||
+                       (draws && (starts_with(line, "  global_batch_size:") || starts_with(line, "  # overlong:")));
+    if (skipping || other) continue;
+    if (starts_with(line, "  type: OBJECTIVE")) line = type_line(objective);
+    if (const size_t at = line.find("ROWS"); at != std::string::npos) line.replace(at, 4, rows_of(objective));
+    if (!texts && starts_with(line, "  learning_rate:")) line = "  learning_rate: 2e-5";
+    text += line + "\n";
+  }
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> objective_names() {
+  const Field& field = *find_field("objective.type");
+  std::vector<std::string> names = field.choices;
+  names.insert(names.end(), field.also.begin(), field.also.end());
+  return names;
+}
+
+std::string starter_job(const std::string& schema, const std::string& objective) {
+  return (schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n") + starter_text(objective);
+}
+
+std::string starter_job_json(const std::string& schema, const std::string& objective) {
   Json job = Json::object();
   if (!schema.empty()) job["$schema"] = schema;
-  job.update(json_of(parse_yaml(kStarter, "starter")));
+  job.update(json_of(parse_yaml(starter_text(objective), "starter")));
   return job.dump(2) + "\n";
 }
 

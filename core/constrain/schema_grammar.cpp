@@ -318,11 +318,11 @@ class SchemaCompiler {
 
   std::optional<int64_t> count(const Json& schema, const char* word, const std::string& at) const {
     if (!schema.contains(word)) return std::nullopt;
-    const auto value = schema[word].get<int64_t>();
-    if (value > kMostCounted)
-      refuse(at, std::string(word) + " is " + format_count(value) + ", at most " +
+    const auto value = schema[word].get<uint64_t>();
+    if (value > static_cast<uint64_t>(kMostCounted))
+      refuse(at, std::string(word) + " is " + dump_json(schema[word]) + ", at most " +
                      format_count(kMostCounted) + " is read where answers are constrained");
-    return value;
+    return static_cast<int64_t>(value);
   }
 
   Symbol text(const Json& schema, const std::string& at) {
@@ -353,11 +353,9 @@ class SchemaCompiler {
         const long double scaled =
             static_cast<long double>(schema[word].get<double>()) * std::pow(10.0L, decimals);
         // A decimal such as 0.1 lies a little beside its double, so that what rounds to a whole number is one.
+        constexpr long double kOfDouble = 1e-14L;  // relative: 1e-30 is not 0
         const long double nearest = std::round(scaled),
-                          exact =
-                              std::abs(scaled - nearest) < 1e-6L * std::max(1.0L, std::abs(scaled) * 1e-6L)
-                                  ? nearest
-                                  : scaled;
+                          exact = std::abs(scaled - nearest) <= kOfDouble * std::abs(scaled) ? nearest : scaled;
         if (std::abs(exact) > 9e17L) {
           if ((exact > 0) == upper) continue;
           refuse(at, std::string(word) + " lies beyond 15 digits");

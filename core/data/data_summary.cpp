@@ -40,7 +40,9 @@ struct CutField {
 constexpr CutField kCuts[] = {
     {"prompts_cut", &CutCounts::prompts}, {"completions_cut", &CutCounts::completions},
     {"tokens_cut", &CutCounts::tokens},   {"tokens_dropped", &CutCounts::dropped_tokens},
-    {"unsaid", &CutCounts::unsaid},       {"unsaid_tools", &CutCounts::unsaid_tools}};
+    {"unsaid", &CutCounts::unsaid},       {"unsaid_tools", &CutCounts::unsaid_tools},
+    {"endless", &CutCounts::endless},     {"bare_prompts", &CutCounts::bare_prompts},
+    {"unknown", &CutCounts::unknown},     {"glued", &CutCounts::glued}};
 
 struct PairField {
   const char* key;

@@ -25,7 +25,7 @@ namespace forge {
 namespace {
 
 // Increase whenever the same inputs give different examples.
-constexpr int64_t kPipelineVersion = 10;
+constexpr int64_t kPipelineVersion = 12;
 // A cache up to this size is verified in full when found, which takes a second, and rebuilt if it is
 // damaged. Larger ones are verified as they are read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
@@ -171,7 +171,8 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
         &DataSummary::untrained, &DataSummary::unsampled})
     total.*count += scaled(part.*count);
   for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
-                     &CutCounts::dropped_tokens, &CutCounts::unsaid, &CutCounts::unsaid_tools})
+                     &CutCounts::dropped_tokens, &CutCounts::unsaid, &CutCounts::unsaid_tools,
+                     &CutCounts::endless, &CutCounts::bare_prompts, &CutCounts::unknown, &CutCounts::glued})
     total.cuts.*count += scaled(part.cuts.*count);
   PairCounts pairs = part.pairs;
   for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ,
@@ -282,8 +283,9 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
       options.cache_folder + "/" +
       cache_key(job, split, sources, tokenizer, chat_template, options.model, hashes) + ".tokens";
   std::optional<Prepared> found = cached(path, paths);
-  if (found && !options.report) return std::move(*found);
+  if (found && !(options.report && options.read_cached)) return std::move(*found);
 
+  const auto shown = [&](const std::string& name) { return options.shown ? options.shown(name) : name; };
   RowStream stream(sources, options.estimate_bytes, options.model.reads_source());
   const bool estimate = stream.partial();
   if (options.model.reads_source()) require_pairs(stream, split, options);
@@ -303,7 +305,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
     DataSummary& summary = by_source[result.source];
     count(summary, result, maker);
     bytes_read[result.source] += result.bytes;
-    lost.add(result, paths[result.source]);
+    lost.add(result, shown(paths[result.source]));
     if (options.report) options.report->add(result, paths[result.source], split == Split::eval);
     for (const LocatedExample& made : result.examples) {
       const auto& [ids, supervised] = std::tie(made.example.ids, made.example.supervised);
@@ -356,7 +358,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.content_hash = writer->content_hash();
   summary.lost_rows_path = lost.finish();
   std::vector<std::string> whole_paths;  // the cache is read from anywhere
-  for (const std::string& source : paths) whole_paths.push_back(std::filesystem::absolute(source).string());
+  for (const std::string& source : paths) whole_paths.push_back(shown(std::filesystem::absolute(source).string()));
   writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}, {"pairs", maker.compares()}});
   prepared.data = DataSet::open(path, paths);
   return prepared;

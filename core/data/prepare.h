@@ -54,13 +54,16 @@ using FileHashes = std::map<std::string, HashedFile>;  // data files, by path
 
 struct PrepareOptions {
   std::string cache_folder;
+  // Names a data file as files of the cache may, which others may read: without secrets in its path.
+  std::function<std::string(const std::string& path)> shown;
   int64_t threads = 0;  // 0: one for each processor
   // Tokenise at most this many bytes of the data, and scale: for a plan. Data below the limit is prepared as
   // usual.
   std::optional<int64_t> estimate_bytes;
   std::function<void(const PrepareProgress&)> progress;  // called on the caller's thread
-  // Looks at every row; then all rows are read even if the cache is there.
+  // Looks at every row that is read; with read_cached they are read even if the cache is there.
   DataReport* report = nullptr;
+  bool read_cached = false;
   // What messages call the data when no job names it ("--data FILE"); hints then speak of options, not of keys.
   std::string source_name;
   ExampleModel model;

@@ -8,6 +8,8 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/export/gguf_metadata.h"
+#include "core/families/pattern.h"
+#include "core/io/python_json.h"
 #include "core/families/parameters.h"
 #include "core/plan/files/adapter_folder.h"
 
@@ -170,6 +172,113 @@ void judge_settings(const std::string& folder, const Json& config, const Content
   judge_saved_modules(config, contents, base, check);
 }
 
+// True of values that Python takes for false.
+bool is_false(const Json& value) {
+  return value.is_null() || value == false || (value.is_number() && value == 0) || (value.is_string() && value.get<std::string>().empty()) ||
+         (value.is_structured() && value.empty());
+}
+
+bool is_expression(const Json& value) {
+  return value.is_string() && refusal_of([&] { Pattern(value.get<std::string>(), ""); }).empty();
+}
+
+bool is_list_of_texts(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
+}
+
+// Ranks or alphas by expressions. Values of those that match no module are never looked at, which cannot be told here.
+bool is_pattern_map(const Json& value, bool ranks) {
+  if (!value.is_object()) return false;
+  for (const auto& [key, number] : value.items())
+    if (!is_expression(key) || !number.is_number() || (ranks && (!number.is_number_integer() || number < 1))) return false;
+  return true;
+}
+
+bool is_number_or_flag(const Json& value) { return value.is_number() || value.is_boolean(); }
+
+bool is_known_start(const Json& value) {
+  if (!value.is_string() || is_false(value)) return is_false(value) || value == true;
+  const std::string start = lower(value.get<std::string>());
+  if (start.starts_with("pissa_niter_")) return start.size() > 12 && start.find_first_not_of("0123456789", 12) == std::string::npos;
+  for (const char* known : {"gaussian", "pissa", "olora", "orthogonal", "eva", "lora_ga"})
+    if (start == known) return true;
+  return false;
+}
+
+bool is_task(const Json& value) {
+  for (const char* known : {"CAUSAL_LM", "SEQ_2_SEQ_LM", "SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"})
+    if (value == known) return true;
+  return value.is_null();
+}
+
+bool is_list_of_integers(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number_integer(); });
+}
+
+// Tokens whose rows are trained: of the embedding, or by module.
+bool are_tokens(const Json& value) {
+  if (value.is_object()) return std::all_of(value.begin(), value.end(), is_list_of_integers);
+  return value.is_null() || (is_list_of_integers(value) && !value.empty());
+}
+
+bool is_null_or_object(const Json& value) { return value.is_null() || value.is_object(); }
+
+// A key of adapter_config.json with the values that PEFT 0.21 loads a LoRA adapter with (tests/export/goldens/adapter-edits.json). A
+// key that is absent has its default, which is one of them.
+struct PeftKey {
+  const char* key;
+  bool (*loads)(const Json& value);
+  const char* expected;
+};
+constexpr PeftKey kPeftKeys[] = {
+    {"alpha_pattern", [](const Json& value) { return is_pattern_map(value, false); }, "expressions with numbers"},
+    {"rank_pattern", [](const Json& value) { return is_pattern_map(value, true); }, "expressions with ranks"},
+    {"alora_invocation_tokens", [](const Json& value) { return is_false(value) || is_list_of_integers(value); }, "tokens"},
+    {"arrow_config", [](const Json& value) { return value.is_null(); }, "null"},
+    {"use_bdlora", [](const Json& value) { return value.is_null(); }, "null"},
+    {"bias", [](const Json& value) { return value == "none" || value == "all" || value == "lora_only"; }, "none, all or lora_only"},
+    {"corda_config", is_null_or_object, "null or an object"},
+    {"eva_config", is_null_or_object, "null or an object"},
+    {"lora_ga_config", is_null_or_object, "null or an object"},
+    {"kasa_config", [](const Json& value) { return value.is_null(); }, "null"},
+    {"velora_config", [](const Json& value) { return value.is_null(); }, "null"},
+    {"monteclora_config", [](const Json& value) { return is_false(value) && !value.is_object(); }, "nothing"},
+    {"exclude_modules", [](const Json& value) { return is_false(value) || is_expression(value) || value.is_array(); },
+     "names or an expression"},
+    {"init_lora_weights", is_known_start, "true or a known start"},
+    {"layer_replication", is_false, "nothing"},
+    {"layers_to_transform", [](const Json& value) {
+       return value.is_null() || value.is_number_integer() || is_list_of_integers(value);
+     }, "numbers of layers"},
+    {"lora_alpha", is_number_or_flag, "a number"},
+    {"lora_bias", is_false, "false"},
+    {"lora_dropout", [](const Json& value) { return value.is_boolean() || (value.is_number() && value <= 1); }, "at most 1"},
+    {"megatron_config", is_false, "nothing"},
+    {"modules_to_save", [](const Json& value) { return is_false(value) || is_list_of_texts(value); }, "names"},
+    {"target_modules", [](const Json& value) { return is_expression(value) || is_list_of_texts(value) || value.is_null(); },
+     "names or an expression"},
+    {"target_parameters", [](const Json& value) { return is_false(value) ? !value.is_string() : value.is_structured(); }, "names"},
+    {"task_type", is_task, "a task of PEFT's"},
+    {"trainable_token_indices", are_tokens, "tokens"},
+    {"use_dora", [](const Json& value) { return value == true || is_false(value); }, "true or false"},
+};
+
+// The first setting that PEFT refuses, or reads as another kind of adapter than the tensors are.
+std::string peft_refusal(const Json& config) {
+  if (!config.contains("peft_type")) return "adapter_config.json names no peft_type";
+  for (const PeftKey& known : kPeftKeys) {
+    const auto found = config.find(known.key);
+    if (found != config.end() && !known.loads(*found))
+      return std::string(known.key) + " is " + dump_json(*found).substr(0, 60) + ", expected " + known.expected;
+  }
+  const Json pattern = config.value("layers_pattern", Json());
+  const Json layers = config.value("layers_to_transform", Json());
+  const bool expression = config.value("target_modules", Json()).is_string();
+  if (!is_false(pattern) && (layers.is_null() || expression)) return "layers_pattern is set without layers_to_transform and names of modules";
+  if (!layers.is_null() && expression) return "layers_to_transform is set beside an expression of modules";
+  return "";
+}
+
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
   if (!is_lora(config)) return "it reads LoRA only";
   if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it puts adapters on decoders alone";
@@ -200,7 +309,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   Json config = Json::object();
   const std::string config_fault = refusal_of([&] {
     const std::string path = folder + "/adapter_config.json";
-    config = parse_json(read_file(path, 1 << 20, ErrorKind::environment), path, ErrorKind::environment);
+    config = parse_python_json(read_file(path, 1 << 20, ErrorKind::environment), path);
     if (!config.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
   });
   if (!config_fault.empty()) check.faults.push_back(config_fault);
@@ -223,7 +332,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   // Tried with PEFT 0.21: it refuses targets and shapes that the model has not, and starts tensors anew that the file lacks.
   const auto unless_misfit = [&](const std::string& refusal) { return misfit.empty() ? refusal : "tensors, settings and model do not fit each other"; };
   check.loaders = {{"forge", unread + misfit},
-                   {"PEFT", unless_misfit("")},
+                   {"PEFT", unless_misfit(peft_refusal(config))},
                    {"vLLM", unless_misfit(vllm_refusal(config, check, contents))},
                    {"llama.cpp", unless_misfit(!unread.empty() ? "forge writes the LoRA GGUF, and does not read this adapter"
                                                                : llama_cpp_refusal(config, contents, base))}};

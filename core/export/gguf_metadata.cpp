@@ -45,8 +45,13 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
       keys.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
       keys.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
       return;
-    case RopeType::dynamic:
     case RopeType::longrope:
+      if (!rope_factors_of(spec).always.empty()) return;
+      keys.text("rope.scaling.type", "longrope");
+      keys.integer("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+      keys.number("rope.scaling.attn_factor", rope_attention_factor(rope));
+      return;
+    case RopeType::dynamic:
       throw Error(ErrorKind::job, std::string("the rotary scaling of this model is ") + name_of(rope.type) +
                                       ", of which forge writes no GGUF");
   }
@@ -65,14 +70,6 @@ double attention_scale_of(const ModelSpec& spec) {
   return spec.attention_scale > 0 ? spec.attention_scale : 1 / std::sqrt(static_cast<double>(spec.head_dim));
 }
 
-// YaRN's factor on attention, given or derived.
-double yarn_factor(const RopeSpec& rope) {
-  const auto scale = [&](double mscale) { return rope.factor <= 1 ? 1 : 0.1 * mscale * std::log(rope.factor) + 1; };
-  if (rope.attention_factor > 0) return rope.attention_factor;
-  if (rope.mscale > 0 && rope.mscale_all_dim > 0) return scale(rope.mscale) / scale(rope.mscale_all_dim);
-  return scale(1);
-}
-
 // Architectures for which llama.cpp implements the window; of others nothing would read the key.
 bool has_windows(std::string_view architecture) {
   for (const char* with : {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"})
@@ -85,16 +82,23 @@ Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
-  for (const char* key : {"family", "architecture", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
+  for (const char* key : {"family", "architecture", "wrapper", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
   if (!has_windows(architecture.name))
     for (const char* key : {"sliding_window", "full_layers"}) json.erase(key);
   Json& rope = json.at("rope");
   for (const char* key : {"attention_factor", "mscale", "mscale_all_dim"}) rope.erase(key);
-  const bool scaled = spec.rope.type == RopeType::yarn || spec.rope.type == RopeType::llama3;
-  if (!scaled) rope.erase("original_max_position_embeddings");
-  if (spec.rope.type == RopeType::yarn) rope["attention_factor"] = yarn_factor(spec.rope);
+  if (const GgufRopeFactors factors = rope_factors_of(spec); !factors.empty()) {
+    // Settings are equal where the factors that follow from them are.
+    for (const char* key : {"type", "factor", "low_freq_factor", "high_freq_factor"}) rope.erase(key);
+    rope["short_factors"] = factors.always.empty() ? factors.up_to : factors.always;
+    rope["long_factors"] = factors.always.empty() ? factors.past : factors.always;
+    if (!factors.always.empty()) rope.erase("original_max_position_embeddings");
+  } else if (spec.rope.type != RopeType::yarn) {
+    rope.erase("original_max_position_embeddings");
+  }
+  rope["attention_factor"] = rope_attention_factor(spec.rope);
   return json;
 }
 
@@ -165,24 +169,14 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
   if (!spec.learned_positions) add_rope(spec, keys);
 }
 
-std::vector<float> rope_divisors(const ModelSpec& spec) {
+GgufRopeFactors rope_factors_of(const ModelSpec& spec) {
   const RopeSpec& rope = spec.rope;
-  if (rope.type != RopeType::llama3) return {};
-  const auto context = static_cast<double>(rope.original_max_position_embeddings);
-  std::vector<float> divisors;
-  for (int64_t i = 0; i < spec.head_dim; i += 2) {
-    const double wavelength = 2 * M_PI * std::pow(rope.theta, static_cast<double>(i) / static_cast<double>(spec.head_dim));
-    if (wavelength < context / rope.high_freq_factor) {
-      divisors.push_back(1);
-    } else if (wavelength > context / rope.low_freq_factor) {
-      divisors.push_back(static_cast<float>(rope.factor));
-    } else {
-      const double smooth =
-          (context / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-      divisors.push_back(static_cast<float>(1 / ((1 - smooth) / rope.factor + smooth)));
-    }
-  }
-  return divisors;
+  const auto floats = [](const std::vector<double>& values) { return std::vector<float>(values.begin(), values.end()); };
+  if (rope.type == RopeType::llama3) return {.always = llama3_divisors(rope, spec.rotary_dim())};
+  if (rope.type != RopeType::longrope) return {};
+  const bool one = rope.short_factors == rope.long_factors && rope_attention_factor(rope) == 1;
+  if (one) return {.always = floats(rope.short_factors)};
+  return {.up_to = floats(rope.short_factors), .past = floats(rope.long_factors)};
 }
 
 void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata) {

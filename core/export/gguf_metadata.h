@@ -5,6 +5,7 @@
 #include "core/families/model_spec.h"
 #include "core/io/gguf.h"
 #include "core/io/gguf_names.h"
+#include "core/io/gguf_tensors.h"
 #include "core/io/gguf_writer.h"
 #include "core/text/gguf_vocabulary.h"
 
@@ -15,8 +16,8 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec);
 
 // Sizes, rotary embedding, norms, caps: {architecture}.*. Throws Error(job) for a rotary scaling that GGUF has no words for.
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata);
-// Divisors of the rotary frequencies [head_dim / 2] that stand for rope type llama3; empty for any other.
-std::vector<float> rope_divisors(const ModelSpec& spec);
+// The tensors that stand for the rotary scaling of llama3 and longrope; empty for any other.
+GgufRopeFactors rope_factors_of(const ModelSpec& spec);
 
 // tokenizer.*
 void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata);

@@ -10,7 +10,10 @@
 #include "core/base/text.h"
 #include "core/base/threads.h"
 #include "core/export/gguf_metadata.h"
+#include "core/families/config_spec.h"
 #include "core/families/gguf_spec.h"
+#include "core/families/parameters.h"
+#include "core/families/wrapper.h"
 #include "core/io/encode.h"
 #include "core/io/gguf_tensors.h"
 #include "core/run/model_text.h"
@@ -28,8 +31,8 @@ struct Entry {
   bool plus_one = false;
 };
 
-std::string require_name(const GgufArchitecture& architecture, const std::string& tensor) {
-  std::string name = gguf_name(architecture, tensor);
+std::string require_name(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& tensor) {
+  std::string name = gguf_name(architecture, unwrapped_name(spec, tensor));
   if (name.empty())
     throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " has no tensor " + tensor);
   return name;
@@ -51,6 +54,9 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
   if (const int64_t width = spec.num_heads * spec.head_dim; architecture.square_attention && width != spec.hidden_size)
     refuse("takes attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
            std::to_string(spec.hidden_size));
+  const GgufRopeFactors factors = rope_factors_of(spec);
+  if ((!factors.always.empty() && !architecture.rope_freqs) || (!factors.up_to.empty() && !architecture.rope_factors))
+    refuse(std::string("has no tensor for the rotary scaling ") + name_of(spec.rope.type) + " of this model");
   if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
     refuse("makes logits of the embedding, and this model has a head of its own");
 }
@@ -75,7 +81,7 @@ std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format
   const bool twice = architecture.head == GgufPart::required && model.spec().tie_word_embeddings;
   std::vector<std::pair<std::string, size_t>> named;
   for (size_t i = 0; i < model.tensors().size(); ++i) {
-    named.emplace_back(require_name(architecture, model.tensors()[i].name), i);
+    named.emplace_back(require_name(architecture, model.spec(), model.tensors()[i].name), i);
     if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
   }
   std::vector<Entry> entries;
@@ -162,19 +168,21 @@ void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, G
 GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
   GgufMetadata metadata;
   std::vector<std::string> tokens;
+  std::optional<int64_t> eos;
   if (is_directory(source.model_path)) {
     const GgufVocabulary vocabulary =
         vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
     add_model_keys(spec, metadata);
     add_vocabulary_keys(vocabulary, metadata);
-    tokens = vocabulary.tokens;
+    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   } else {
     const Gguf gguf(source.model_path);
     copy_keys(gguf, metadata);
     GgufVocabulary vocabulary = gguf_vocabulary(gguf);
     if (spec.base_vocab_size > 0) take_added_tokens(open_tokenizer(source.text_path), vocabulary, metadata);
-    tokens = vocabulary.tokens;
+    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   }
+  if (source.end_of_turn && source.end_of_turn != eos) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
   metadata.text("general.type", "model");
   metadata.text("general.name", loadable_name(source.name, tokens));
   metadata.integer("general.file_type", format.file_type);
@@ -192,6 +200,13 @@ void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
 
 }  // namespace
 
+void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path) {
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  require_loadable(architecture, spec);
+  for (const Parameter& parameter : base_parameters(spec)) require_name(architecture, spec, parameter.name);
+  metadata_of(spec, {.model_path = model_path, .text_path = text_path}, gguf_formats().front());
+}
+
 int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format) {
   int64_t bytes = 0;
   for (const Entry& entry : entries_of(model, format)) bytes += bytes_of(entry.info.dtype, entry.info.count());
@@ -202,10 +217,13 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
                       const Written& written) {
   const std::vector<Entry> entries = entries_of(model, format);
   const GgufMetadata metadata = metadata_of(model.spec(), source, format);
-  const std::vector<float> divisors = rope_divisors(model.spec());
+  const GgufRopeFactors factors = rope_factors_of(model.spec());
+  const std::map<std::string, const std::vector<float>*> rope{{"rope_freqs.weight", &factors.always},
+                                                              {"rope_factors_short.weight", &factors.up_to},
+                                                              {"rope_factors_long.weight", &factors.past}};
   std::vector<TensorInfo> tensors;
-  if (!divisors.empty())
-    tensors.push_back({"rope_freqs.weight", {static_cast<int64_t>(divisors.size())}, DType::f32});
+  for (const auto& [name, values] : rope)
+    if (!values->empty()) tensors.push_back({name, {static_cast<int64_t>(values->size())}, DType::f32});
   std::map<std::string, const Entry*> by_name;
   for (const Entry& entry : entries) {
     tensors.push_back(entry.info);
@@ -215,8 +233,10 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
   int64_t done = 0;
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
     const auto found = by_name.find(tensor.name);
-    if (found == by_name.end())
-      return sink({reinterpret_cast<const char*>(divisors.data()), divisors.size() * sizeof(float)});
+    if (found == by_name.end()) {
+      const std::vector<float>& values = *rope.at(tensor.name);
+      return sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    }
     written(static_cast<double>(done) / total);
     write_tensor(model, *found->second, sink);
     done += bytes_of(tensor.dtype, tensor.count());
@@ -273,7 +293,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
     if (expert_number(site.module) >= 0)
       throw Error(ErrorKind::environment, adapter.folder + ": adapts single experts, of which forge writes no LoRA GGUF")
           .hint("export the merged model: --gguf");
-    const std::string target = require_name(architecture, site.module + ".weight");
+    const std::string target = require_name(architecture, spec, site.module + ".weight");
     std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
     // llama.cpp multiplies by alpha / rank.
     const double alpha = adapter.config.alpha;

@@ -1,5 +1,6 @@
 #pragma once
 // A merged model as one GGUF file, and an adapter as a LoRA GGUF for its base's.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,13 @@ struct GgufSource {
   std::string name;           // general.name
   std::string chat_template;  // empty: none
   std::string tool_template;  // for conversations with tools; empty: none
+  std::optional<int32_t> end_of_turn = {};  // what the template ends an answer with
 };
+
+// Throws what write_gguf_model would for a result of this model, as far as sizes, names and the vocabulary tell before
+// there is one: an architecture that llama.cpp has not, a rotary scaling or biases that a GGUF has no place for, a
+// tokenizer that would give other ids. `model_path` is the base, `text_path` has the result's tokenizer.
+void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path);
 
 // Bytes of the tensors.
 int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format);

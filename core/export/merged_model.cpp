@@ -11,6 +11,7 @@
 #include "core/export/low_rank.h"
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
+#include "core/families/stored_file.h"
 #include "core/plan/files/model_file.h"
 
 namespace forge {
@@ -93,6 +94,11 @@ void MergedModel::add_base_tensors() {
     tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
     sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
   }
+  for (const TensorInfo& zeros : zero_buffers(spec_))
+    if (const int64_t index = base_->find(zeros.name); index >= 0) {
+      tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
+      sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+    }
 }
 
 int64_t MergedModel::find(const std::string& name) const {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/base/ceil_div.h"
 #include "core/base/error.h"
 #include "core/base/threads.h"
 #include "core/families/parameters.h"
@@ -16,7 +17,6 @@ namespace {
 constexpr int64_t kBlock = 64, kNestedBlock = 256;  // as in kernels/quantize/quantize.h
 constexpr int64_t kStretch = kBlock * kNestedBlock;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One matrix, block by block in memory order.
 class Blocks {

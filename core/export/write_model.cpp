@@ -42,15 +42,19 @@ void read_transposed(const MergedModel& model, size_t index, const TakeValues& t
   take(turned);
 }
 
-std::vector<Shard> shards_of(const MergedModel& model, const WriteOptions& options) {
+std::vector<Shard> shards_of(const MergedModel& model, const KeptTensors& kept, const WriteOptions& options) {
   const std::set<std::string> transposed = transposed_names(model.spec());
   std::vector<Shard> shards(1);
+  const auto add = [&](TensorInfo tensor) {
+    const int64_t bytes = bytes_of(tensor.dtype, tensor.count());
+    if (shards.back().bytes > 0 && shards.back().bytes + bytes > options.shard_bytes) shards.emplace_back();
+    shards.back().tensors.push_back(std::move(tensor));
+    shards.back().bytes += bytes;
+  };
+  for (const KeptTensors::Tensor& tensor : kept.tensors()) add(tensor.info);
   for (TensorInfo tensor : model.tensors()) {
     if (transposed.count(tensor.name)) std::swap(tensor.shape[0], tensor.shape[1]);
-    const int64_t bytes = bytes_of(options.dtype, tensor.count());
-    if (shards.back().bytes > 0 && shards.back().bytes + bytes > options.shard_bytes) shards.emplace_back();
-    shards.back().tensors.push_back({tensor.name, tensor.shape, options.dtype});
-    shards.back().bytes += bytes;
+    add({kept.stored_name(tensor.name), tensor.shape, options.dtype});
   }
   return shards;
 }
@@ -77,12 +81,14 @@ int64_t bytes_of_model(const MergedModel& model, DType dtype) {
   return bytes;
 }
 
-void write_weights(const MergedModel& model, const WriteOptions& options, const std::string& folder,
+void write_weights(const MergedModel& model, const KeptTensors& kept, const WriteOptions& options, const std::string& folder,
                    const Written& written) {
-  const std::vector<Shard> shards = shards_of(model, options);
-  std::map<std::string, size_t> numbers;
-  for (size_t i = 0; i < model.tensors().size(); ++i) numbers[model.tensors()[i].name] = i;
-  const auto total = static_cast<double>(bytes_of_model(model, options.dtype));
+  const std::vector<Shard> shards = shards_of(model, kept, options);
+  std::map<std::string, size_t> numbers;  // by the name in the file
+  for (size_t i = 0; i < model.tensors().size(); ++i) numbers[kept.stored_name(model.tensors()[i].name)] = i;
+  std::map<std::string, std::string_view> kept_bytes;
+  for (const KeptTensors::Tensor& tensor : kept.tensors()) kept_bytes[tensor.info.name] = tensor.bytes;
+  const auto total = static_cast<double>(bytes_of_model(model, options.dtype) + kept.bytes());
   int64_t done = 0;
   std::vector<char> bytes;
   const std::set<std::string> transposed = transposed_names(model.spec());
@@ -92,6 +98,8 @@ void write_weights(const MergedModel& model, const WriteOptions& options, const 
     write_safetensors_in_pieces(
         folder + "/" + name, shards[s].tensors, {{"format", "pt"}}, [&](const TensorInfo& tensor, const PieceSink& sink) {
           written(static_cast<double>(done) / total);
+          done += bytes_of(tensor.dtype, tensor.count());
+          if (const auto found = kept_bytes.find(tensor.name); found != kept_bytes.end()) return sink(found->second);
           const auto write = [&](std::span<const float> values) {
             if (options.dtype == DType::f16) refuse_overflow(tensor.name, values);
             const auto count = static_cast<int64_t>(values.size());
@@ -103,11 +111,10 @@ void write_weights(const MergedModel& model, const WriteOptions& options, const 
             sink({bytes.data(), bytes.size()});
           };
           const size_t number = numbers.at(tensor.name);
-          if (transposed.count(tensor.name))
+          if (transposed.count(model.tensors()[number].name))
             read_transposed(model, number, write);
           else
             model.read(number, 1, [&](int64_t, std::span<const float> values) { write(values); });
-          done += bytes_of(options.dtype, tensor.count());
         });
     for (const TensorInfo& tensor : shards[s].tensors) append_member(map, tensor.name, name);
   }

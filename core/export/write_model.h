@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/export/merged_model.h"
+#include "core/families/wrapper.h"
 
 namespace forge {
 
@@ -17,7 +18,9 @@ using Written = std::function<void(double share)>;
 
 int64_t bytes_of_model(const MergedModel& model, DType dtype);
 
-// Writes the weights into `folder`, which is there and empty. Throws Error(environment) for values past the range of the type.
-void write_weights(const MergedModel& model, const WriteOptions& options, const std::string& folder, const Written& written);
+// Writes the weights into `folder`, which is there and empty, in the names of the base's own file; `kept` is what that file holds
+// besides, written as it is. Throws Error(environment) for values past the range of the type.
+void write_weights(const MergedModel& model, const KeptTensors& kept, const WriteOptions& options, const std::string& folder,
+                   const Written& written);
 
 }  // namespace forge

@@ -83,21 +83,28 @@ class Targets {
 template <class Value>
 class Overrides {
  public:
-  Overrides(const std::map<std::string, Value>& table, const std::string& key) : key_(key) {
+  Overrides(const InOrder<Value>& table, const std::string& key) : key_(key) {
     for (const auto& [name, value] : table)
-      rows_.push_back({name, Pattern("(.*\\.)?(" + name + ")", key), value, false});
+      rows_.push_back({name, Pattern("(.*\\.)?(" + name + ")", key), value, false, {}});
   }
   Value find(const std::string& path, Value otherwise) {
+    const Row* first = nullptr;
     for (Row& row : rows_) {
       if (!row.pattern.matches(path)) continue;
+      if (first) {
+        row.taken_by = first->key;
+        continue;
+      }
       row.used = true;
-      return row.value;
+      first = &row;
     }
-    return otherwise;
+    return first ? first->value : otherwise;
   }
   void collect_unused(std::vector<KeyFault>& faults) const {
     for (const Row& row : rows_)
-      if (!row.used) faults.push_back({key_, "\"" + row.key + "\" matches no adapted module"});
+      if (!row.used)
+        faults.push_back({key_, "\"" + row.key + "\" " + (row.taken_by.empty() ? "matches no adapted module"
+                                                                              : "has no effect: \"" + row.taken_by + "\" stands before it and matches first; write the narrower key first")});
   }
 
  private:
@@ -106,28 +113,33 @@ class Overrides {
     Pattern pattern;
     Value value;
     bool used;
+    std::string taken_by;  // a key before it that matches all it does
   };
   std::string key_;
   std::vector<Row> rows_;
 };
 
 std::string known_modules(const ModelSpec& spec) {
-  const size_t prefix = std::string(family_of(spec).modules.layers).size() + 2;  // and "0."
+  const size_t prefix = std::string(outer_modules(spec).layers).size() + 2;  // and "0."
   std::vector<std::string> known;
   for (const Module& module : modules_of(spec))
     if (adaptable(module) && module.layer == spec.encoder_layers) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
 
-void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
-  if (spec.reads_source() && !adapter.layers_to_transform.empty())
-    return faults.push_back({"adapter.layers_to_transform", "numbers do not say whether the encoder's or the decoder's layers are meant; "
-                                                            "name them in a regex of adapter.target_modules"});
+void name_missing_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (int64_t layer : adapter.layers_to_transform)
     if (layer < 0 || layer >= spec.num_layers)
       faults.push_back({"adapter.layers_to_transform", "layer " + std::to_string(layer) +
                                                            " does not exist, the model has 0 to " +
                                                            std::to_string(spec.num_layers - 1)});
+}
+
+void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
+  if (spec.reads_source() && !adapter.layers_to_transform.empty())
+    return faults.push_back({"adapter.layers_to_transform", "numbers do not say whether the encoder's or the decoder's layers are meant; "
+                                                            "name them in a regex of adapter.target_modules"});
+  if (!adapter.init_from) name_missing_layers(spec, adapter, faults);  // PEFT passes over numbers of no layer
 }
 
 // PEFT wraps the module that holds a targeted parameter, and the wrapper once more for its next one: of "mlp.experts" with gate_up_proj
@@ -152,7 +164,7 @@ bool targets_parameter(const AdapterConfig& adapter, const std::string& path, st
 
 void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bool>& used, std::vector<KeyFault>& faults) {
   for (size_t i = 0; i < used.size(); ++i)
-    if (!used[i])
+    if (!used[i] && !adapter.init_from)  // PEFT passes over them
       faults.push_back({"adapter.target_parameters", '"' + adapter.target_parameters[i] +
                                                          "\" names no tensor that holds all experts of a layer (as gpt-oss's mlp.experts.down_proj)"});
   // As PEFT: A's input cannot be masked where A and B are added to the weight.
@@ -172,9 +184,12 @@ struct Selection {
 
 void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
                            std::vector<KeyFault>& faults) {
+  const bool any = !selection.sites.empty() || !selection.vocabulary.empty();
+  if (any && adapter.init_from) return;  // PEFT wrote these names, and passes over those that match nothing
+  if (adapter.init_from) name_missing_layers(spec, adapter, faults);
   std::vector<std::string> leaves;
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
-    if (selection.matches[i] > 0 || (selection.used[i] && !(selection.sites.empty() && selection.vocabulary.empty()))) continue;
+    if (selection.matches[i] > 0 || (selection.used[i] && any)) continue;
     const std::string& target = adapter.target_modules[i];
     if (leaves.empty())
       for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
@@ -280,8 +295,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   refuse_unused_targets(spec, adapter, selection, faults);
   if (!selection.vocabulary.empty()) refuse_for_vocabulary(adapter, selection.vocabulary[0].module, faults);
   const bool any = !selection.sites.empty() || !selection.vocabulary.empty();
-  if (any) ranks.collect_unused(faults);
-  if (any) alphas.collect_unused(faults);
+  if (any && !adapter.init_from) ranks.collect_unused(faults);
+  if (any && !adapter.init_from) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
   throw KeyError(ErrorKind::job, std::move(faults),
                  "the linear layers are " + known_modules(spec) + "; or write all-linear");
@@ -338,7 +353,7 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
         continue;
       }
       add_tokens_of({module.path, embedding, spec.vocab_size, spec.hidden_size, 0, 0, 0, {}}, name, tokens, spec.tie_word_embeddings, adapter, sites, faults);
-      const std::string tied_head = spec.tie_word_embeddings ? family_of(spec).modules.head : std::string();
+      const std::string tied_head = spec.tie_word_embeddings ? outer_modules(spec).head : std::string();
       if (!tied_head.empty() && kept_whole(adapter, tied_head))
         faults.push_back({"adapter.trainable_token_indices", "the rows are those of " + tied_head + " too, which is trained whole (adapter.modules_to_save)"});
     }

@@ -46,8 +46,9 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
 
 // The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
 // matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and
-// alpha_pattern keys match as regexes anchored at the end on a dot boundary. Throws Error(job) naming every
-// target that matches nothing and the modules there are.
+// alpha_pattern keys match as regexes anchored at the end on a dot boundary, and the first that does counts. Throws Error(job)
+// naming every target that matches nothing and the modules there are. Of an adapter that starts from a folder (init_from) such
+// targets and patterns are passed over, as PEFT does, as long as one target matches.
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
 // Both at once.

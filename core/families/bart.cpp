@@ -1,6 +1,6 @@
 // BART (Lewis et al., 2020): layer norms behind each half and behind the embeddings, learned positions whose table begins with two
-// unused rows, biases everywhere. Dropout is left out, also where config.json has it; final_logits_bias, a buffer of zeros in files
-// that were published, is refused where it is not zero (core/plan/files/model_file.cpp).
+// unused rows, biases everywhere. final_logits_bias, a buffer of zeros in files that were published, is refused where it is not zero
+// (core/plan/files/model_file.cpp).
 #include <cmath>
 
 #include "core/families/config_spec.h"
@@ -30,16 +30,7 @@ void read(Settings& settings, ModelSpec& spec) {
   if (!settings.has("pad_token_id")) spec.pad_token_id = 1;
   if (!settings.has("eos_token_id")) spec.eos_token_ids = {2};
   spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, 2);
-  settings.must_be("add_bias_logits", false, "logits without a bias");
-  settings.must_be("add_final_layer_norm", false, "no norm behind the last layer");
-  settings.must_be("normalize_before", false, "norms behind each half");
-  settings.must_be("normalize_embedding", true, "a norm behind the embeddings");
-  settings.must_be("static_position_embeddings", false, "learned positions");
-  settings.must_be("extra_pos_embeddings", spec.position_offset, "two unused rows before the first position");
-  // Of dropout, of the encoder's number of layers once more, and what nothing reads.
-  for (const char* key : {"dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "encoder_layerdrop",
-                          "decoder_layerdrop", "num_hidden_layers", "output_past", "save_step", "force_bos_token_to_be_generated"})
-    settings.find(key);
+  settings.must_be("is_encoder_decoder", true, "an encoder and a decoder");
 }
 
 void write(const ModelSpec& spec, Json& config) {

@@ -19,6 +19,10 @@ void read(Settings& settings, ModelSpec& spec) {
   set_constants(spec);
   spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
   spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
+}
+
+void read_cohere(Settings& settings, ModelSpec& spec) {
+  read(settings, spec);
   settings.must_be("use_qk_norm", false, "no norms of q and k");
 }
 
@@ -26,7 +30,6 @@ void read(Settings& settings, ModelSpec& spec) {
 void read_cohere2(Settings& settings, ModelSpec& spec) {
   read(settings, spec);
   const int64_t period = settings.integer("sliding_window_pattern", 1, kMostLayers, kPeriod);
-  settings.find("_sliding_window_pattern");
   read_periodic_windows(settings, spec, kWindow, period);
   spec.no_rope_layers = spec.full_layers;
 }
@@ -72,7 +75,7 @@ Family cohere_family() {
           .rope_theta = 500000,
           .tied = true,
           .spelling = {{"rms_norm_eps", "layer_norm_eps"}},
-          .read = read,
+          .read = read_cohere,
           .write = write,
           .read_gguf = read_gguf,
           .layer = layer};

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/families/config_keys.h"
 #include "core/families/family.h"
+#include "core/families/wrapper.h"
 
 namespace forge {
 namespace {
@@ -55,11 +57,7 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
   if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
     settings.must_be("hidden_act", family.activation, "the activation of this family");
-  if (!family.encoder_decoder) settings.must_be("attention_dropout", 0.0, "no dropout inside the base model");
-  settings.must_be("chunk_size_feed_forward", 0, "whole feed-forward layers");
-  settings.must_be("is_decoder", !family.encoder_decoder, family.encoder_decoder ? "an encoder and a decoder" : "a decoder");
-  settings.must_be("is_encoder_decoder", family.encoder_decoder, family.encoder_decoder ? "an encoder and a decoder" : "a decoder");
-  settings.must_be("add_cross_attention", false, "a decoder");
+  if (!family.encoder_decoder) settings.must_be("is_causal", true, "causal attention");
   if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
     settings.unsupported("quantization_config",
                          "says that the weights are already quantised, in a way that forge does not read (mxfp4, and fp8 in "
@@ -74,31 +72,106 @@ std::string decoder_that_scores(const std::string& architecture) {
   return stem + "ForCausalLM";
 }
 
+// Dropouts of the base model that its class computes in training.
+std::vector<std::string> read_dropouts(Settings& settings, const Json& config, const ConfigKeys& keys) {
+  std::vector<std::string> dropouts;
+  for (const auto& [key, value] : config.items()) {
+    if (!keys.is_dropout(key)) continue;
+    const double share = settings.number(key, 0, 1, 0);
+    if (share > 0) dropouts.push_back(key + " " + format_number(share));
+  }
+  return dropouts;
+}
+
+// The first of architectures; empty without one.
+std::string stated_architecture(Settings& settings) {
+  const Json* all = settings.find("architectures");
+  const bool stated = all && all->is_array() && !all->empty() && all->front().is_string();
+  return stated ? all->front().get<std::string>() : "";
+}
+
+// The family that transformers' Auto classes go by, which is model_type's; that of the class `named` where forge does not know
+// the type, as for code that a repository brings along.
+const Family& family_that_is_built(Settings& settings, const std::string& named, bool scores) {
+  const std::string decoder = scores ? decoder_that_scores(named) : named;
+  const Json* type = settings.find("model_type");
+  const Family* family = type ? find_family(*type) : nullptr;
+  if (!family || (scores && family->encoder_decoder)) return family_of_architecture(decoder, settings.name());
+  return *family;
+}
+
+// A sentence where the class is not the one that config.json names. `own` is the class of the model_type `known`.
+std::string built_instead(Settings& settings, const std::string& known, const std::string& own, const std::string& named,
+                          const std::string& built) {
+  const Json* type = settings.find("model_type");
+  if (type && *type != known)
+    return "config.json's model_type " + dump_json(*type) + " is unknown here: built as " + built + ", which architectures names";
+  const std::string stem = own.substr(0, std::min(own.find("For"), own.find("LMHead")));
+  const bool base = named == stem + "Model" || named.empty();
+  if (base || named == built) return "";
+  return "config.json names " + named + " beside model_type " + known + ": built as " + built + ", as transformers does";
+}
+
 }  // namespace
 
-ModelSpec model_spec_from_config(const Json& config, const std::string& name) {
+ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
+
+namespace {
+
+// The language model of a class with towers, by the settings that text_settings() finds for it.
+ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
+  ReadConfig read = read_config(text_settings(wrapper, config, settings.name()), settings.name() + ": text_config");
+  read.spec.wrapper = wrapper.name;
+  read.spec.architecture = read.notes.architecture = wrapper.architecture;
+  settings.use(config_keys_of(wrapper.name));
+  read.notes.built = built_instead(settings, wrapper.name, wrapper.architecture, named, wrapper.architecture);
+  if (ends_with(named, kScoringSuffix))
+    settings.unsupported("architectures", "names " + named + ": of models with towers forge computes logits alone");
+  for (const char* key : {"text_config", "quantization_config", "tie_word_embeddings", "eos_token_id", "bos_token_id", "pad_token_id",
+                          "initializer_range"})
+    settings.find(key);
+  for (const std::string& key : wrapper.image_settings) settings.find(key);
+  settings.finish(harmless_setting);
+  for (std::string& key : read.notes.ignored) key.insert(0, "text_config.");
+  read.notes.ignored.insert(read.notes.ignored.begin(), settings.ignored().begin(), settings.ignored().end());
+  for (const std::string& key : wrapper.unread)
+    if (const Json cap = config["text_config"].value(key, Json()); !cap.is_null())
+      read.notes.ignored.push_back("text_config." + key + " (" + dump_json(cap) + ")");
+  return read;
+}
+
+}  // namespace
+
+ReadConfig read_config(const Json& config, const std::string& name) {
   Settings settings(config, name);
-  ModelSpec spec;
-  const Json* architectures = settings.find("architectures");
-  if (architectures && architectures->is_array() && !architectures->empty() &&
-      architectures->front().is_string())
-    spec.architecture = architectures->front().get<std::string>();
-  const bool scores = ends_with(spec.architecture, kScoringSuffix);
-  const Family& family = family_of_architecture(scores ? decoder_that_scores(spec.architecture) : spec.architecture, name);
+  ReadConfig read;
+  ModelSpec& spec = read.spec;
+  const std::string named = stated_architecture(settings);
+  if (const Wrapper* wrapper = find_wrapper(config.value("model_type", Json()), named))
+    return read_wrapped(*wrapper, settings, config, named);
+  const bool scores = ends_with(named, kScoringSuffix);
+  const Family& family = family_that_is_built(settings, named, scores);
+  const ConfigKeys& keys = config_keys_of(family.name);
   spec.family = family.name;
+  spec.architecture = scores ? scoring_architecture(spec) : family.architecture;
+  read.notes.built = built_instead(settings, family.name, family.architecture, named, spec.architecture);
+  read.notes.architecture = spec.architecture;
+  settings.use(keys);
   settings.spell(family.spelling);
   read_sizes(settings, family, spec);
   spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
   spec.tie_word_embeddings = settings.flag("tie_word_embeddings", family.tied);
   if (scores) read_score_head(settings, spec);
   spec.initializer_range = settings.number("initializer_range", 0, 100, 0.02);
-  read_rope(settings, family, spec);
+  if (keys.reads.count("rope_parameters") > 0) read_rope(settings, family, spec);
   read_tokens(settings, spec);
   family.read(settings, spec);
   refuse_other_decoders(settings, family);
+  read.notes.dropouts = read_dropouts(settings, config, keys);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_setting);
-  return spec;
+  read.notes.ignored = settings.ignored();
+  return read;
 }
 
 std::vector<std::string> spec_faults(const ModelSpec& spec) {

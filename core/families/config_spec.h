@@ -20,11 +20,21 @@ bool harmless_setting(const std::string& key);
 
 // The spec of a parsed config.json. `name` begins the messages.
 ModelSpec model_spec_from_config(const Json& config, const std::string& name);
+// The spec, and what is not in it.
+struct ReadConfig {
+  ModelSpec spec;
+  ConfigNotes notes;
+};
+ReadConfig read_config(const Json& config, const std::string& name);
 // The other way: what transformers builds the same model from, without its dtype.
 Json config_of_spec(const ModelSpec& spec);
 // rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4).
-// spec.rope and spec.window_rope_theta; reads what the sizes before it have set.
+// spec.rope and spec.window_rope_theta; reads what the sizes before it have set. Two that differ are a fault.
 void read_rope(Settings& settings, const Family& family, ModelSpec& spec);
+// Returns what llama3 scaling divides the frequencies by [rotary_dim / 2]; ones for any other type (modeling_rope_utils.py).
+std::vector<float> llama3_divisors(const RopeSpec& rope, int64_t rotary_dim);
+// Returns what yarn and longrope multiply cosines and sines by, given or derived; 1 for any other type.
+double rope_attention_factor(const RopeSpec& rope);
 const char* name_of(RopeType type);
 // Throws Error(environment) for a word that name_of never says.
 RopeType rope_type_of(const std::string& name);

@@ -27,7 +27,6 @@ void read_latent_attention(Settings& settings, ModelSpec& spec) {
   spec.rope_head_dim = settings.integer("qk_rope_head_dim", 2, kMostHeadDim, 64);
   spec.value_head_dim = settings.integer("v_head_dim", 1, kMostHeadDim, 128);
   spec.head_dim = spec.rope_head_dim + settings.integer("qk_nope_head_dim", 1, kMostHeadDim, 128);
-  settings.find("qk_head_dim");
   if (spec.rope_head_dim % 2 != 0) settings.broken("qk_rope_head_dim", "is not an even number");
   if (spec.value_head_dim > spec.head_dim)
     settings.unsupported("v_head_dim", "is more than a head of q and k has, " + std::to_string(spec.head_dim));
@@ -43,12 +42,6 @@ void read_experts(Settings& settings, ModelSpec& spec, int64_t dense, int64_t ex
   spec.expert_scale = settings.number("routed_scaling_factor", 1e-9, 1e9, scale);
   spec.dense_layers.resize(static_cast<size_t>(std::min(spec.num_layers, settings.integer("first_k_dense_replace", 0, kMostLayers, dense))));
   std::iota(spec.dense_layers.begin(), spec.dense_layers.end(), int64_t{0});
-  settings.must_be("moe_layer_freq", 1, "experts in every layer behind the dense ones");
-  settings.must_be("pretraining_tp", 1, "whole matrices");
-  settings.must_be("mlp_bias", false, "no biases in MLPs");
-  settings.must_be("output_router_logits", false, "no loss of the router: transformers has none for this family");
-  // Of DeepSeek's own training and serving.
-  for (const char* key : {"aux_loss_alpha", "seq_aux", "ep_size", "router_aux_loss_coef", "num_local_experts", "num_experts"}) settings.find(key);
 }
 
 void read_groups(Settings& settings, ModelSpec& spec, int64_t groups, int64_t per_token) {
@@ -70,8 +63,7 @@ void read_v2(Settings& settings, ModelSpec& spec) {
   else if (method != "greedy")
     settings.unsupported("topk_method", "is \"" + method + "\", forge computes greedy and group_limited_greedy");
   for (const char* key : {"n_group", "topk_group"}) settings.find(key);
-  settings.must_be("scoring_func", "softmax", "scores by softmax");
-  settings.must_be("norm_topk_prob", false, "transformers leaves the weights as they are");
+  settings.must_be("mlp_bias", false, "no biases in MLPs");
   spec.rope.interleaved = true;
 }
 
@@ -82,10 +74,7 @@ void read_v3(Settings& settings, ModelSpec& spec) {
   spec.normalise_experts = settings.flag("norm_topk_prob", true);
   read_groups(settings, spec, 8, 4);
   if (spec.num_experts / std::max<int64_t>(spec.expert_groups, 1) < 2) settings.broken("n_group", "leaves fewer than two experts to a group");
-  settings.must_be("topk_method", "noaux_tc", "groups by their two best experts");
-  settings.must_be("scoring_func", "sigmoid", "scores by sigmoid");
   spec.rope.interleaved = settings.flag("rope_interleave", true);
-  for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers"}) settings.find(key);  // see further_layers
 }
 
 void write(const ModelSpec& spec, Json& config) {

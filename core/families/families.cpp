@@ -2,6 +2,7 @@
 
 #include "core/base/text.h"
 #include "core/families/family.h"
+#include "core/families/wrapper.h"
 #include "core/io/architectures.h"
 
 namespace forge {
@@ -13,7 +14,7 @@ namespace {
       architecture.empty() ? "no architecture is named"
                            : "the architecture " + architecture + architecture_refusal(architecture, known);
   throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
-      .hint("use a model of one of these architectures");
+      .hint(nearest_way(architecture, known));
 }
 
 }  // namespace
@@ -35,15 +36,19 @@ const Family& family_of_architecture(const std::string& architecture, const std:
     if (family.architecture == architecture) return family;
     known.push_back(family.architecture);
   }
+  for (const Wrapper& wrapper : wrappers()) known.push_back(wrapper.architecture);
   unknown_architecture(architecture, where, known);
 }
 
-std::string architecture_of_type(const Json& type) {
+const Family* find_family(const Json& type) {
+  const auto found = std::find_if(families().begin(), families().end(), [&](const Family& family) { return type == family.name; });
+  return found == families().end() ? nullptr : &*found;
+}
+
+const Family& family_of_type(const Json& type) {
+  if (const Family* family = find_family(type)) return *family;
   std::vector<std::string> known;
-  for (const Family& family : families()) {
-    if (type == family.name) return family.architecture;
-    known.push_back(family.name);
-  }
+  for (const Family& family : families()) known.push_back(family.name);
   throw Error(ErrorKind::job, "model.architecture: model_type is " + dump_json(type) + ", forge knows " + join(known, ", "));
 }
 
@@ -69,6 +74,13 @@ const Family& family_of(const ModelSpec& spec) {
     if (family.name == spec.family) return family;
   // Tests make specs by hand.
   return families().front();
+}
+
+const OuterModules& outer_modules(const ModelSpec& spec) {
+  static const OuterModules wrapped{.embedding = "model.language_model.embed_tokens",
+                                    .layers = "model.language_model.layers.",
+                                    .final_norm = "model.language_model.norm"};
+  return spec.wrapper.empty() ? family_of(spec).modules : wrapped;
 }
 
 }  // namespace forge

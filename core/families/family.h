@@ -96,10 +96,16 @@ struct GgufKind {
   bool windows = false;  // it has a sliding window
 };
 const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where);
-// The class of a model_type, for messages in model.architecture. Throws Error(job) for an unknown one.
-std::string architecture_of_type(const Json& type);
+// By config.json's model_type; null for one that forge does not know.
+const Family* find_family(const Json& type);
+// Finds the family of model.architecture. Throws Error(job) for an unknown one.
+const Family& family_of_type(const Json& type);
 // By ModelSpec::family.
 const Family& family_of(const ModelSpec& spec);
+
+// The modules around the layers, in files of this model: the family's, or those inside a class with
+// towers.
+const OuterModules& outer_modules(const ModelSpec& spec);
 
 // ---- what families share ----
 

@@ -13,7 +13,6 @@ constexpr GemmaCaps kCaps{50, 30};
 void read(Settings& settings, ModelSpec& spec) {
   read_gemma(settings, spec);
   read_gemma_scores(settings, spec, kCaps);
-  settings.find("sliding_window_size");  // what older files said beside sliding_window
   read_periodic_windows(settings, spec, kWindow, kPeriod);
 }
 
@@ -37,6 +36,7 @@ Family gemma2_family() {
           .num_kv_heads = 4,
           .activation = kGemmaActivation,
           .tied = true,
+          .spelling = kGemmaSpelling,
           .read = read,
           .write = write_gemma_scores,
           .read_gguf = read_gguf,

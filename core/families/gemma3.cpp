@@ -15,9 +15,7 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("attn_logit_softcapping", nullptr, "no cap on the scores");
   read_gemma_scores(settings, spec, {});
   spec.qk_norm = true;
-  read_periodic_windows(settings, spec, kWindow,
-                        settings.integer("sliding_window_pattern", 1, kMostLayers,
-                                         settings.integer("_sliding_window_pattern", 1, kMostLayers, kPeriod)));
+  read_periodic_windows(settings, spec, kWindow, settings.integer("sliding_window_pattern", 1, kMostLayers, kPeriod));
 }
 
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {
@@ -50,6 +48,7 @@ Family gemma3_family() {
           .rope_theta = 1e6,
           .window_rope_theta = 1e4,
           .tied = true,
+          .spelling = kGemmaSpelling,
           .read = read,
           .write = write,
           .read_gguf = read_gguf,

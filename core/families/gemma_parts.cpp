@@ -24,7 +24,6 @@ void read_gemma(Settings& settings, ModelSpec& spec) {
   set_gemma_constants(spec);
   if (!settings.has("head_dim")) spec.head_dim = 256;
   spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
-  settings.must_be("hidden_activation", kGemmaActivation, "gelu by tanh");
   settings.must_be("use_bidirectional_attention", false, "causal attention");
 }
 
@@ -40,7 +39,6 @@ void read_gemma_caps(GgufSettings& settings, ModelSpec& spec, GemmaCaps absent) 
 }
 
 void write_gemma(const ModelSpec& spec, Json& config) {
-  config["hidden_activation"] = kGemmaActivation;
   config["attention_bias"] = spec.qkv_bias;
 }
 

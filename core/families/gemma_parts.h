@@ -5,6 +5,8 @@
 namespace forge {
 
 constexpr const char* kGemmaActivation = "gelu_pytorch_tanh";
+// Gemma 2 and 3 do not read hidden_act.
+inline const std::map<std::string, std::string> kGemmaSpelling{{"hidden_act", "hidden_activation"}};
 
 // Bounds of attention's scores and of the logits; 0: none.
 struct GemmaCaps {

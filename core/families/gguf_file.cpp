@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "core/io/gguf_tensors.h"
 #include "core/families/gguf_spec.h"
@@ -5,12 +7,30 @@
 namespace forge {
 namespace {
 
-// Strings, numbers and switches of the metadata; arrays (vocabularies) stay in the file.
+// A setting that may stand once for each layer: the number that all have, or the list. Null for any other array.
+Json setting_of_layers(const Gguf& gguf, const std::string& key) {
+  constexpr int64_t kMostListed = 1 << 12;
+  const GgufValue& value = *gguf.find(key);
+  const size_t dot = key.find('.');
+  const bool of_model = dot != key.npos && gguf_architecture(key.substr(0, dot));
+  const bool words = value.element == GgufType::string || value.element == GgufType::array;
+  if (!of_model || words || value.count == 0 || value.count > kMostListed) return nullptr;
+  const bool real = value.element == GgufType::f32 || value.element == GgufType::f64;
+  Json list = Json::array();
+  if (value.element == GgufType::boolean)
+    for (const char flag : value.bytes) list.push_back(flag != 0);
+  else
+    list = real ? Json(gguf.get_numbers(key)) : Json(gguf.get_ints(key));
+  return std::all_of(list.begin(), list.end(), [&](const Json& number) { return number == list[0]; }) ? Json(list[0]) : list;
+}
+
+// Strings, numbers and switches of the metadata; arrays stay in the file (vocabularies) but for settings of layers.
 Json scalar_metadata(const Gguf& gguf) {
   Json json = Json::object();
   for (const std::string& key : gguf.keys()) {
     switch (gguf.find(key)->type) {
       case GgufType::array:
+        if (Json setting = setting_of_layers(gguf, key); !setting.is_null()) json[key] = std::move(setting);
         break;
       case GgufType::string:
         json[key] = gguf.get_string(key, "");
@@ -33,7 +53,7 @@ Json scalar_metadata(const Gguf& gguf) {
 
 ModelSpec model_spec_of_gguf(const std::string& path) {
   const auto file = open_gguf(path, Data::optional);
-  return model_spec_from_gguf(scalar_metadata(file->gguf()), *file, path);
+  return model_spec_from_gguf(scalar_metadata(file->gguf()), *file, file->rope_factors(), path);
 }
 
 }  // namespace forge

@@ -10,66 +10,88 @@
 namespace forge {
 namespace {
 
-// The divisors that llama.cpp's converter stores for llama3 scaling, as modeling_rope_utils computes the
-// frequencies.
-std::vector<float> llama3_divisors(const ModelSpec& spec, double factor) {
-  constexpr double kLow = 1, kHigh = 4, kContext = 8192;
-  std::vector<float> divisors;
-  for (int64_t i = 0; i < spec.head_dim; i += 2) {
-    const double wavelength =
-        2 * M_PI * std::pow(spec.rope.theta, static_cast<double>(i) / static_cast<double>(spec.head_dim));
-    if (wavelength < kContext / kHigh)
-      divisors.push_back(1);
-    else if (wavelength > kContext / kLow)
-      divisors.push_back(static_cast<float>(factor));
-    else {
-      const double smooth = (kContext / wavelength - kLow) / (kHigh - kLow);
-      divisors.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
-    }
-  }
-  return divisors;
+// The scaling of Llama 3.1 and later, whose divisors alone a GGUF keeps: the factor is the largest of them, the other settings are
+// those of every released one. Any other divisors are longrope's with the same ones within the original context and past it.
+RopeSpec rope_of_divisors(const RopeSpec& plain, const std::vector<float>& divisors, int64_t context) {
+  RopeSpec llama3 = plain;
+  llama3.factor = *std::max_element(divisors.begin(), divisors.end());
+  if (std::all_of(divisors.begin(), divisors.end(), [](float divisor) { return divisor == 1; })) return plain;
+  llama3.type = RopeType::llama3;
+  llama3.low_freq_factor = 1;
+  llama3.high_freq_factor = 4;
+  llama3.original_max_position_embeddings = 8192;
+  const auto near = [](float a, float b) { return std::abs(a - b) <= 1e-4f * b; };
+  const std::vector<float> expected = llama3_divisors(llama3, 2 * static_cast<int64_t>(divisors.size()));
+  if (std::equal(divisors.begin(), divisors.end(), expected.begin(), near)) return llama3;
+  RopeSpec any = plain;
+  any.type = RopeType::longrope;
+  any.short_factors.assign(divisors.begin(), divisors.end());
+  any.long_factors = any.short_factors;
+  any.original_max_position_embeddings = context;
+  any.attention_factor = 1;
+  return any;
 }
 
-// GGUF keeps only the resulting divisors. The factor is the largest of them; the other three settings are
-// those of every released Llama 3, which recomputing the table confirms.
-void read_rope_freqs(const TensorFile& file, int64_t index, Settings& settings, ModelSpec& spec) {
-  const TensorInfo& info = file.tensors()[static_cast<size_t>(index)];
-  std::vector<float> stored(static_cast<size_t>(spec.head_dim / 2));
-  if (info.count() != spec.head_dim / 2) {
-    settings.broken("rope_freqs.weight", "has " + std::to_string(info.count()) + " values, expected " +
-                                             std::to_string(spec.head_dim / 2) + " (half of head_dim)");
+// True if there is one factor above zero for each frequency that is turned.
+bool require_factors(const char* tensor, const std::vector<float>& factors, Settings& settings, const ModelSpec& spec) {
+  const int64_t half = spec.rotary_dim() / 2;
+  if (static_cast<int64_t>(factors.size()) != half)
+    settings.broken(tensor, "has " + std::to_string(factors.size()) + " values, expected " + std::to_string(half) +
+                                " (half of the features that are turned)");
+  else if (!std::all_of(factors.begin(), factors.end(), [](float factor) { return factor > 1e-6f && factor < 1e6f; }))
+    settings.broken(tensor, "has a factor that is not between 1e-6 and 1e6");
+  else
+    return true;
+  return false;
+}
+
+void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, Settings& settings, ModelSpec& spec) {
+  RopeSpec& rope = spec.rope;
+  if (factors.empty()) {
+    if (rope.type == RopeType::longrope) metadata.unsupported("rope.scaling.type", "is \"longrope\", and the file has no factors");
     return;
   }
-  decode_to_f32(info.dtype, file.bytes(static_cast<size_t>(index)).data(), info.count(), stored.data());
-  const double factor = *std::max_element(stored.begin(), stored.end());
-  const std::vector<float> expected = llama3_divisors(spec, factor);
-  for (size_t i = 0; i < stored.size(); ++i)
-    if (!(std::abs(stored[i] - expected[i]) <= 1e-4 * expected[i])) {
-      settings.unsupported("rope_freqs.weight",
-                           "is not the llama3 scaling of low 1, high 4 and 8,192 positions");
-      return;
-    }
-  spec.rope.type = factor == 1 ? RopeType::standard : RopeType::llama3;
-  spec.rope.factor = factor;
-  spec.rope.low_freq_factor = 1;
-  spec.rope.high_freq_factor = 4;
-  spec.rope.original_max_position_embeddings = 8192;
+  if (rope.type != RopeType::standard && rope.type != RopeType::longrope)
+    return settings.unsupported("rope factors", std::string("stand beside rope.scaling.type \"") + name_of(rope.type) + "\"");
+  if (!factors.always.empty() && (!factors.up_to.empty() || rope.type == RopeType::longrope))
+    return settings.unsupported("rope_freqs.weight", "stands beside the factors of longrope");
+  if (!factors.always.empty()) {
+    if (require_factors("rope_freqs.weight", factors.always, settings, spec))
+      rope = rope_of_divisors(rope, factors.always, spec.max_position_embeddings);
+    return;
+  }
+  if (!require_factors("rope_factors_short.weight", factors.up_to, settings, spec) ||
+      !require_factors("rope_factors_long.weight", factors.past, settings, spec))
+    return;
+  rope.type = RopeType::longrope;
+  rope.short_factors.assign(factors.up_to.begin(), factors.up_to.end());
+  rope.long_factors.assign(factors.past.begin(), factors.past.end());
+  rope.original_max_position_embeddings =
+      metadata.integer("rope.scaling.original_context_length", 1, int64_t{1} << 40, spec.max_position_embeddings);
+  rope.attention_factor = metadata.number("rope.scaling.attn_factor", 1e-6, 1e6, 1);
+  rope.factor = std::max(1.0, static_cast<double>(spec.max_position_embeddings) / static_cast<double>(rope.original_max_position_embeddings));
 }
 
-void read_rope(GgufSettings& metadata, const Family& family, ModelSpec& spec) {
+void read_rope(GgufSettings& metadata, const Family& family, bool longrope, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   rope.theta = metadata.number("rope.freq_base", 1, 1e12, 10000.0);
   const int64_t turned = metadata.integer("rope.dimension_count", 1, kMostHeadDim, spec.head_dim);
   rope.partial_rotary_factor = static_cast<double>(turned) / static_cast<double>(spec.head_dim);
   if (turned != spec.head_dim && !family.partial_rotary)
     metadata.unsupported("rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
-  const std::string type =
-      metadata.text("rope.scaling.type", metadata.has("rope.scale_linear") ? "linear" : "none");
+  // llama.cpp takes a file without a type for linear, whose factor is 1 unless one is stated; 0 states none.
+  const std::string type = metadata.text("rope.scaling.type", "linear");
+  const double old_factor = metadata.number("rope.scale_linear", 0, 1e6, 0);
+  const double factor = metadata.number("rope.scaling.factor", 0, 1e6, 0);
+  if (type == "longrope") {
+    rope.type = RopeType::longrope;  // with the factors of read_rope_factors()
+    return;
+  }
+  if (!longrope && type != "yarn") metadata.must_be("rope.scaling.attn_factor", 1.0, "cosines and sines as they are");
   if (type == "none") return;
-  rope.factor =
-      metadata.number("rope.scaling.factor", 1, 1e6, metadata.number("rope.scale_linear", 1, 1e6, 1.0));
+  rope.factor = factor > 0 ? factor : old_factor > 0 ? old_factor : 1;
   if (type == "linear") {
-    rope.type = RopeType::linear;
+    if (rope.factor != 1) rope.type = RopeType::linear;
   } else if (type == "yarn") {
     rope.type = RopeType::yarn;
     rope.original_max_position_embeddings = metadata.integer("rope.scaling.original_context_length", 1,
@@ -80,7 +102,7 @@ void read_rope(GgufSettings& metadata, const Family& family, ModelSpec& spec) {
     metadata.must_be("rope.scaling.yarn_ext_factor", 1.0, "full extrapolation");
     metadata.must_be("rope.scaling.attn_factor", 1.0, "the factor that follows from rope.scaling.factor");
   } else {
-    metadata.unsupported("rope.scaling.type", "is \"" + type + "\", forge computes none, linear and yarn");
+    metadata.unsupported("rope.scaling.type", "is \"" + type + "\", forge computes none, linear, yarn and longrope");
   }
 }
 
@@ -114,8 +136,6 @@ void read_tensors(const TensorFile& file, const OuterModules& modules, Settings&
   spec.o_bias = has("model.layers.0.self_attn.o_proj.bias");
   spec.mlp_bias = has("model.layers.0.mlp.gate_proj.bias");
   spec.qk_norm = has("model.layers.0.self_attn.q_norm.weight");
-  for (const char* factors : {"rope_factors_long.weight", "rope_factors_short.weight"})
-    if (has(factors)) settings.unsupported(factors, "scales rotary positions by length, which forge does not compute yet");
   const int64_t embedding = file.find(std::string(modules.embedding) + ".weight");
   if (embedding < 0 || file.tensors()[static_cast<size_t>(embedding)].shape.size() != 2)
     settings.broken("token_embd.weight", "is missing or not a matrix");
@@ -123,9 +143,24 @@ void read_tensors(const TensorFile& file, const OuterModules& modules, Settings&
     spec.vocab_size = file.tensors()[static_cast<size_t>(embedding)].shape[0];
 }
 
+// Keys of a model that change nothing of what is computed, or nothing where the rotary scaling is another.
+bool harmless_model_key(std::string_view key) {
+  for (const char* harmless : {"vocab_size", "tensor_data_layout", "pooling_type", "rope.scaling.finetuned", "rope.scaling.factor",
+                               "rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
+                               "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "expert_weights_norm"})
+    if (key == harmless) return true;
+  return false;
+}
+
+// A GGUF describes its tokenizer, licence and quantisation beside the model: only keys under an architecture's name are its settings.
+bool harmless_gguf_key(const std::string& key) {
+  const size_t dot = key.find('.');
+  return dot == key.npos || !gguf_architecture(key.substr(0, dot)) || harmless_model_key(std::string_view(key).substr(dot + 1));
+}
+
 }  // namespace
 
-ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const std::string& name) {
+ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name) {
   Settings settings(metadata, name);
   ModelSpec spec;
   spec.architecture = settings.text("general.architecture", "");
@@ -139,17 +174,17 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   else if (experts > 0)
     own.unsupported("expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
   read_tensors(file, family.modules, settings, spec);
-  read_rope(own, family, spec);
+  own.must_be("attention.causal", true, "each token sees those before it");
+  read_rope(own, family, !factors.up_to.empty(), spec);
+  read_rope_factors(factors, own, settings, spec);
   if (family.read_gguf) family.read_gguf(own, spec);
-  const int64_t divisors = file.find("rope_freqs.weight");
-  if (divisors >= 0) read_rope_freqs(file, divisors, settings, spec);
+  if (spec.window_rope_theta == 0) own.must_be("rope.freq_base_swa", spec.rope.theta, "one base of the angles for all layers");
   if (settings.has("tokenizer.ggml.eos_token_id"))
     spec.eos_token_ids = settings.ids("tokenizer.ggml.eos_token_id");
   spec.bos_token_id = settings.integer("tokenizer.ggml.bos_token_id", 0, 1 << 24, -1);
   spec.pad_token_id = settings.integer("tokenizer.ggml.padding_token_id", 0, 1 << 24, -1);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
-  // A GGUF describes its tokenizer, licence and quantisation beside the model: unread keys are normal.
-  settings.finish([](const std::string&) { return true; });
+  settings.finish(harmless_gguf_key, "use another GGUF of the model, or its Hugging Face folder");
   return spec;
 }
 

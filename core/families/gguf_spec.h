@@ -5,6 +5,7 @@
 
 #include "core/families/model_spec.h"
 #include "core/families/settings.h"
+#include "core/io/gguf_tensors.h"
 
 namespace forge {
 
@@ -25,6 +26,7 @@ class GgufSettings {
   }
   bool flag(const std::string& key, bool fallback) { return settings_.flag(prefix_ + key, fallback); }
   bool has(const std::string& key) const { return settings_.has(prefix_ + key); }
+  const Json* find(const std::string& key) { return settings_.find(prefix_ + key); }
   void must_be(const std::string& key, const Json& value, const std::string& why) {
     settings_.must_be(prefix_ + key, value, why);
   }
@@ -37,10 +39,10 @@ class GgufSettings {
   std::string prefix_;
 };
 
-// `metadata`: the file's scalar keys ("llama.block_count": 30); `file`: its tensors under their Hugging Face
-// names. Biases and a tied head are seen in the tensors. A rope_freqs.weight must be llama3 scaling as Meta
-// configured it.
-ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const std::string& name);
+// `metadata`: the file's scalar keys ("llama.block_count": 30); `file`: its tensors under their Hugging Face names; `factors`: the
+// tensors that scale its rotary positions. Biases and a tied head are seen in the tensors. A key of the architecture that nothing
+// reads is refused by name.
+ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name);
 
 ModelSpec model_spec_of_gguf(const std::string& path);
 

@@ -1,5 +1,5 @@
 // GPT-2 (Radford et al., 2019): learned positions, layer norms with biases, q, k and v in one matrix, an MLP without a gate. Its linear
-// layers are Conv1D in transformers: files hold them transposed. Dropout (resid_pdrop …) is left out, also where config.json has it.
+// layers are Conv1D in transformers: files hold them transposed.
 #include "core/families/family.h"
 
 namespace forge {
@@ -17,11 +17,8 @@ void read(Settings& settings, ModelSpec& spec) {
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("scale_attn_weights", true, "scores by 1 / sqrt(head_dim)");
   settings.must_be("scale_attn_by_inverse_layer_idx", false, "the same scale in every layer");
-  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) settings.number(key, 0, 1, 0);
-  // Of other heads, of attention's precision, and n_positions by its old name.
-  for (const char* key : {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout",
-                          "reorder_and_upcast_attn", "n_ctx"})
-    settings.find(key);
+  settings.must_be("add_cross_attention", false, "a decoder alone");
+  settings.find("reorder_and_upcast_attn");  // the precision of scores, which are fp32 here
 }
 
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {

@@ -11,8 +11,6 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.parallel_residual = settings.flag("use_parallel_residual", true);
   if (spec.num_heads * spec.head_dim != spec.hidden_size)
     settings.broken("num_attention_heads", "does not divide hidden_size");
-  settings.must_be("hidden_dropout", 0.0, "no dropout inside the base model");
-  settings.find("classifier_dropout");  // of another head
 }
 
 // llama.cpp reads no file without the biases.

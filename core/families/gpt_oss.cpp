@@ -17,15 +17,13 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", true);
   spec.attention_sinks = true;
   spec.num_experts = settings.integer("num_local_experts", 1, kMostExperts, 128);
-  const int64_t per_token = settings.integer("experts_per_token", 1, kMostExperts, 4);  // OpenAI's word for the next
-  read_router(settings, spec, per_token);
+  read_router(settings, spec, 4);
   spec.expert_size = spec.intermediate_size;
   spec.gate_limit = settings.number("swiglu_limit", 1e-6, 1e6, 7);
   spec.gate_alpha = settings.number("swiglu_alpha", 1e-6, 1e6, 1.702);
   spec.sliding_window = window_setting(settings, kWindow);
   read_layer_types(settings, spec, [](int64_t layer) { return layer % 2 != 0; });
   if (!settings.find("rope_scaling") && !settings.find("rope_parameters")) spec.rope = silent_rope(spec.rope.theta);
-  settings.find("initial_context_length");  // rope_scaling says it too
 }
 
 void write(const ModelSpec& spec, Json& config) {

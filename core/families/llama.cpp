@@ -8,13 +8,6 @@ namespace {
 void read(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
   spec.mlp_bias = settings.flag("mlp_bias", false);
-  // More than 1 splits the linears into slices that are summed in another order.
-  const Json* slices = settings.find("pretraining_tp");
-  if (slices && !(slices->is_number_integer() && slices->get<int64_t>() <= 1))
-    settings.unsupported("pretraining_tp",
-                         "is " + dump_json(*slices) + ", forge computes only 1 (unsliced linears)");
-  read_layer_types(settings, spec, [](int64_t) { return true; });
-  settings.must_be("rope_interleaved", false, "rotary pairs are the two halves of a head");
 }
 
 void write(const ModelSpec& spec, Json& config) {

@@ -1,12 +1,17 @@
 #include "core/families/model_spec.h"
 
 #include "core/base/file.h"
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/io/members.h"
+#include "core/io/python_json.h"
 #include "core/config/job_json.h"
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 #include "core/families/gguf_spec.h"
+#include "core/families/modules.h"
+#include "core/families/wrapper.h"
+#include "core/io/model_file.h"
 
 namespace forge {
 namespace {
@@ -38,6 +43,7 @@ constexpr auto kAddedRowMembers = [](auto& row, auto&& member) {
 constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("family", spec.family, "what forge builds");
   member("architecture", spec.architecture, "what the file says");
+  member.later("wrapper", spec.wrapper, "model_type of the class with towers around the language model; empty: none");
   member("vocab_size", spec.vocab_size, "rows of the embedding", between(1, kMostVocab));
   member("hidden_size", spec.hidden_size, "width of the residual stream", between(1, kMostHidden));
   member("intermediate_size", spec.intermediate_size, "width inside the MLP", between(1, kMostIntermediate));
@@ -102,6 +108,11 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
 
 constexpr int64_t kLargestConfig = 16 << 20;
 
+// The beginning of messages.
+std::string config_name(const ModelConfig& model) {
+  return model.architecture.empty() ? model.path + "/config.json" : "model.architecture";
+}
+
 }  // namespace
 
 void to_json(Json& json, RopeType type) { json = name_of(type); }
@@ -144,14 +155,19 @@ ModelSpec read_model_spec(const std::string& path) {
     throw Error(ErrorKind::environment, path + ": not a model")
         .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
   }
-  return model_spec_from_config(model_config({.path = path}), path + "/config.json");
+  const Json config = model_config({.path = path});
+  ModelSpec spec = model_spec_from_config(config, path + "/config.json");
+  // transformers takes head and embedding of such a file for one unless it holds two.
+  if (!spec.wrapper.empty() && !says_tying(config) && has_weights(path))
+    spec.tie_word_embeddings = current_names(open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
+  return spec;
 }
 
 Json model_config(const ModelConfig& model) {
   const std::string file = model.path + "/config.json";
   Json config = Json::object();
   if (file_exists(file))
-    config = parse_json(read_file(file, kLargestConfig, ErrorKind::environment), file, ErrorKind::environment);
+    config = parse_python_json(read_file(file, kLargestConfig, ErrorKind::environment), file);
   else if (!model.architecture.contains("model_type")) {
     const std::string gguf = name_with_suffix(model.path, ".gguf");
     throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
@@ -162,16 +178,31 @@ Json model_config(const ModelConfig& model) {
   if (model.architecture.empty() || !config.is_object()) return config;
   const Json stated = json_of(model.architecture);
   if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {
+    family_of_type(*type);  // or it is unknown
     config = Json::object();
-    config["architectures"] = {architecture_of_type(*type)};
   }
   config.update(stated);
   return config;
 }
 
+ConfigNotes config_notes(const ModelConfig& model) {
+  if (!is_directory(model.path) && model.init == ModelInit::file) return {};
+  ConfigNotes notes = read_config(model_config(model), config_name(model)).notes;
+  if (model.dropout == BaseDropout::config && !notes.dropouts.empty())
+    throw KeyError(ErrorKind::job, "model.dropout",
+                   "is config, and config.json has " + join(notes.dropouts, ", ") + ": forge computes no dropout inside the base model",
+                   "model.dropout: none trains without it; adapter.dropout is the adapter's own");
+  return notes;
+}
+
 ModelSpec read_model_spec(const ModelConfig& model) {
   if (model.init == ModelInit::file) return read_model_spec(model.path);
-  return model_spec_from_config(model_config(model), model.architecture.empty() ? model.path + "/config.json" : "model.architecture");
+  const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
+  if (!spec.wrapper.empty())
+    throw KeyError(ErrorKind::job, "model.init",
+                   "random draws a language model alone, and " + spec.architecture + " has towers beside it",
+                   "write model.architecture with the language model's own model_type, " + spec.family);
+  return spec;
 }
 
 }  // namespace forge

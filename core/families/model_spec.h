@@ -51,6 +51,7 @@ struct ModelSpec {
 
   std::string family;        // a row of families.cpp: "llama"
   std::string architecture;  // as the file says: "LlamaForCausalLM", or a GGUF's "llama"
+  std::string wrapper;       // model_type of the class with towers around the language model (wrapper.h): "gemma3"; empty: none
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
@@ -132,6 +133,14 @@ ModelSpec with_score_head(ModelSpec spec);
 // Whether the score head is not the file's own, which holds a language model: it then starts at zero.
 bool starts_score_head(const ModelSpec& spec);
 
+// Notes on a config.json beside the spec.
+struct ConfigNotes {
+  std::vector<std::string> ignored;   // "KEY (VALUE)": the class that transformers builds never reads them
+  std::vector<std::string> dropouts;  // "KEY VALUE" inside the base model, above 0
+  std::string built;                  // a sentence where the class is not the one that architectures names; else empty
+  std::string architecture;           // the class in transformers
+};
+
 // Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not
 // know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken
 // file.
@@ -141,5 +150,7 @@ ModelSpec read_model_spec(const std::string& path);
 ModelSpec read_model_spec(const ModelConfig& model);
 // That config.json, of a folder.
 Json model_config(const ModelConfig& model);
+// Returns notes beside the spec; none of a GGUF. Throws KeyError(job) where model.dropout asks for what config.json has.
+ConfigNotes config_notes(const ModelConfig& model);
 
 }  // namespace forge

@@ -64,9 +64,9 @@ std::string bias_name(ModuleKind kind, const std::string& path) {
 bool adaptable(const Module& module) { return module.role == Role::linear && module.use != LinearUse::bare_router; }
 
 std::string embedding_name(const ModelSpec& spec) {
-  return std::string(family_of(spec).modules.embedding) + ".weight";
+  return std::string(outer_modules(spec).embedding) + ".weight";
 }
-std::string logits_head_name(const ModelSpec& spec) { return std::string(family_of(spec).modules.head) + ".weight"; }
+std::string logits_head_name(const ModelSpec& spec) { return std::string(outer_modules(spec).head) + ".weight"; }
 std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }
@@ -87,10 +87,10 @@ std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& ad
     if (wanted) saved.push_back(module);
   }
   std::vector<std::string> unknown;
-  const OuterModules& outer = family_of(spec).modules;
+  const OuterModules& outer = outer_modules(spec);
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i]) unknown.push_back('"' + adapter.modules_to_save[i] + '"');
-  if (unknown.empty()) return saved;
+  if (unknown.empty() || adapter.init_from) return saved;  // PEFT wrote these names, and passes over those of no module
   throw KeyError(
       ErrorKind::job, "adapter.modules_to_save", join(unknown, ", ") + " names no module of this model",
       std::string("modules with weights are ") + last_part(outer.embedding) + ", " + last_part(outer.head) + ", " +

@@ -32,11 +32,11 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   spec.qk_norm = false;  // not of single heads
 }
 
-// llama.cpp has one base of the angles for all layers, and scales those of full layers alone.
+// llama.cpp scales the angles of full layers alone.
 void read_olmo3_gguf(GgufSettings& settings, ModelSpec& spec) {
   spec.qk_norm = false;
   set_periodic_windows(settings, spec, kWindow, kPeriod);
-  spec.window_rope_theta = spec.rope.theta;
+  spec.window_rope_theta = settings.number("rope.freq_base_swa", 1, 1e12, spec.rope.theta);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {

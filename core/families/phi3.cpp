@@ -6,8 +6,6 @@ namespace forge {
 namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
-  for (const char* key : {"embd_pdrop", "resid_pdrop"})
-    settings.must_be(key, 0.0, "no dropout inside the base model");
   spec.sliding_window = window_setting(settings, 0);
   read_layer_types(settings, spec, [](int64_t) { return false; });
 }

@@ -43,7 +43,6 @@ void read_qwen3(Settings& settings, ModelSpec& spec) {
   const int64_t window = window_setting(settings, 4096);
   spec.sliding_window = settings.flag("use_sliding_window", false) ? window : 0;
   read_layer_types(settings, spec, [](int64_t) { return false; });
-  settings.find("max_window_layers");  // of Qwen2, and read by nobody
 }
 
 // Of older files a token's experts together are as wide as the MLP (llama.cpp's qwen2moe.cpp and qwen3moe.cpp).

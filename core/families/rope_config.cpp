@@ -2,6 +2,8 @@
 // wrote rope_theta beside rope_scaling {type or rope_type, factor, …}. Names and defaults:
 // modeling_rope_utils.py.
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "core/base/text.h"
 #include "core/families/config_spec.h"
@@ -80,7 +82,52 @@ void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t o
     read_longrope(rope, spec, max_positions, rotary_dim_of(model.head_dim, spec.partial_rotary_factor));
 }
 
+// null for an empty object, as in transformers.
+const Json* filled(Settings& settings, const char* key) {
+  const Json* value = settings.find(key);
+  return value && value->empty() ? nullptr : value;
+}
+
+// With rope_type alone, which transformers 4 called type, and which wins where both are there.
+std::map<std::string, Json> normal(const Json& parameters) {
+  std::map<std::string, Json> members;
+  for (const auto& [key, value] : parameters.items()) members.emplace(key, value);
+  if (const auto type = members.find("type"); type != members.end()) {
+    members.emplace("rope_type", type->second);
+    members.erase("type");
+  }
+  return members;
+}
+
 }  // namespace
+
+std::vector<float> llama3_divisors(const RopeSpec& rope, int64_t rotary_dim) {
+  std::vector<float> divisors(static_cast<size_t>(rotary_dim / 2), 1);
+  if (rope.type != RopeType::llama3) return divisors;
+  const auto context = static_cast<double>(rope.original_max_position_embeddings);
+  for (size_t i = 0; i < divisors.size(); ++i) {
+    const double exponent = static_cast<double>(2 * i) / static_cast<double>(rotary_dim);
+    const double wavelength = 2 * std::numbers::pi * std::pow(rope.theta, exponent);
+    if (wavelength < context / rope.high_freq_factor) continue;
+    if (wavelength > context / rope.low_freq_factor) {
+      divisors[i] = static_cast<float>(rope.factor);
+      continue;
+    }
+    const double smooth = (context / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+    divisors[i] = static_cast<float>(1 / ((1 - smooth) / rope.factor + smooth));
+  }
+  return divisors;
+}
+
+double rope_attention_factor(const RopeSpec& rope) {
+  const auto scale = [&](double mscale) { return rope.factor <= 1 ? 1 : 0.1 * mscale * std::log(rope.factor) + 1; };
+  if (rope.type != RopeType::yarn && rope.type != RopeType::longrope) return 1;
+  if (rope.attention_factor > 0) return rope.attention_factor;
+  if (rope.type == RopeType::longrope)
+    return rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_max_position_embeddings));
+  if (rope.mscale > 0 && rope.mscale_all_dim > 0) return scale(rope.mscale) / scale(rope.mscale_all_dim);
+  return scale(1);
+}
 
 const char* name_of(RopeType type) {
   for (const RopeRow& row : kRopeTypes)
@@ -95,8 +142,11 @@ RopeType rope_type_of(const std::string& name) {
 }
 
 void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
-  const Json* scaling = settings.find("rope_scaling");
-  const Json* parameters = settings.find("rope_parameters");
+  const Json* scaling = filled(settings, "rope_scaling");
+  const Json* parameters = filled(settings, "rope_parameters");
+  if (scaling && parameters && normal(*scaling) != normal(*parameters))
+    settings.unsupported("rope_scaling", "is " + dump_json(*scaling) + " and rope_parameters " + dump_json(*parameters) +
+                                             ": transformers 4 goes by the one and 5 by the other; keep the one that is meant");
   const double theta = settings.number("rope_theta", 1, 1e12, family.rope_theta);
   const double partial = settings.number("partial_rotary_factor", 0, 1, family.partial_rotary_factor);
   const int64_t outer = settings.integer("original_max_position_embeddings", 0, int64_t{1} << 40, 0);
@@ -107,20 +157,24 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
     Settings windows(parameters->at("sliding_attention"), settings.name() + ": rope_parameters: sliding_attention");
     spec.window_rope_theta = windows.number("rope_theta", 1, 1e12, spec.window_rope_theta);
     windows.must_be("rope_type", "default", "unscaled positions in layers with a window");
-    settings.absorb(windows, harmless_rope_setting);
+    settings.absorb(windows, "rope_parameters.sliding_attention", harmless_rope_setting);
     const auto full = parameters->find("full_attention");
     parameters = full == parameters->end() ? nullptr : &*full;
   }
   static const Json none = Json::object();
   const Json& source = scaling ? *scaling : parameters ? *parameters : none;
-  Settings rope(source, settings.name() + ": " + (scaling ? "rope_scaling" : "rope_parameters"));
+  const std::string where = scaling ? "rope_scaling" : "rope_parameters";
+  Settings rope(source, settings.name() + ": " + where);
   spec.rope.theta = rope.number("rope_theta", 1, 1e12, theta);
   spec.rope.partial_rotary_factor = rope.number("partial_rotary_factor", 0, 1, partial);
+  if (settings.has("rope_theta") && spec.rope.theta != theta)
+    settings.unsupported("rope_theta", "is " + format_number(theta) + " and " + where + ".rope_theta " + format_number(spec.rope.theta) +
+                                           ": keep the one that is meant");
   if (spec.rope.partial_rotary_factor != 1 && !family.partial_rotary)
     rope.unsupported("partial_rotary_factor", "is " + format_number(spec.rope.partial_rotary_factor) +
                                                   ", this family rotates whole heads");
   read_type(rope, spec, spec.rope, outer);
-  settings.absorb(rope, harmless_rope_setting);
+  settings.absorb(rope, where, harmless_rope_setting);
 }
 
 }  // namespace forge

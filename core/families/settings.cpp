@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "core/base/text.h"
+#include "core/families/config_keys.h"
+#include "core/io/python_json.h"
 
 namespace forge {
 namespace {
 
 std::string shown(const Json& value) {
-  std::string text = dump_json(value);
+  std::string text = dump_python_json(value);
   return text.size() <= 60 ? text : fmt::format("{:.57}...", text);
 }
 
@@ -21,21 +23,48 @@ bool empty(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
+// Keys that forge takes for itself, whatever the class computes: tokens, labels and how weights are drawn.
+const std::set<std::string> kOwn{"architectures", "model_type", "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id",
+                                 "id2label", "label2id", "num_labels", "problem_type", "initializer_range", "init_std",
+                                 // transformers has constants here, which gpt-oss' own code and other readers take from the file.
+                                 "swiglu_limit", "swiglu_alpha"};
+
 }  // namespace
 
 Settings::Settings(const Json& json, std::string name) : json_(json), name_(std::move(name)) {
   if (!json.is_object()) throw Error(ErrorKind::environment, name_ + ": expected a JSON object");
 }
 
-const std::string& Settings::spelled(const std::string& key) const {
-  const auto found = spelling_.find(key);
-  return found == spelling_.end() || json_.contains(key) ? key : found->second;
+std::vector<std::string> Settings::names_of(const std::string& key) const {
+  const auto spelling = spelling_.find(key);
+  std::vector<std::string> names{spelling == spelling_.end() ? key : spelling->second};
+  if (!keys_) return names;
+  if (const auto alias = keys_->aliases.find(names[0]); alias != keys_->aliases.end()) names.push_back(alias->second);
+  for (const auto& [name, stands_for] : keys_->aliases)
+    if (stands_for == names[0]) names.push_back(name);
+  return names;
+}
+
+std::string Settings::spelled(const std::string& key) const {
+  const std::vector<std::string> names = names_of(key);
+  const auto held = std::find_if(names.begin(), names.end(),
+                                 [&](const std::string& name) { return json_.contains(name) && !unread_by_class(name); });
+  return held == names.end() ? names[0] : *held;
 }
 
 const Json* Settings::find(const std::string& key) {
-  read_.insert(spelled(key));
-  auto found = json_.find(spelled(key));
-  return found == json_.end() || found->is_null() ? nullptr : &*found;
+  const Json* value = nullptr;
+  std::string first;
+  for (const std::string& name : names_of(key)) {
+    if (unread_by_class(name)) continue;
+    const bool new_name = read_.insert(name).second;
+    const auto found = json_.find(name);
+    if (found == json_.end() || found->is_null()) continue;
+    if (value && *found != *value && new_name)
+      broken(name, "is " + shown(*found) + " and " + first + " is " + shown(*value) + ", two names of one setting");
+    if (!value) value = &*found, first = name;
+  }
+  return value;
 }
 
 int64_t Settings::integer(const std::string& key, int64_t lowest, int64_t highest,
@@ -131,29 +160,51 @@ void Settings::must_be(const std::string& key, const Json& expected, const std::
   unsupported(key, "is " + shown(*value) + ", forge computes only " + shown(expected) + " (" + why + ")");
 }
 
-void Settings::refuse_unread(bool (*harmless)(const std::string& key)) {
+bool Settings::unread_by_class(const std::string& key) const {
+  if (!keys_ || kOwn.count(key) > 0) return false;
+  const auto alias = keys_->aliases.find(key);
+  return keys_->reads.count(key) == 0 && (alias == keys_->aliases.end() || keys_->reads.count(alias->second) == 0);
+}
+
+void Settings::judge_unread(bool (*harmless)(const std::string& key)) {
   for (const auto& [key, value] : json_.items()) {
-    if (read_.count(key) || harmless(key) || empty(value)) continue;
-    unsupported(key, "is " + shown(value) + ", a setting forge does not know and would have to ignore");
+    if (read_.count(key) || harmless(key) || value.is_null()) continue;
+    const bool unread = unread_by_class(key);
+    if ((unread || !keys_) && empty(value)) continue;
+    if (!unread) {
+      const std::string why = keys_ ? "which " + keys_->architecture + " reads and forge does not compute"
+                                    : "a setting forge does not know and would have to ignore";
+      unsupported_.push_back({"", key + " is " + shown(value) + ", " + why, name_});
+      continue;
+    }
+    const auto idle = keys_->idle.find(key);
+    if (idle == keys_->idle.end() || idle->second != value) ignored_.push_back(key + " (" + shown(value) + ")");
   }
 }
 
-void Settings::absorb(Settings& nested, bool (*harmless)(const std::string& key)) {
-  nested.refuse_unread(harmless);
+void Settings::absorb(Settings& nested, const std::string& prefix, bool (*harmless)(const std::string& key)) {
+  for (const auto& [key, value] : nested.json_.items()) {
+    if (nested.read_.count(key) || harmless(key) || empty(value)) continue;
+    if (value.is_object())
+      nested.unsupported(key, "is " + shown(value) + ", settings that forge does not know and would have to ignore");
+    else
+      ignored_.push_back(prefix + "." + key + " (" + shown(value) + ")");
+  }
   broken_.insert(broken_.end(), nested.broken_.begin(), nested.broken_.end());
   unsupported_.insert(unsupported_.end(), nested.unsupported_.begin(), nested.unsupported_.end());
 }
 
-void Settings::finish(bool (*harmless)(const std::string& key)) {
-  refuse_unread(harmless);
+void Settings::finish(bool (*harmless)(const std::string& key), const char* remedy) {
+  judge_unread(harmless);
   if (!broken_.empty()) {
     broken_.insert(broken_.end(), unsupported_.begin(), unsupported_.end());
-    throw KeyError(ErrorKind::environment, broken_, "the model's own config.json states these values");
+    throw KeyError(ErrorKind::environment, broken_, remedy ? remedy : "the model's own config.json states these values");
   }
   if (unsupported_.empty()) return;
   throw KeyError(ErrorKind::job, unsupported_,
-                 "use another model, or remove a setting from config.json if it does not change what the "
-                 "model computes");
+                 remedy ? remedy
+                        : "use another model, or remove a setting from config.json if it does not change what the "
+                          "model computes");
 }
 
 }  // namespace forge

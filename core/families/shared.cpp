@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/families/config_spec.h"
 #include "core/families/family.h"
 
 namespace forge {
@@ -103,8 +104,18 @@ void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_w
 
 void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
   if (!settings.has("attention.sliding_window")) spec.sliding_window = absent_window;
-  for (int64_t layer = 0; spec.sliding_window > 0 && layer < spec.num_layers; ++layer)
-    if ((layer + 1) % period == 0) spec.full_layers.push_back(layer);
+  // A period, or for each layer whether it has the window.
+  const std::string key = "attention.sliding_window_pattern";
+  const Json* pattern = settings.find(key);
+  if (pattern && pattern->is_boolean()) period = *pattern ? INT64_MAX : 1;
+  const bool listed = pattern && pattern->is_array();
+  if (pattern && !listed && !pattern->is_boolean()) period = settings.integer(key, 1, kMostLayers);
+  if (listed && static_cast<int64_t>(pattern->size()) != spec.num_layers)
+    return settings.unsupported(key, "has not one entry for each of " + std::to_string(spec.num_layers) + " layers");
+  for (int64_t layer = 0; spec.sliding_window > 0 && layer < spec.num_layers; ++layer) {
+    const bool full = listed ? (*pattern)[static_cast<size_t>(layer)] == false : (layer + 1) % period == 0;
+    if (full) spec.full_layers.push_back(layer);
+  }
 }
 
 }  // namespace forge

@@ -9,7 +9,6 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = settings.flag("use_qkv_bias", false);
   spec.parallel_residual = settings.flag("use_parallel_residual", false);
   settings.must_be("qk_layernorm", false, "no norms of q and k");
-  settings.must_be("hidden_dropout", 0.0, "no dropout inside the base model");
 }
 
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {

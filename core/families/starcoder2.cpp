@@ -7,8 +7,6 @@ namespace {
 void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = true;
   spec.qkv_bias = spec.o_bias = spec.mlp_bias = settings.flag("use_bias", true);
-  for (const char* key : {"residual_dropout", "embedding_dropout"})
-    settings.must_be(key, 0.0, "no dropout inside the base model");
   spec.sliding_window = window_setting(settings, 0);
   read_layer_types(settings, spec, [](int64_t) { return false; });
 }

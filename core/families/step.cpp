@@ -13,7 +13,7 @@ namespace {
 
 // Embedding, layers and final norm of a decoder alone.
 ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
-  const OuterModules& modules = family.modules;
+  const OuterModules& modules = outer_modules(m);
   ValueId h = g.embed(modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
   if (m.learned_positions)
     h = g.add(h, g.embed_positions(modules.positions, m.max_position_embeddings, m.hidden_size));
@@ -35,7 +35,7 @@ Graph record(const StepShape& shape, bool training) {
     return g.take();
   }
   if (m.logit_scale != 1) rows = g.scale(rows, m.logit_scale);
-  g.head(rows, family.modules.head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  g.head(rows, outer_modules(m).head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 
@@ -79,7 +79,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   // Their gradient is that of the matrix, of which the adapter takes its part.
   for (const VocabularySite& site : vocabulary_sites(spec, adapter)) {
     training.whole.insert(site.module);
-    if (site.embedding && !site.tokens.empty() && spec.tie_word_embeddings) training.whole.insert(family_of(spec).modules.head);
+    if (site.embedding && !site.tokens.empty() && spec.tie_word_embeddings) training.whole.insert(outer_modules(spec).head);
   }
   return training;
 }

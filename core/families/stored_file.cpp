@@ -3,30 +3,45 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/text.h"
 #include "core/families/dequantised_file.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
+#include "core/families/wrapper.h"
 #include "core/io/wrapped_file.h"
 
 namespace forge {
 namespace {
 
 // The prefix of everything but the head: "transformer.".
-std::string prefix_of(const Family& family) {
-  const std::string embedding = family.modules.embedding;
+std::string prefix_of(const ModelSpec& spec) {
+  const std::string embedding = outer_modules(spec).embedding;
   return embedding.substr(0, embedding.find('.') + 1);
+}
+
+// True for a file of the base model ("LlamaModel"), whose names lack the language model's prefix.
+bool is_bare(const ModelSpec& spec, const TensorFile& file) {
+  const std::string prefix = prefix_of(spec);
+  return !prefix.empty() && file.find(embedding_name(spec)) < 0 && file.find(embedding_name(spec).substr(prefix.size())) >= 0;
+}
+
+// True for what stands beside the base model.
+bool beside_base(const ModelSpec& spec, const std::string& name) {
+  for (const std::string& module : {head_name(spec), std::string("lm_head."), std::string("score."), std::string("final_logits_bias")})
+    if (starts_with(name, module)) return true;
+  return false;
 }
 
 class StoredFile : public WrappedFile {
  public:
   StoredFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : WrappedFile(std::move(file)) {
-    const std::string prefix = prefix_of(family_of(spec));
-    const bool bare = file_->find(embedding_name_without(prefix, spec)) >= 0;
+    const std::string prefix = prefix_of(spec);
+    const bool bare = is_bare(spec, *file_);
     std::set<std::string> turned;
     for (const Parameter& parameter : base_parameters(spec))
       if (stored_transposed(spec, parameter)) turned.insert(parameter.name);
     for (TensorInfo tensor : file_->tensors()) {
-      if (bare && tensor.name.rfind("lm_head", 0) != 0) tensor.name = prefix + tensor.name;
+      if (bare && !beside_base(spec, tensor.name)) tensor.name = prefix + tensor.name;
       turned_.push_back(tensor.shape.size() == 2 && turned.count(tensor.name) > 0);
       if (turned_.back()) std::swap(tensor.shape[0], tensor.shape[1]);
       tensors_.push_back(std::move(tensor));
@@ -45,10 +60,6 @@ class StoredFile : public WrappedFile {
   }
 
  private:
-  static std::string embedding_name_without(const std::string& prefix, const ModelSpec& spec) {
-    return std::string(family_of(spec).modules.embedding).substr(prefix.size()) + ".weight";
-  }
-
   std::vector<bool> turned_;
 };
 
@@ -104,7 +115,9 @@ class ExtendedFile : public WrappedFile {
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
   std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
-  if (stores_transposed(spec) && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
+  if (!spec.wrapper.empty()) file = current_names(std::move(file));
+  const bool renamed = stores_transposed(spec) || is_bare(spec, *file);
+  if (renamed && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
   if (spec.base_vocab_size == 0) return file;
   return std::make_unique<ExtendedFile>(spec, std::move(file));
 }
@@ -114,5 +127,10 @@ bool stored_transposed(const ModelSpec& spec, const Parameter& parameter) {
 }
 
 bool stores_transposed(const ModelSpec& spec) { return family_of(spec).transposed_linears; }
+
+std::vector<TensorInfo> zero_buffers(const ModelSpec& spec) {
+  if (spec.family != "bart") return {};
+  return {{kLogitsBias, {1, spec.vocab_size}, DType::f32}};
+}
 
 }  // namespace forge

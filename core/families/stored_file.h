@@ -4,6 +4,7 @@
 //   std::unique_ptr<TensorFile> weights = open_weights(spec, "models/gpt2");
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/families/parameters.h"
 #include "core/io/model_file.h"
@@ -19,5 +20,10 @@ std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::strin
 bool stores_transposed(const ModelSpec& spec);
 // Whether a file holds this parameter transposed, so that a writer must turn it.
 bool stored_transposed(const ModelSpec& spec, const Parameter& parameter);
+
+// BART's bias of the logits, a buffer of zeros.
+constexpr const char* kLogitsBias = "final_logits_bias";
+// Tensors that transformers' files of the model hold beside its parameters: zeros, which nothing trains.
+std::vector<TensorInfo> zero_buffers(const ModelSpec& spec);
 
 }  // namespace forge

@@ -1,6 +1,6 @@
 // T5 (Raffel et al., "Exploring the limits of transfer learning", 2020) and its version 1.1, which Flan-T5 is (Chung et al., 2022): RMS
 // norms before each half, scores without a scale and with a bias by distance that a stack's layers share, and in 1.1 a gated MLP and a
-// head of its own. Dropout is left out, also where config.json has it.
+// head of its own.
 #include <cmath>
 
 #include "core/families/config_spec.h"
@@ -32,9 +32,9 @@ void read(Settings& settings, ModelSpec& spec) {
   if (!settings.has("pad_token_id")) spec.pad_token_id = 0;
   if (!settings.has("eos_token_id")) spec.eos_token_ids = {1};
   spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, spec.pad_token_id);
-  // Of dropout, of drawing weights, of feed_forward_proj once more, and what nothing reads.
-  for (const char* key : {"dropout_rate", "classifier_dropout", "initializer_factor", "dense_act_fn", "is_gated_act", "n_positions", "output_past"})
-    settings.find(key);
+  settings.must_be("is_encoder_decoder", true, "an encoder and a decoder");
+  // transformers makes them itself: of feed_forward_proj, and of each stack.
+  for (const char* key : {"dense_act_fn", "is_gated_act", "is_decoder"}) settings.find(key);
 }
 
 void write(const ModelSpec& spec, Json& config) {

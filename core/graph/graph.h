@@ -225,6 +225,10 @@ struct StepSizes {
   int64_t threads = 1;        // workspaces on a CPU have a part for each
   bool gpu = false;           // workspaces are those of a GPU's kernels
   int64_t source = 0;         // tokens that an encoder reads
+  // The GPU's, which its kernels' grids fill; a large one's where nobody has said.
+  int64_t multiprocessors = 128;
+  int64_t capability = 80;     // the GPU's, which decides whose attention runs: 86 is 8.6
+  bool deterministic = false;  // a GPU's results are the same each time, bit for bit
 
   int64_t rows(Rows kind) const {
     return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : kind == Rows::source ? source : 1;

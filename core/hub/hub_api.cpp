@@ -20,7 +20,10 @@
 namespace forge {
 namespace {
 
-constexpr int kAttempts = 6;  // in a row without a byte
+constexpr int kAttempts = 6;  // in a row that brought next to nothing
+constexpr int64_t kLeastBytesPerSecond = 64;  // over a minute: less is no transfer
+constexpr int64_t kWorthAnAttempt = 4096;     // bytes: more than such a minute brings
+constexpr double kAnswerSeconds = 600;        // a listing, which is at most 64 MiB
 constexpr double kFirstWait = 0.5, kLongestWait = 300;
 
 std::string encode(const std::string& text, bool slashes) {
@@ -101,6 +104,7 @@ void wait_or_refuse(const HubServer& server, const HubRepository& repository, co
 
 HttpAnswer ask(const HubServer& server, const HubRepository& repository, HttpRequest request, const std::string& what) {
   request.token = server.token;
+  request.total_seconds = kAnswerSeconds;
   for (int attempt = 0;; ++attempt) {
     HttpAnswer answer = http_request(request);
     if (answer.failure.empty() && (answer.status / 100 == 2 || answer.status / 100 == 3)) return answer;
@@ -126,7 +130,7 @@ HubFile file_of(const Json& item, const std::string& name) {
   if (!stays_inside(file.path)) throw Error(ErrorKind::environment, name + ": names a file " + dump_json(file.path) + ", which leads out of its folder");
   const Json* lfs = item.contains("lfs") && item["lfs"].is_object() ? &item["lfs"] : nullptr;
   if (item.contains("size") && item["size"].is_number_integer()) file.size = item["size"].get<int64_t>();
-  if (lfs && lfs->contains("sha256"))
+  if (lfs && lfs->contains("sha256") && lfs->at("sha256").is_string())
     file.hash = lfs->at("sha256").get<std::string>();
   else if (!lfs && item.contains("blobId") && item["blobId"].is_string())
     file.hash = item["blobId"].get<std::string>();
@@ -217,8 +221,11 @@ HubServer hub_server(const EnvironmentLookup& environment) {
 HubListing list_files(const HubServer& server, const HubRepository& repository) {
   const std::string kind = repository.kind == HubKind::model ? "models/" : "datasets/";
   const std::string url = server.endpoint + "/api/" + kind + repository.name + "/revision/" + encode(repository.revision, false) + "?blobs=true";
-  const HttpAnswer answer = ask(server, repository, {.url = url}, "");
-  const Json said = parse_json(answer.body, url, ErrorKind::environment);
+  return listing_of(ask(server, repository, {.url = url}, "").body, url, repository.name);
+}
+
+HubListing listing_of(const std::string& body, const std::string& url, const std::string& name) {
+  const Json said = parse_json(body, url, ErrorKind::environment);
   const auto broken = [&](const std::string& what) { return Error(ErrorKind::environment, url + ": " + what + "; this is not a hub's answer"); };
   if (!said.is_object() || !said.contains("sha") || !said["sha"].is_string() || !said.contains("siblings") || !said["siblings"].is_array())
     throw broken("holds no sha and siblings");
@@ -226,7 +233,7 @@ HubListing list_files(const HubServer& server, const HubRepository& repository) 
   if (listing.commit.size() != 40 || !is_digest(listing.commit)) throw broken("sha is no commit");
   for (const Json& item : said["siblings"]) {
     if (!item.is_object() || !item.contains("rfilename") || !item["rfilename"].is_string()) throw broken("a sibling has no rfilename");
-    listing.files.push_back(file_of(item, repository.name));
+    listing.files.push_back(file_of(item, name));
   }
   return listing;
 }
@@ -252,6 +259,8 @@ void download(const HubServer& server, const HubRepository& repository, const st
   Download to(path, file, shown);
   const HttpSink sink{[&](const HttpAnswer& head) { return to.begin(head); }, [&](std::string_view bytes) { return to.write(bytes); }};
   HttpRequest request{.url = file_url(server, repository, commit, file.path), .token = server.token};
+  request.least_bytes_per_second = kLeastBytesPerSecond;
+  bool begun_anew = false;
   for (int attempt = 0; !to.complete();) {
     const int64_t before = to.have();
     request.from_byte = before;
@@ -259,11 +268,12 @@ void download(const HubServer& server, const HubRepository& repository, const st
     const bool whole = answer.failure.empty() && answer.status / 100 == 2;
     if (whole && (file.size < 0 || to.complete())) break;
     if (whole && to.have() == 0 && file.size == 0) break;
-    if (answer.status == 416 && before > 0) {  // what stands there is no beginning of this file
+    if (answer.status == 416 && before > 0 && !begun_anew) {  // what stands there is no beginning of this file
       to.restart();
+      begun_anew = true;
       continue;
     }
-    attempt = to.have() > before ? 0 : attempt + 1;
+    attempt = to.have() - before >= kWorthAnAttempt ? 0 : attempt + 1;
     HttpAnswer told = answer;
     if (whole) told.failure = "the answer ended after " + format_count(to.have()) + " of " + format_count(file.size) + " bytes";
     wait_or_refuse(server, repository, told, file.path, attempt);

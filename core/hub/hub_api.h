@@ -6,6 +6,7 @@
 //   download(server, repository, listing.commit, listing.files[0], ".../blobs/HASH.incomplete", shown);
 //
 // A connection that is cut, a server that is busy (429) or fails (5xx) is asked again, later and later; bytes that came are kept.
+// One that keeps a connection open and sends next to nothing counts as failed.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -37,6 +38,8 @@ HubServer hub_server(const EnvironmentLookup& environment);
 // Throws Error(environment): no such repository or revision, a token that is missing or not enough, a network that fails, an
 // answer that is not the hub's.
 HubListing list_files(const HubServer& server, const HubRepository& repository);
+// Reads an answer's body; `url` and `name`, the repository's, are for messages.
+HubListing listing_of(const std::string& body, const std::string& url, const std::string& name);
 
 // Asks for the size and hash of a file that the listing told without.
 HubFile look_up(const HubServer& server, const HubRepository& repository, const std::string& commit, const HubFile& file);

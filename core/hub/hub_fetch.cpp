@@ -6,9 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
+#include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -19,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::chrono::minutes kStalled{10};  // of another process's download
+constexpr std::chrono::milliseconds kLookAgain{50};
 constexpr int64_t kSpare = int64_t{64} << 20;  // beside what is downloaded
 
 bool ends_with_any(const std::string& path, std::initializer_list<const char*> endings) {
@@ -74,19 +82,44 @@ std::vector<HubFile> data_files(const HubRepository& repository, const std::vect
   return files;
 }
 
-// Others, huggingface_hub among them, wait for the same lock.
+// Others, huggingface_hub among them, hold the same lock while they download a file. Waits for them as
+// long as `partial` grows.
 class FileLock {
  public:
-  explicit FileLock(const std::string& path) {
+  FileLock(const std::string& path, const std::string& partial, const HubServer& server) {
     make_directories(fs::path(path).parent_path().string());
     handle_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (handle_ < 0 || ::flock(handle_, LOCK_EX) != 0) throw Error(ErrorKind::environment, path + ": cannot be locked");
+    if (handle_ < 0) throw Error(ErrorKind::environment, path + ": cannot be opened: " + std::strerror(errno));
+    if (const int error = wait(path, partial, server); error != 0) {
+      ::close(handle_);
+      refuse(path, error);
+    }
   }
   ~FileLock() { ::close(handle_); }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  // Returns 0, or why there is no lock: an errno.
+  int wait(const std::string& path, const std::string& partial, const HubServer& server) const {
+    auto deadline = Clock::now() + kStalled;
+    int64_t bytes = -1;
+    for (bool said = false; ::flock(handle_, LOCK_EX | LOCK_NB) != 0; said = true) {
+      if ((errno != EWOULDBLOCK && errno != EINTR) || Clock::now() > deadline) return errno;
+      if (!said && server.say) server.say("waiting for another process that holds " + path);
+      const int64_t now = file_exists(partial) ? file_size(partial) : 0;
+      if (std::exchange(bytes, now) != now) deadline = Clock::now() + kStalled;
+      std::this_thread::sleep_for(kLookAgain);
+    }
+    return 0;
+  }
+  [[noreturn]] static void refuse(const std::string& path, int error) {
+    if (error != EWOULDBLOCK) throw Error(ErrorKind::environment, path + ": cannot be locked: " + std::strerror(error));
+    throw Error(ErrorKind::environment, path + ": cannot be locked: another process has held it for " +
+                                            std::to_string(kStalled.count()) + " minutes without a byte")
+        .hint("end that process (fuser " + path + " names it), and fetch again");
+  }
+
   int handle_ = -1;
 };
 
@@ -94,7 +127,7 @@ class FileLock {
 void bring(const HubServer& server, const HubCache& cache, const HubRepository& repository, const std::string& commit, const HubFile& file,
            const std::function<void(int64_t)>& shown) {
   const std::string folder = cache.folder(repository), blob = folder + "/blobs/" + file.hash, partial = blob + ".incomplete";
-  const FileLock lock(cache.root() + "/.locks/" + fs::path(folder).filename().string() + "/" + file.hash + ".lock");
+  const FileLock lock(cache.root() + "/.locks/" + fs::path(folder).filename().string() + "/" + file.hash + ".lock", partial, server);
   if (file_exists(blob)) return;
   const Digest digest = file.hash.size() == 64 ? Digest::sha256 : Digest::git_blob;
   for (const bool last : {false, true}) {

@@ -69,4 +69,30 @@ std::string architecture_refusal(const std::string& name, const std::vector<std:
   return other_head ? " is not in this version" : " is not known";
 }
 
+namespace {
+
+// "qwen" of qwen3next.
+std::string line_of(const std::string& model) {
+  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  return {model.begin(), std::find_if_not(model.begin(), model.end(), letter)};
+}
+
+}  // namespace
+
+std::string nearest_way(const std::string& name, const std::vector<std::string>& supported) {
+  constexpr size_t kTelling = 3;  // letters: "t" of t5 says nothing
+  const std::string line = line_of(stem(name));
+  std::vector<std::string> relatives;
+  for (const std::string& family : supported) {
+    const std::string other = line_of(stem(family));
+    if (other.size() >= kTelling && (starts_with(line, other) || starts_with(other, line)) && line.size() >= kTelling)
+      relatives.push_back(family);
+  }
+  if (relatives.empty()) return "use a model of one of these architectures";
+  const std::string way = "of the same makers forge trains " + join(relatives, ", ");
+  return ends_with(name, "ForConditionalGeneration")
+             ? way + "; a GGUF file of this model holds its text half alone, which opens where that is one of these"
+             : way;
+}
+
 }  // namespace forge

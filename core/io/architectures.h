@@ -11,4 +11,8 @@ namespace forge {
 //   " is not known"
 std::string architecture_refusal(const std::string& name, const std::vector<std::string>& supported);
 
+// Models to use in its place: models of the same makers among `supported` ("Qwen3NextForCausalLM": Qwen2ForCausalLM,
+// Qwen3ForCausalLM, …), and of a multimodal one the file that holds its text half alone.
+std::string nearest_way(const std::string& name, const std::vector<std::string>& supported);
+
 }  // namespace forge

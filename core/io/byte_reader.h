@@ -13,13 +13,9 @@
 #include <vector>
 
 #include "core/io/compressed.h"
+#include "core/io/json.h"
 
 namespace forge {
-
-// What stands in a clone in place of a large file (github.com/git-lfs/git-lfs, docs/spec.md).
-inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
-inline constexpr const char* kGitLfsHint =
-    "fetch it: git lfs install && git lfs pull, or download the file itself";
 
 class ByteReader {
  public:

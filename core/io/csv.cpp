@@ -136,13 +136,24 @@ char delimiter_of(std::string_view header) {
   return found.size() == 1 ? found[0] : ',';
 }
 
+// Columns at the beginning without a name: what pandas writes of an index, of which several levels have several.
+size_t index_columns(const std::vector<CsvCell>& cells) {
+  const auto named = [](const CsvCell& cell) { return !trim(cell.text).empty(); };
+  const auto first = std::find_if(cells.begin(), cells.end(), named);
+  return first == cells.end() ? 0 : static_cast<size_t>(first - cells.begin());
+}
+
+// The names that pandas reads them by.
+std::string index_name(size_t column) { return "Unnamed: " + std::to_string(column); }
+
 void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::string& path) {
   std::vector<std::string> faults;
   std::map<std::string, const CsvCell*> seen;
   auto place = [&](const CsvCell& cell) {
     return path + ":" + std::to_string(cell.line) + ":" + std::to_string(cell.column) + ": ";
   };
-  for (const CsvCell& cell : cells) {
+  for (size_t i = index_columns(cells); i < cells.size(); ++i) {
+    const CsvCell& cell = cells[i];
     const auto [first, is_new] = seen.emplace(cell.text, &cell);
     if (trim(cell.text).empty())
       faults.push_back(place(cell) + "a column without a name, expected a name for each column");
@@ -189,7 +200,8 @@ void CsvFile::read_header() {
   if (table.delimiter == ',') table.delimiter = delimiter_of(record.text);
   const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
   check_header(cells, table.delimiter, reader_.path());
-  for (const CsvCell& cell : cells) table.header.push_back(cell.text);
+  for (size_t i = 0; i < cells.size(); ++i)
+    table.header.push_back(trim(cells[i].text).empty() ? index_name(i) : cells[i].text);
   table_ = std::make_shared<const CsvTable>(std::move(table));
 }
 

@@ -10,7 +10,7 @@
 // In a file of commas whose header has none, but semicolons, tabs or bars, those separate the cells: spreadsheets write
 // them where the comma is a decimal point. Blank lines are skipped. Refused with "path:line:col: what": a quote inside an unquoted cell, text behind a
 // closing quote, a quote that is not closed, a lone carriage return, bytes that are not UTF-8, header names
-// that are empty or stand twice, records with more or fewer cells than the header.
+// that are empty, but those of an index at the beginning (Unnamed: 0, as pandas reads them), or stand twice, records with more or fewer cells than the header.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -9,6 +9,7 @@
 #include "core/io/faults.h"
 #include "core/io/gguf_reader.h"
 #include "core/io/gguf_types.h"
+#include "core/io/json.h"
 #include "core/io/pickle.h"
 
 namespace forge {
@@ -22,6 +23,7 @@ constexpr int64_t kDefaultAlignment = 32;
 constexpr uint32_t kMostDimensions = 4;
 
 int read_version(GgufCursor& cursor, std::string_view file) {
+  if (starts_with(file, kGitLfsPointer)) cursor.fail("is a Git LFS pointer, expected the file that it points to", kGitLfsHint);
   if (file.substr(0, 4) != "GGUF") cursor.fail("not a GGUF file: it does not begin with \"GGUF\"");
   cursor.skip(4, "the magic");
   auto version = cursor.scalar<uint32_t>("the version");

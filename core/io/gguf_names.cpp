@@ -12,15 +12,15 @@ namespace {
 using Layer = GgufArchitecture::Layer;
 using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
-    {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
+    {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional, .rope_freqs = true, .rope_factors = true},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
     {.name = "qwen2", .square_attention = true},
     {.name = "qwen3"},
-    {.name = "phi3", .layer = Layer::phi3, .square_attention = true},
+    {.name = "phi3", .layer = Layer::phi3, .square_attention = true, .rope_factors = true},
     {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
     {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
     {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
     {.name = "smollm3", .permutes_heads = true},
-    {.name = "granite", .permutes_heads = true, .biases = Part::optional},
+    {.name = "granite", .permutes_heads = true, .biases = Part::optional, .rope_freqs = true, .rope_factors = true},
     {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required, .square_attention = true},
     {.name = "chatglm", .layer = Layer::glm, .square_attention = true},
     {.name = "glm4", .layer = Layer::glm4},
@@ -45,6 +45,8 @@ constexpr Name kWhole[] = {
     {"output_norm", "model.norm", GgufRole::norm},
     {"output", "lm_head"},
     {"rope_freqs", "", GgufRole::rope_factors},
+    {"rope_factors_short", "", GgufRole::rope_factors},
+    {"rope_factors_long", "", GgufRole::rope_factors},
 };
 
 constexpr Name kWholeGptNeox[] = {
@@ -269,7 +271,7 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   int64_t layer = -1;
   const bool in_layer = split_layer(stem, &layer, &rest);
   const Name* name = in_layer ? find_in_layer(architecture, rest) : find(whole_names(architecture.layer), stem);
-  if (!name) return {};
+  if (!name || (name->role == GgufRole::rope_factors && suffix != ".weight")) return {};
   if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
   std::string prefix = in_layer ? std::string(layer_prefix(architecture.layer)) + std::to_string(layer) + "." : "";
   return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};

@@ -18,6 +18,7 @@ struct GgufArchitecture {
   GgufPart biases = GgufPart::unknown;  // of attention's output and of the MLP
   GgufPart head = GgufPart::optional;   // of its own, beside the embedding
   bool square_attention = false;        // all heads together are as wide as the model
+  bool rope_freqs = false, rope_factors = false;  // llama.cpp loads rope_freqs; rope_factors_short and rope_factors_long
 };
 
 // Null when forge does not know it.

@@ -94,16 +94,23 @@ class MappedGguf : public GgufFile {
       std::memcpy(to, bytes(index).data() + rows.file_row(r) * row_bytes, static_cast<size_t>(row_bytes));
   }
 
-  std::vector<float> rope_factors() const override {
-    if (rope_factors_ < 0) return {};
-    const GgufTensor& tensor = gguf_.tensors()[static_cast<size_t>(rope_factors_)];
-    std::string_view data = gguf_.bytes(tensor);
-    std::vector<float> factors(data.size() / static_cast<size_t>(block_bytes(tensor.dtype)));
-    decode_to_f32(tensor.dtype, data.data(), static_cast<int64_t>(factors.size()), factors.data());
-    return factors;
+  GgufRopeFactors rope_factors() const override {
+    return {vector_of("rope_freqs.weight"), vector_of("rope_factors_short.weight"), vector_of("rope_factors_long.weight")};
   }
 
  private:
+  // A plain vector of the file by llama.cpp's name, which add() has checked; empty where there is none.
+  std::vector<float> vector_of(std::string_view name) const {
+    for (const GgufTensor& tensor : gguf_.tensors()) {
+      if (tensor.name != name) continue;
+      const std::string_view data = gguf_.bytes(tensor);
+      std::vector<float> values(data.size() / static_cast<size_t>(block_bytes(tensor.dtype)));
+      decode_to_f32(tensor.dtype, data.data(), static_cast<int64_t>(values.size()), values.data());
+      return values;
+    }
+    return {};
+  }
+
   const GgufTensor& source(size_t index) const { return gguf_.tensors()[changes_.at(index).source]; }
 
   [[noreturn]] void refuse_architecture() const {
@@ -121,8 +128,7 @@ class MappedGguf : public GgufFile {
                         std::string(architecture.name));
     if (name.role == GgufRole::rope_factors) {
       if (is_quantized(tensor.dtype) || tensor.shape.size() != 1)
-        return faults.add("tensor " + show_name(tensor.name) + " is not a plain vector");
-      rope_factors_ = static_cast<int64_t>(index);
+        faults.add("tensor " + show_name(tensor.name) + " is not a plain vector");
       return;
     }
     if (name.role == GgufRole::experts) return add_experts(name.name, index, faults);
@@ -158,7 +164,6 @@ class MappedGguf : public GgufFile {
   Gguf gguf_;
   std::vector<TensorInfo> tensors_;
   std::vector<Change> changes_;
-  int64_t rope_factors_ = -1;
 };
 
 }  // namespace

@@ -20,13 +20,18 @@
 
 namespace forge {
 
+// Divisors of the RoPE frequencies [rotary_dim / 2], which converters write as tensors: `always` for rope type llama3 in place of
+// its parameters; `up_to` and `past` the original context for longrope. Empty where the file has none.
+struct GgufRopeFactors {
+  std::vector<float> always, up_to, past;
+  bool empty() const { return always.empty() && up_to.empty() && past.empty(); }
+};
+
 class GgufFile : public TensorFile {
  public:
   // The metadata and the file's own tensors.
   virtual const Gguf& gguf() const = 0;
-  // Divisors of the RoPE frequencies [head_dim / 2], which a converter writes for rope type llama3 in place
-  // of its parameters; empty when the file has none.
-  virtual std::vector<float> rope_factors() const = 0;
+  virtual GgufRopeFactors rope_factors() const = 0;
 };
 
 // The order of a tensor's rows in a file.

@@ -1,5 +1,8 @@
 #include "core/io/json.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "core/base/placed_error.h"
@@ -8,6 +11,20 @@
 
 namespace forge {
 namespace {
+
+struct PythonNumber {
+  std::string_view word;
+  double value;
+};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr PythonNumber kPythonNumbers[] = {
+    {"-Infinity", -kInfinity}, {"Infinity", kInfinity}, {"NaN", std::numeric_limits<double>::quiet_NaN()}};
+
+// A document with null in the place of each of them, outside strings.
+struct PythonText {
+  std::string text;
+  std::map<int64_t, double> values;  // by which null of the document stands there
+};
 
 // Iterates over the text and counts consumed bytes, so that a handler knows its position.
 class CountingIterator {
@@ -36,14 +53,17 @@ class CountingIterator {
 // Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count as they come.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+  Builder(const JsonLimits& limits, const std::map<int64_t, double>& in_null) : limits_(limits), in_null_(in_null) {}
 
   Json take() { return std::move(root_); }
   const std::string& problem() const { return problem_; }
   bool syntax() const { return syntax_; }
   size_t syntax_byte() const { return syntax_byte_; }
 
-  bool null() override { return add(nullptr) != nullptr; }
+  bool null() override {
+    const auto number = in_null_.find(nulls_++);
+    return (number == in_null_.end() ? add(nullptr) : add(number->second)) != nullptr;
+  }
   bool boolean(bool value) override { return add(value) != nullptr; }
   bool number_integer(number_integer_t value) override { return add(value) != nullptr; }
   bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
@@ -113,6 +133,8 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   JsonLimits limits_;
+  const std::map<int64_t, double>& in_null_;
+  int64_t nulls_ = 0;
   Json root_;
   std::vector<Json*> stack_;
   std::vector<std::set<std::string>> keys_;
@@ -122,10 +144,42 @@ class Builder : public nlohmann::json_sax<Json> {
   size_t syntax_byte_ = 0;
 };
 
+PythonText without_python_numbers(std::string_view text) {
+  PythonText plain;
+  bool quoted = false;
+  int64_t nulls = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\' && i + 1 < text.size()) plain.text += text[i++];
+    const std::string_view rest = text.substr(i);
+    if (!quoted && starts_with(rest, "null")) ++nulls;
+    const auto* number = std::find_if(std::begin(kPythonNumbers), std::end(kPythonNumbers),
+                                      [&](const PythonNumber& known) { return !quoted && starts_with(rest, known.word); });
+    if (number == std::end(kPythonNumbers)) {
+      plain.text += text[i];
+      continue;
+    }
+    plain.text += "null";
+    plain.values[nulls++] = number->value;
+    plain.text.append(std::max<size_t>(number->word.size(), 4) - 4, ' ');  // places after it stay, but after NaN
+    i += number->word.size() - 1;
+  }
+  return plain;
+}
+
 }  // namespace
+
+void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind kind) {
+  if (starts_with(content, kGitLfsPointer))
+    throw Error(kind, path + ": is a Git LFS pointer, expected the file that it points to").hint(kGitLfsHint);
+}
 
 Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits,
                 int64_t first_line) {
+  refuse_git_lfs(text, name, kind);
+  PythonText plain;
+  if (limits.python_numbers && (text.find("NaN") != text.npos || text.find("Infinity") != text.npos))
+    plain = without_python_numbers(text), text = plain.text;
   int64_t consumed = 0;
   auto fail = [&](size_t byte, const std::string& problem) {
     byte = std::min(byte, text.size());
@@ -145,7 +199,7 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   // nlohmann treats a NUL byte as the end of the text and ignores what follows.
   if ((bad = text.find('\0')) != text.npos) fail(bad, "a NUL byte, expected text");
   if (trim(text).empty()) fail(0, "empty, expected JSON");
-  Builder builder(limits);
+  Builder builder(limits, plain.values);
   bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),
                               CountingIterator(text.data() + text.size(), &consumed), &builder);
   if (!good && builder.syntax())

@@ -28,13 +28,22 @@ int64_t nanoseconds(const timespec& time) {
   return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-Stamp stamp_of(const std::string& path) {
+struct stat status_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
     throw Error(ErrorKind::environment, path + ": cannot examine: " + std::strerror(errno));
+  return status;
+}
+
+Json stamp_json(const struct stat& status) {
+  return {static_cast<int64_t>(status.st_size), nanoseconds(status.st_mtim), nanoseconds(status.st_ctim),
+          static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_dev)};
+}
+
+Stamp stamp_of(const std::string& path) {
+  const struct stat status = status_of(path);
   const int64_t now = static_cast<int64_t>(std::time(nullptr));
-  return {{static_cast<int64_t>(status.st_size), nanoseconds(status.st_mtim), nanoseconds(status.st_ctim),
-           static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_dev)},
+  return {stamp_json(status),
           now - status.st_mtim.tv_sec >= kSettledSeconds && now - status.st_ctim.tv_sec >= kSettledSeconds};
 }
 
@@ -55,10 +64,13 @@ std::map<std::string, Json> read_list(const std::string& path) {
 
 }  // namespace
 
+Json stamp_of_file(const std::string& path) { return stamp_json(status_of(path)); }
+
 KnownHashes::KnownHashes(std::string path) : path_(std::move(path)), known_(read_list(path_)) {}
 
 std::string KnownHashes::of(const std::string& file) {
-  const std::string key = fs::absolute(file).lexically_normal().string();
+  const std::string path = fs::absolute(file).lexically_normal().string(), key = shown ? shown(path) : path;
+  used_.insert(key);
   const Stamp before = stamp_of(file);
   if (const auto found = known_.find(key); found != known_.end() && found->second["stamp"] == before.json)
     return found->second["hash"].get<std::string>();
@@ -78,7 +90,7 @@ void KnownHashes::save() {
   if (!changed_) return;
   Json list = Json::object();
   for (const auto& [file, entry] : known_)
-    if (file_exists(file)) list[file] = entry;
+    if (used_.contains(file) || file_exists(file)) list[file] = entry;
   try {
     make_directories(fs::path(path_).parent_path().string());
     write_file_durably(path_, list.dump(1) + "\n");

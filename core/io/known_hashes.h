@@ -11,11 +11,15 @@
 // of the list, or written to it, only costs the reading of the files again.
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "core/io/json.h"
 
 namespace forge {
+
+// Size, modification and change time in nanoseconds, inode, device. Throws Error(environment).
+Json stamp_of_file(const std::string& path);
 
 class KnownHashes {
  public:
@@ -24,12 +28,15 @@ class KnownHashes {
   std::string of(const std::string& file);
   // Called with the name and bytes of each file that has to be read, before it is.
   std::function<void(const std::string& file, int64_t bytes)> on_read;
+  // Names a file as the list may, which others may read: without secrets in its path.
+  std::function<std::string(const std::string& path)> shown;
   // Writes the list if something new was learnt; files that are gone drop out.
   void save();
 
  private:
   std::string path_;
-  std::map<std::string, Json> known_;  // absolute path → {stamp, hash}
+  std::map<std::string, Json> known_;  // absolute path as shown → {stamp, hash}
+  std::set<std::string> used_;         // names that were asked for
   bool changed_ = false;
 };
 

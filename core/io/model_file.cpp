@@ -6,9 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/io/gguf_tensors.h"
+#include "core/io/json.h"
 #include "core/io/pickle.h"
 #include "core/io/safetensors.h"
 
@@ -74,7 +76,7 @@ ModelFormat model_format(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error))
     fail(path, "there is no such file or folder, expected a Hugging Face folder or a .gguf file",
-         "check model.path of the job, or --model");
+         near_path_hint(path, "check model.path of the job, or --model"));
   const std::string start = first_bytes(path);
   if (starts_with(start, "GGUF")) return ModelFormat::gguf;
   if (pickle_content(start) || pickle_name(fs::path(path).filename().string())) refuse_pickle(path);
@@ -82,6 +84,8 @@ ModelFormat model_format(const std::string& path) {
     fail(path, "expected the folder that holds this file, with config.json and the tokenizer",
          "write model.path: " +
              (fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : "."));
+  constexpr int64_t kLargestPointer = 1024;
+  if (file_size(path) <= kLargestPointer) refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
   fail(path, "is neither a Hugging Face folder nor a GGUF file", "");
 }
 

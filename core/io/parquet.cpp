@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/installation.h"
 #include "core/base/text.h"
 #include "core/io/byte_reader.h"
 #include "core/io/parquet_component.h"
@@ -19,29 +21,45 @@ void check_magic(const std::string& path) {
   const int64_t count = file.read(bytes, sizeof bytes);
   const std::string_view start(bytes, static_cast<size_t>(count));
   if (starts_with(start, "PAR1")) return;
-  if (starts_with(start, kGitLfsPointer))
-    throw Error(ErrorKind::data, path + ": is a Git LFS pointer, expected the file that it points to").hint(kGitLfsHint);
+  refuse_git_lfs(start, path, ErrorKind::data);
   if (starts_with(start, "PARE")) throw Error(ErrorKind::data, path + ": is encrypted Parquet, expected plain Parquet");
   throw Error(ErrorKind::data, path + ": is not Parquet: it does not begin with PAR1");
 }
+
+constexpr const char* kArrow = "pyarrow==26.0.1";
+
+bool lacks_arrow(const std::string& problem) { return problem.find(".so.2600: cannot open") != std::string::npos; }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& problem) {
   const bool absent = problem.find(std::string(kParquetComponent) + ": cannot open") != std::string::npos;
   const std::string out = std::filesystem::path(path).replace_extension(".jsonl").string();
   throw Error(ErrorKind::environment,
-              path + (absent ? ": Parquet is read by an optional component, which is not installed"
-                             : ": the component that reads Parquet cannot be loaded: " + problem))
-      .hint(
-          "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB); or convert the file: pip "
-          "install "
-          "pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" +
-          path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
+              path + (absent                 ? ": Parquet is read by an optional component, which is not installed"
+                      : lacks_arrow(problem) ? std::string(": Parquet is read with ") + kArrow + ", which is not installed"
+                                             : ": the component that reads Parquet cannot be loaded: " + problem))
+      .hint((lacks_arrow(problem) ? std::string("install it beside torch: python3 -m pip install ") + kArrow
+                                  : "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB)") +
+            "; or convert the file: pip install pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" +
+            path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
 }
 
-// By name alone: the loader looks where the program's run path points, lib/ beside bin/. Never unloaded.
+// Loads Arrow's libraries from a Python package near the program; the component's needs are then met by their names.
+bool load_arrow() {
+  const auto library_of = [](const std::string& folder) { return folder + "/pyarrow/libparquet.so.2600"; };
+  const std::string folder = find_package_folder([&](const std::string& f) { return file_exists(library_of(f)); });
+  return !folder.empty() && ::dlopen(library_of(folder).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+// By name alone: the loader looks where the program's run path points. Never unloaded.
 OpenParquet* load_component(const std::string& path) {
-  void* library = ::dlopen(kParquetComponent, RTLD_NOW | RTLD_LOCAL);
-  if (!library) refuse(path, ::dlerror());
+  const auto load = [] { return ::dlopen(kParquetComponent, RTLD_NOW | RTLD_LOCAL); };
+  void* library = load();
+  std::string problem = library ? "" : ::dlerror();
+  if (lacks_arrow(problem) && load_arrow()) {
+    library = load();
+    problem = library ? "" : ::dlerror();
+  }
+  if (!library) refuse(path, problem);
   void* symbol = ::dlsym(library, kOpenParquetSymbol);
   if (!symbol) refuse(path, std::string("it has no ") + kOpenParquetSymbol);
   return reinterpret_cast<OpenParquet*>(symbol);

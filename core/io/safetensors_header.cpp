@@ -30,6 +30,7 @@ struct Entry {
 
 // The JSON text of the header; everything before it is checked here.
 std::string_view header_text(std::string_view file, const std::string& name) {
+  refuse_git_lfs(file, name, ErrorKind::environment);
   const std::string kNotOne = "not a safetensors file: ";
   const auto size = static_cast<int64_t>(file.size());
   if (size < kLengthBytes)

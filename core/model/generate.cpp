@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/model/lookup.h"
 #include "kernels/sampling/sampling_args.h"
@@ -14,10 +15,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Samples one token per row of logits [rows, vocab].
 class Sampler {

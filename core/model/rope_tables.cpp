@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/families/config_spec.h"
+
 namespace forge {
 namespace {
 
@@ -34,12 +36,8 @@ void apply_llama3(const RopeSpec& rope, std::vector<double>& inverse) {
   }
 }
 
-double yarn_mscale(double factor, double mscale) {
-  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
-}
-
 // YaRN (Peng et al., 2023): high frequencies are kept, low ones interpolated, with a ramp in between.
-double apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
+void apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
   double original = static_cast<double>(rope.original_max_position_embeddings);
   auto correction = [&](double rotations) {
     return static_cast<double>(dim) * std::log(original / (rotations * 2 * std::numbers::pi)) /
@@ -57,23 +55,16 @@ double apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& invers
     double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     inverse[i] = inverse[i] / rope.factor * ramp + inverse[i] * (1 - ramp);
   }
-  if (rope.attention_factor > 0) return rope.attention_factor;
-  if (rope.mscale > 0 && rope.mscale_all_dim > 0)
-    return yarn_mscale(rope.factor, rope.mscale) / yarn_mscale(rope.factor, rope.mscale_all_dim);
-  return yarn_mscale(rope.factor, 1);
 }
 
-// LongRoPE (Ding et al., 2024): each frequency has a factor of its own. → the factor of cos and sin
-double apply_longrope(const RopeSpec& rope, int64_t sequence_length, std::vector<double>& inverse) {
-  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+// LongRoPE (Ding et al., 2024): each frequency has a factor of its own.
+void apply_longrope(const RopeSpec& rope, int64_t sequence_length, std::vector<double>& inverse) {
   const auto& factors =
       sequence_length > rope.original_max_position_embeddings ? rope.long_factors : rope.short_factors;
   const auto dim = static_cast<float>(2 * inverse.size());
   for (size_t i = 0; i < inverse.size(); ++i)
     inverse[i] = 1.0f / (static_cast<float>(factors[i]) *
                          std::pow(static_cast<float>(rope.theta), static_cast<float>(2 * i) / dim));
-  if (rope.attention_factor > 0) return rope.attention_factor;
-  return rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(original));
 }
 
 }  // namespace
@@ -93,9 +84,9 @@ RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, in
   if (rope.type == RopeType::linear)
     for (double& f : result.inverse) f /= rope.factor;
   if (rope.type == RopeType::llama3) apply_llama3(rope, result.inverse);
-  if (rope.type == RopeType::yarn) result.attention_factor = apply_yarn(rope, dim, result.inverse);
-  if (rope.type == RopeType::longrope)
-    result.attention_factor = apply_longrope(rope, sequence_length, result.inverse);
+  if (rope.type == RopeType::yarn) apply_yarn(rope, dim, result.inverse);
+  if (rope.type == RopeType::longrope) apply_longrope(rope, sequence_length, result.inverse);
+  result.attention_factor = rope_attention_factor(rope);
   return result;
 }
 

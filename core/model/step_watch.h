@@ -1,21 +1,20 @@
 #pragma once
-// What a step does and when, for whoever wants to know: `forge bench --trace` and `--kernels`. Nobody watches a run.
-#include <chrono>
+// A step's ops as they are queued, for those who measure: `forge bench --trace`, `--ops` and `--kernels`. Nobody watches a run.
 #include <functional>
 
 #include "core/graph/graph.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 
 struct StepSpan {
-  const char* name = "";          // of the op, or "step"
-  const Graph* graph = nullptr;   // with op: what was run
-  const Op* op = nullptr;         // or null
+  const char* name = "";            // of the op, or "step"
+  const Graph* graph = nullptr;     // with op: what was run
+  const Op* op = nullptr;           // or null
   int64_t tokens = 0, targets = 0;  // of the micro-batch
-  std::chrono::steady_clock::time_point begin, end;
-
-  double seconds() const { return std::chrono::duration<double>(end - begin).count(); }
+  Moment begin, end;                // ComputeDevice::seconds() reads them once the step is queued
 };
+// Called when the op was queued, which on a GPU is before it runs.
 using StepWatch = std::function<void(const StepSpan&)>;
 
 }  // namespace forge

@@ -15,6 +15,9 @@ namespace {
 // A log-probability may be above 0 by rounding.
 constexpr double kRounding = 1e-3;
 
+// Bytes of an answer: its text, and a token with its id, its text and its log-probability.
+constexpr int64_t kMostAnswer = 1 << 20, kMostPerToken = 1 << 10;
+
 bool is_list(const Json& object, const char* key) { return object.is_object() && object.contains(key) && object[key].is_array(); }
 
 // Ids stand on the choice itself, or as "token_id:17" where texts of tokens do; none where they are texts. −1: no whole number.
@@ -94,7 +97,7 @@ std::string completion_fault(const std::string& body, const AskedCompletion& ask
   if (logps.size() != ids.size())
     return "gave " + format_count(static_cast<int64_t>(logps.size())) + " log-probabilities for " + format_count(static_cast<int64_t>(ids.size())) + " tokens";
   for (const Json& logp : logps) {
-    if (!logp.is_number() || !std::isfinite(logp.get<double>()) || logp.get<double>() > kRounding)
+    if (!logp.is_number() || !std::isfinite(logp.get<float>()) || logp.get<double>() > kRounding)
       return "gave " + dump_json(logp) + " as a log-probability";
     drawn.logps.push_back(logp.get<float>());
   }
@@ -111,7 +114,9 @@ HttpRequest CompletionServer::request(const std::string& path, const std::string
 }
 
 HttpAnswer CompletionServer::post(const std::string& path, const std::string& body, const std::function<bool()>& stopped) const {
-  return http_requests({request(path, body)}, 1, stopped).front();
+  HttpAnswer answer;
+  http_requests({request(path, body)}, 1, stopped, [&](size_t, HttpAnswer came) { answer = std::move(came); });
+  return answer;
 }
 
 CompletionServer::~CompletionServer() {
@@ -160,7 +165,7 @@ void CompletionServer::hold(const std::string& name, const std::string& folder, 
 std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompletion>& asked, const DrawSettings& settings,
                                                     const std::function<bool()>& stopped) const {
   std::vector<HttpRequest> requests;
-  for (const AskedCompletion& one : asked)
+  for (const AskedCompletion& one : asked) {
     // Everything that a server might take from the model's own settings is said.
     requests.push_back(request("/completions", dump_json({{"model", settings.adapter},
                                                           {"prompt", one.prompt},
@@ -178,17 +183,20 @@ std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompl
                                                           {"add_special_tokens", false},
                                                           {"return_token_ids", true},
                                                           {"return_tokens_as_token_ids", true}})));
-  const std::vector<HttpAnswer> answers = http_requests(std::move(requests), settings_.concurrency, stopped);
-  std::vector<DrawnCompletion> drawn(asked.size());
-  if (stopped && stopped()) return drawn;
-  for (size_t i = 0; i < asked.size(); ++i) {
-    std::string fault = failure_of(answers[i]);
-    if (fault.empty()) fault = completion_fault(answers[i].body, asked[i], settings, drawn[i]);
-    if (!fault.empty())
-      throw Error(ErrorKind::environment, settings_.url + "/completions: completion " + std::to_string(i + 1) + " of " + std::to_string(asked.size()) +
-                                              ": " + fault)
-          .hint("nothing was trained on it; docs/rollout-server.md says what the server must answer");
+    requests.back().most_bytes = kMostAnswer + kMostPerToken * (std::ssize(one.prompt) + one.max_tokens);
   }
+  std::vector<DrawnCompletion> drawn(asked.size());
+  std::vector<std::string> faults(asked.size());
+  http_requests(std::move(requests), settings_.concurrency, stopped, [&](size_t i, const HttpAnswer& answer) {
+    faults[i] = failure_of(answer);
+    if (faults[i].empty()) faults[i] = completion_fault(answer.body, asked[i], settings, drawn[i]);
+  });
+  if (stopped && stopped()) return drawn;
+  for (size_t i = 0; i < asked.size(); ++i)
+    if (!faults[i].empty())
+      throw Error(ErrorKind::environment, settings_.url + "/completions: completion " + std::to_string(i + 1) + " of " + std::to_string(asked.size()) +
+                                              ": " + faults[i])
+          .hint("nothing was trained on it; docs/rollout-server.md says what the server must answer");
   return drawn;
 }
 

@@ -9,11 +9,14 @@ namespace forge {
 namespace {
 
 [[noreturn]] void refuse(const std::string& problem) {
+  const bool absent = problem.find(std::string(kHttpComponent) + ": cannot open") != std::string::npos;
   throw Error(ErrorKind::environment, std::string("the component that speaks HTTP cannot be loaded: ") + problem)
-      .hint("it is built with forge: scripts/build.sh; it needs libcurl 4 and OpenSSL 3 on the machine");
+      .hint(absent ? "it is built with forge: scripts/build.sh"
+                   : "it needs libcurl 4 and OpenSSL 3: install libcurl4 and libssl3 (Debian, Ubuntu) or libcurl and "
+                     "openssl-libs (Fedora, RHEL)");
 }
 
-// By name alone: the loader looks where the program's run path points, lib/ beside bin/. Never unloaded.
+// By name alone: the loader looks where the program's run path points. Never unloaded.
 const HttpComponent& component() {
   static const HttpComponent* loaded = [] {
     void* library = ::dlopen(kHttpComponent, RTLD_NOW | RTLD_LOCAL);

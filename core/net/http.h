@@ -25,7 +25,8 @@ struct HttpRequest {
   int64_t most_bytes = int64_t{64} << 20;  // of a body that is kept in memory
   bool follow = true;
   double connect_seconds = 20;
-  double idle_seconds = 60;            // without a byte
+  double idle_seconds = 60;            // with fewer bytes than least_bytes_per_second
+  int64_t least_bytes_per_second = 1;
   double total_seconds = 0;            // 0: no limit
   std::function<bool()> stopped{};     // asked about once a second; true: the request is given up
 };

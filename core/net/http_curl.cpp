@@ -84,7 +84,7 @@ HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
   set(easy.get(), CURLOPT_UNRESTRICTED_AUTH, 0L);
   set(easy.get(), CURLOPT_USERAGENT, "forge");
   set(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(wanted.connect_seconds * 1000));
-  set(easy.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(easy.get(), CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(wanted.least_bytes_per_second));
   set(easy.get(), CURLOPT_LOW_SPEED_TIME, static_cast<long>(wanted.idle_seconds + 0.999));
   set(easy.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(wanted.total_seconds * 1000));
   set(easy.get(), CURLOPT_HEADERFUNCTION, &take_header);

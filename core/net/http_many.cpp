@@ -15,26 +15,24 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kPauses[] = {500ms, 2000ms};  // before the second and the third time
 
-std::vector<HttpAnswer> send_once(const std::vector<HttpRequest>& requests, const std::vector<size_t>& which, int64_t concurrency) {
-  std::vector<HttpAnswer> answers(which.size());
-  std::vector<std::exception_ptr> problems(which.size());
+// Calls work(0) … work(count − 1) in at most `concurrency` threads. Throws the first exception once all have ended.
+void in_threads(size_t count, int64_t concurrency, const std::function<void(size_t)>& work) {
+  std::vector<std::exception_ptr> problems(count);
   std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < which.size(); i = next++) try {
-        if (requests[which[i]].stopped()) continue;
-        answers[i] = http_request(requests[which[i]]);
+  const auto run = [&] {
+    for (size_t i = next++; i < count; i = next++) try {
+        work(i);
       } catch (...) {
         problems[i] = std::current_exception();
       }
   };
   {
     std::vector<std::jthread> threads;
-    for (size_t t = 1; t < std::min(which.size(), static_cast<size_t>(concurrency)); ++t) threads.emplace_back(work);
-    work();
+    for (size_t t = 1; t < std::min(count, static_cast<size_t>(concurrency)); ++t) threads.emplace_back(run);
+    run();
   }
   for (const std::exception_ptr& problem : problems)
     if (problem) std::rethrow_exception(problem);
-  return answers;
 }
 
 }  // namespace
@@ -43,9 +41,9 @@ bool worth_another(const HttpAnswer& answer) {
   return !answer.failure.empty() || answer.status == 408 || answer.status == 429 || answer.status >= 500;
 }
 
-std::vector<HttpAnswer> http_requests(std::vector<HttpRequest> requests, int64_t concurrency, const std::function<bool()>& asked_to_stop) {
+void http_requests(std::vector<HttpRequest> requests, int64_t concurrency, const std::function<bool()>& asked_to_stop,
+                   const TakeAnswer& take) {
   const auto stopped = [&] { return asked_to_stop && asked_to_stop(); };
-  std::vector<HttpAnswer> answers(requests.size());
   std::vector<size_t> open;
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].stopped = stopped;
@@ -54,15 +52,19 @@ std::vector<HttpAnswer> http_requests(std::vector<HttpRequest> requests, int64_t
   for (int sends = 0; sends < kMostSends && !open.empty() && !stopped(); ++sends) {
     if (sends > 0)
       for (auto left = kPauses[sends - 1]; left > 0ms && !stopped(); left -= 50ms) std::this_thread::sleep_for(50ms);
-    std::vector<HttpAnswer> came = send_once(requests, open, concurrency);
-    std::vector<size_t> again;
-    for (size_t k = 0; k < open.size(); ++k) {
-      if (worth_another(came[k])) again.push_back(open[k]);
-      answers[open[k]] = std::move(came[k]);
-    }
-    open = std::move(again);
+    const bool last = sends + 1 == kMostSends;
+    std::vector<char> again(open.size());  // not bool, whose neighbours share a byte
+    in_threads(open.size(), concurrency, [&](size_t k) {
+      if (stopped()) return;
+      HttpAnswer answer = http_request(requests[open[k]]);
+      again[k] = !last && worth_another(answer);
+      if (!again[k]) take(open[k], std::move(answer));
+    });
+    std::vector<size_t> left;
+    for (size_t k = 0; k < open.size(); ++k)
+      if (again[k]) left.push_back(open[k]);
+    open = std::move(left);
   }
-  return answers;
 }
 
 std::string shown_body(const std::string& body) {

@@ -12,9 +12,12 @@ namespace forge {
 constexpr int kMostSends = 3;
 bool worth_another(const HttpAnswer& answer);
 
-// Answers in the order of the requests, at most `concurrency` under way. Once `stopped` says so nothing more is sent, and
-// answers may be empty: the caller asks `stopped` too.
-std::vector<HttpAnswer> http_requests(std::vector<HttpRequest> requests, int64_t concurrency, const std::function<bool()>& stopped);
+// Gives `take` each request's number and last answer as it comes, so that no batch of bodies is held; from several
+// threads at a time, at most `concurrency` under way. Once `stopped` says so nothing more is sent, and requests may
+// stay without an answer: the caller asks `stopped` too. Throws what `take` throws.
+using TakeAnswer = std::function<void(size_t request, HttpAnswer answer)>;
+void http_requests(std::vector<HttpRequest> requests, int64_t concurrency, const std::function<bool()>& stopped,
+                   const TakeAnswer& take);
 
 // A body in a message: quoted and shortened.
 std::string shown_body(const std::string& body);

@@ -7,11 +7,6 @@
 
 namespace forge {
 
-int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps) {
-  if (schedule.warmup_steps) return *schedule.warmup_steps;
-  return static_cast<int64_t>(std::ceil(schedule.warmup_ratio * static_cast<double>(steps)));
-}
-
 namespace {
 
 double half_cosine(double progress) { return 0.5 * (1 + std::cos(std::numbers::pi * progress)); }

@@ -13,12 +13,10 @@
 // with w warmup steps (k / w before), p = (k − w) / (N − w). min_lr_ratio is the floor: m + (1 − m) · factor.
 #include <cstdint>
 
-#include "core/config/job.h"
+#include "core/config/warmup.h"
 
 namespace forge {
 
-// ⌈warmup_ratio · steps⌉, or warmup_steps.
-int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps);
 double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps);
 
 // Of a run that only train.max_time ends: N and k are seconds, and so is a warmup that is given as a share. warmup_steps

@@ -39,6 +39,15 @@ bool names_vocabulary(const ModelSpec& model, const AdapterConfig& adapter) {
   });
 }
 
+// True if an embedding's rows have gradients.
+bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
+  const auto& saved = adapter.modules_to_save;
+  const std::vector<VocabularySite> adapted = known_vocabulary_sites(model, adapter);
+  return adapter.type == AdapterType::none ||
+         std::any_of(saved.begin(), saved.end(), [&](const std::string& name) { return ends_with(embedding_name(model), name + ".weight"); }) ||
+         std::any_of(adapted.begin(), adapted.end(), [](const VocabularySite& site) { return site.embedding; });
+}
+
 // What an encoder with a decoder cannot do, or would ignore.
 std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
   std::vector<KeyFault> faults;
@@ -88,6 +97,9 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   if (job.train.precision == Precision::bf16 && device.cuda && device.gpu.compute_capability < 80)
     faults.push_back({"train.precision",
                       device.gpu.name + " has no bf16 (it starts with Ampere); use auto, fp16 or fp32"});
+  if (job.train.deterministic && device.cuda && trains_embedding(model, job.adapter))
+    faults.push_back({"train.deterministic", "on a GPU the gradients of a trained embedding are added in any order; leave it out, train adapters of "
+                                             "the linear layers alone, or set hardware.device: cpu"});
   if (const std::string why = activation_offload_refusal(device.cuda, job.provider); job.train.activation_offloading == Offload::host && !why.empty())
     faults.push_back({"train.activation_offloading", "host: " + why + "; write auto or none"});
   if (const std::string why = offload_refusal(job, device.cuda); job.optimizer.offload == Offload::host && !why.empty())

@@ -41,10 +41,6 @@ std::string section(const std::string& title, const Table& rows) {
   return rows.empty() ? "" : "\n" + title + "\n" + indented(format_table(rows));
 }
 
-std::string capability_text(int64_t capability) {
-  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-}
-
 Table device_rows(const Device& device) {
   const CpuInfo& cpu = device.cpu;
   Table rows{
@@ -201,6 +197,8 @@ Table model_rows(const Plan& plan) {
                            window_of(m)},
              {"parameters", format_count(plan.parameters.total) + ", " +
                                 format_count(plan.parameters.trainable) + " trainable"}};
+  if (!m.wrapper.empty())
+    rows.push_back({"towers", "stay in the file untouched, and are not counted: the language model alone is trained, on text"});
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
   const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
@@ -217,9 +215,9 @@ Table model_rows(const Plan& plan) {
                                : "")});
   rows.push_back({"engine", plan.engine + ", provider " + plan.provider + ", frozen weights in " +
                                 name_of(plan.storage) + ", loss scaling " + name_of(plan.loss_scaling) +
-                                (plan.fused_head ? ", head without logits" : "") +
+                                (plan.step.fused_head ? ", head without logits" : "") +
                                 (plan.job.model.quantization == Quantization::fp8 ? ", frozen linear layers multiplied in fp8" : "") +
-                                (plan.folded_adapters ? ", adapters in the products of their weights" : "")});
+                                (plan.step.folded_adapters ? ", adapters in the products of their weights" : "")});
   if (has_fp8_gate(plan.job))
     rows.push_back({"fp8 gate", "before the first step the base's loss in fp8 is compared with that of its file's weights, on " + format_count(kFp8GateTokens) +
                                     " tokens of data." + (plan.eval.examples > 0 ? "eval" : "train") + "; the run ends unless they show that it changes by less than " +

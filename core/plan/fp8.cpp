@@ -15,8 +15,6 @@ constexpr const char* kKey = "model.quantization";
 constexpr int64_t kMultiple = 32;
 constexpr int64_t kHopper = 90, kConsumerBlackwell = 120;  // compute capability
 
-std::string capability_text(int64_t capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
-
 }  // namespace
 
 std::string fp8_device_fault(bool cuda, int64_t capability) {

@@ -19,18 +19,10 @@ std::vector<Parameter> parameters_of(const Plan& plan) {
 Inventory inventory_of(const Plan& plan) {
   const Job& job = plan.job;
   Inventory inventory{parameters_of(plan), adapter_sites(plan.model, job.adapter)};
-  inventory.trained = trained_size(trained_layout(inventory.parameters, job.optimizer), job.train.precision.value_or(Precision::fp32));
   inventory.judges = judges_of(job);
   record_modules(inventory, plan.model, job.adapter, job);
   if (computes_reference(plan) || has_fp8_gate(job)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, base_training(plan.model, job.adapter, job.model.quantization), {}, residual_of(job)});
   return inventory;
-}
-
-bool folds_residuals(const Plan& plan) { return plan.device.cuda && plan.provider == "fused"; }
-
-StepChoice step_choice(const Plan& plan, const Inventory& inventory) {
-  return {plan.recompute, inventory.trained, plan.fused_head, plan.folded_adapters, plan.kept_norms, folds_residuals(plan),
-          plan.job.train.activation_offloading == Offload::host};
 }
 
 }  // namespace forge

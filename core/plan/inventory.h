@@ -14,7 +14,6 @@ namespace forge {
 struct Inventory {
   std::vector<Parameter> parameters;
   std::vector<AdapterSite> sites;
-  TrainedSize trained;
   std::vector<JudgeModel> judges;
   std::shared_ptr<StepLists> lists;
   std::shared_ptr<StepLists> base;  // the model's, where nothing of it is trained
@@ -23,9 +22,5 @@ struct Inventory {
 std::vector<Parameter> parameters_of(const Plan& plan);
 Inventory inventory_of(const Plan& plan);
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job);
-// Whether branches are added to the stream by their last product: whatever a GPU's fused provider computes.
-bool folds_residuals(const Plan& plan);
-// What the plan chose for its lists.
-StepChoice step_choice(const Plan& plan, const Inventory& inventory);
 
 }  // namespace forge

@@ -9,6 +9,7 @@
 #include "core/families/parameters.h"
 #include "core/plan/files/adapter_folder.h"
 #include "core/plan/inventory.h"
+#include "core/plan/step_choice.h"
 
 namespace forge {
 
@@ -84,6 +85,7 @@ ActivationShape judge_shape(const Plan& plan, const JudgeModel& judge) {
   shape.precision = shape.storage = *plan.job.train.precision;
   shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
+  shape.multiprocessors = multiprocessors_of(plan.device);
   shape.micro_batch_tokens = shape.longest_sequence = tokens;
   shape.supervised_tokens = tokens / 2 + 1;  // a text has two tokens at least
   shape.threads = plan.device.cuda ? 0 : *plan.job.train.threads;

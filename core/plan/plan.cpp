@@ -11,6 +11,7 @@
 #include "core/plan/objective_plan.h"
 #include "core/plan/resolve.h"
 #include "core/plan/rollout_plan.h"
+#include "core/plan/step_choice.h"
 #include "core/plan/warnings.h"
 
 namespace forge {
@@ -31,13 +32,12 @@ Plan make_plan(const PlanInput& input) {
 
   refuse_contradictions(plan);
   fill_identity(plan, input.job);
-  resolve_device(plan);
+  resolve_device(plan, input);
   resolve_precision(plan, input.profile, input.rates ? &*input.rates : nullptr);
   resolve_residual(plan, input.profile);
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
-  resolve_head(plan);
-  resolve_adapters(plan);
+  choose_step(plan);
   require_judges(plan, provider);
   resolve_limits(plan);
   resolve_objective(plan);
@@ -65,6 +65,7 @@ int64_t evaluation_tokens(const Plan& plan) {
   return std::max<int64_t>(1, *plan.job.train.micro_batch_tokens);
 }
 
+int64_t Plan::memory_limit() const { return available_bytes + (device.cuda ? allocator_slack(available_bytes) : 0); }
 std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 
 using Stated = std::map<std::string, std::string>;

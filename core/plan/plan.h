@@ -17,6 +17,7 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/modules.h"
 #include "core/families/parameters.h"
+#include "core/families/step.h"
 #include "core/plan/files/start_files.h"
 #include "core/plan/machine/device.h"
 #include "core/plan/machine/profile.h"
@@ -60,14 +61,12 @@ struct Plan {
   Origins origins;
   Device device;
   std::string profile, profile_rule;
-  std::string engine;                   // cpu | cuda13 | cuda12: the engine that runs it
+  std::string engine;                   // cpu | cuda13 | none: the engine that runs it
   std::string provider;                 // fused | reference
   Precision storage = Precision::fp32;  // of frozen weights that are not quantised
   std::vector<AttentionUse> attention;  // by kernel
   LossScaling loss_scaling = LossScaling::none;
-  bool fused_head = false;  // the head holds no logits (kernels/lm_head)
-  bool folded_adapters = false;  // they run on in the products of their frozen weights (core/graph/fold_adapters.h)
-  bool kept_norms = false;       // norms' results stay for the adapters' gradients, which a GPU would have to make and write once more
+  StepChoice step;  // the lists that are run, as the engine takes them (core/plan/step_choice.h)
   ModelSpec model;
   std::string model_hash;   // TensorFile::header_hash
   int64_t model_bytes = 0;  // TensorFile::file_bytes
@@ -81,9 +80,8 @@ struct Plan {
   std::vector<MemoryLine> host_memory;  // what a GPU's run keeps pinned in the host's; no part of the peak
   BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
   RolloutPlan rollout;
-  Recomputed recompute;                        // what train.activation_checkpointing has come to
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
-  int64_t available_bytes = 0;       // of the device, less the runtime's reserve
+  int64_t available_bytes = 0;       // of the device, less the runtime's reserve and a GPU's allocator_slack
   int64_t steps_per_epoch = 0;
   int64_t steps = 0;             // of the whole run; 0: open, train.max_time ends it
   PlannedTime time;
@@ -96,16 +94,18 @@ struct Plan {
 
   std::string device_name() const;  // "cpu" or "cuda:N"
   const std::string& provider_name() const { return provider; }
-  int64_t memory_limit() const { return available_bytes; }  // that the engine's allocator may hand out
+  int64_t memory_limit() const;  // that the engine's allocator may take
 };
 
 struct PlanInput {
   Job job;  // load_job's, Autos open
   Origins origins;
   Device device;
+  std::string device_warning, idle_cards;  // DeviceChoice's words: warnings of the plan
   Profile profile;
   std::vector<Provider> providers;  // in the order in which `auto` tries them
   ModelSpec model;
+  ConfigNotes model_notes;
   std::string model_hash;
   int64_t model_bytes = 0;
   std::vector<StartFile> start_files;

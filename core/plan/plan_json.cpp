@@ -8,6 +8,7 @@
 #include "core/io/members.h"
 #include "core/objective/objective.h"
 #include "core/plan/plan.h"
+#include "core/plan/step_choice.h"
 
 namespace forge {
 namespace {
@@ -67,7 +68,7 @@ constexpr auto kAttentionMembers = [](auto& use, auto&& member) {
 constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("profile", plan.profile, "the hardware profile's name");
   member("profile_rule", plan.profile_rule, "why it was chosen");
-  member("engine", plan.engine, "cpu, cuda13 or cuda12");
+  member("engine", plan.engine, "cpu, cuda13, or none where no engine computes on the card");
   member("provider", plan.provider, "who computes a layer");
   member.group("parameters", "of the model with its adapter", [&](auto&& inner) {
     inner("total", plan.parameters.total, "all", at_least(0));
@@ -82,7 +83,7 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner.later("host_lines", plan.host_memory, "what lies pinned in the host's memory instead");
     inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
-    inner.later("recompute", plan.recompute, "what the backward computes again, with the layers in which it does");
+    inner.later("recompute", plan.step.recompute, "what the backward computes again, with the layers in which it does");
   });
   member.later("rollout", plan.rollout, "how completions are drawn");
   member.later("time", plan.time, "from this machine's rates (forge bench --kernels)");
@@ -93,9 +94,9 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("storage", plan.storage, "type of frozen weights that are not quantised");
   member.later("attention_kernels", plan.attention, "what computes attention, and in which layers");
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
-  member.later("fused_head", plan.fused_head, "whether the head holds no logits");
-  member.later("folded_adapters", plan.folded_adapters, "whether adapters run on in the products of their frozen weights");
-  member.later("kept_norms", plan.kept_norms, "whether norms' results stay for the adapters' gradients");
+  member.later("fused_head", plan.step.fused_head, "whether the head holds no logits");
+  member.later("folded_adapters", plan.step.folded_adapters, "whether adapters run on in the products of their frozen weights");
+  member.later("kept_norms", plan.step.kept_norms, "whether norms' results stay for the adapters' gradients");
   member("targets", plan.targets, "what the adapter changes");
   member("device", plan.device, "where the run computes");
   member("model", plan.model, "the model's shape");
@@ -261,6 +262,7 @@ Plan plan_from_json(const Json& json, const std::string& name) {
     Plan plan;
     read_members(json, plan, kPlanMembers);
     require_resolved(plan);
+    follow_job(plan);
     return plan;
   } catch (const MemberFault& fault) {
     throw refuse(fault.what());

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "core/base/ceil_div.h"
 #include "core/base/key_error.h"
 #include "core/base/text.h"
 #include "core/config/field.h"
@@ -20,7 +21,6 @@
 namespace forge {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
@@ -46,10 +46,10 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
   plan.origins[key] = {OriginKind::profile, "profile " + plan.profile, reason};
 }
 
-void resolve_device(Plan& plan) {
+void resolve_device(Plan& plan, const PlanInput& input) {
   if (plan.job.hardware.device == "auto")
     derived(plan, "hardware.device",
-            !plan.device.cuda         ? "there is no GPU"
+            !plan.device.cuda         ? input.device_warning.empty() ? "there is no GPU" : "no GPU here can be used"
             : !plan.device.gpu.probed ? "asked for by name"
                                       : "the GPU with the most free memory");
   plan.job.hardware.device = plan.device_name();
@@ -139,27 +139,6 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
     passed_over += std::string("; not ") + provider.name + ": " + join(faults, ", ");
   }
   throw KeyError(ErrorKind::job, "provider", "none can do this job" + passed_over);
-}
-
-bool head_without_logits(Precision precision, InstructionSet instructions) {
-  if (precision == Precision::fp32) return false;
-  return precision != Precision::bf16 || instructions < InstructionSet::avx512_bf16;
-}
-
-void resolve_head(Plan& plan) {
-  const Precision precision = *plan.job.train.precision;
-  const bool by_token = objective_of(plan.job.objective.type).coupling == Coupling::token;
-  plan.fused_head = by_token && plan.provider == "fused" && plan.storage == precision &&
-                    (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
-}
-
-// On a GPU a pass over y and one over d x are saved. On a CPU that gains too little for its memory (docs/decisions.md); what is decoded
-// or converted before each product has no place for the adapter; dropout's mask lies between x and A but not between x and W.
-void resolve_adapters(Plan& plan) {
-  const AdapterConfig& adapter = plan.job.adapter;
-  plan.folded_adapters = plan.device.cuda && plan.provider == "fused" && adapter.type == AdapterType::lora && !adapter.use_dora &&
-                         adapter.dropout == 0 && plan.job.model.quantization == Quantization::none &&
-                         plan.storage == *plan.job.train.precision;
 }
 
 void resolve_limits(Plan& plan) {

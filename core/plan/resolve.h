@@ -9,19 +9,13 @@ namespace forge {
 void derived(Plan& plan, const std::string& key, const std::string& reason);
 void from_profile(Plan& plan, const std::string& key, const std::string& reason);
 
-void resolve_device(Plan& plan);
+void resolve_device(Plan& plan, const PlanInput& input);
 void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates);
 // Needs the precision. Throws KeyError(job) for a type of its own beside another one than fp16.
 void resolve_residual(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
 // Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
-// Whether fused trains the head without logits on such a processor. Where that multiplies bf16 itself, products that give them
-// are faster (kernels/README.md); in fp32 LibTorch's softmax stays, whose exp transformers trains with (docs/decisions.md).
-bool head_without_logits(Precision precision, InstructionSet instructions);
-// Needs precision and provider.
-void resolve_head(Plan& plan);
-void resolve_adapters(Plan& plan);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 void resolve_optimizer(Plan& plan);

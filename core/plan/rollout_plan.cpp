@@ -113,7 +113,7 @@ void time_rollout(Plan& plan, const Rates* rates) {
   if (!rates || plan.time.step_seconds <= 0 || served(plan)) return;
   const int64_t slots = *plan.job.rollout.slots;
   const Inventory inventory = inventory_of(plan);
-  const Graph& step = inventory.lists->evaluation(step_choice(plan, inventory));
+  const Graph& step = inventory.lists->evaluation(plan.step);
   const StepSizes sizes{slots, slots, bytes_of(*plan.job.train.precision), *plan.job.train.threads};
   double token = 0;
   for (const Op& op : step.ops)

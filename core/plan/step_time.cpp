@@ -63,7 +63,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   if (!time.reason.empty()) return time;
   const Precision precision = *plan.job.train.precision;
   const Inventory inventory = inventory_of(plan);
-  const Graph& step = inventory.lists->training(step_choice(plan, inventory));
+  const Graph& step = inventory.lists->training(plan.step);
   const MeanBatch batch = mean_batch(plan);
   const double length = mean_attended_length(lengths);
   double micro_batch = 0, update = 0, reference = 0;
@@ -89,7 +89,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   // The value network says what it foresees before the first step, and learns in each.
   if (has_value_network(plan)) {
     const Inventory value = value_inventory(plan);
-    const Graph& own = value.lists->training(step_choice(value_plan(plan), value));
+    const Graph& own = value.lists->training(value_plan(plan).step);
     for (size_t i = 0; i < own.ops.size(); ++i)
       for (const Work& work : work_of(own, own.ops[i], batch.sizes, length)) {
         add(i < own.micro_batch_ops ? micro_batch : update, work);

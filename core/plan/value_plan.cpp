@@ -11,17 +11,16 @@ Plan value_plan(const Plan& plan) {
   Plan own = plan;
   own.model = value.spec;
   own.job.adapter = value.adapter;
-  own.fused_head = false;
-  own.kept_norms = false;
   own.job.train.activation_offloading = Offload::none;
-  own.folded_adapters = false;  // the room in the weights is the policy's
+  own.step = {.recompute = plan.step.recompute,  // the room for adapters in the weights is the policy's
+              .trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32)),
+              .folded_residuals = plan.step.folded_residuals};
   return own;
 }
 
 Inventory value_inventory(const Plan& plan) {
   ValueModel value = value_model(plan.model, plan.job);
-  const TrainedSize trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32));
-  Inventory inventory{std::move(value.parameters), std::move(value.sites), trained, {}, {}};
+  Inventory inventory{std::move(value.parameters), std::move(value.sites), {}, {}};
   record_modules(inventory, value.spec, value.adapter, plan.job);
   return inventory;
 }

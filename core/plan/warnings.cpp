@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/warmup.h"
 #include "core/data/prepare.h"
 #include "core/objective/objective.h"
 #include "core/plan/memory/offload.h"
@@ -38,6 +39,14 @@ void warn_of_lambda(const Job& job, const Warn& warn) {
        format_count(job.rollout.max_new_tokens) + "): a token learns from the next one's value alone; objective.lambda_policy: 0.95 suits short answers");
 }
 
+// Threads that share a core wait for each other at the end of every operation.
+void warn_of_threads(const Plan& plan, const Warn& warn) {
+  const int64_t threads = plan.job.train.threads.value_or(0), cores = plan.device.cpu.cores;
+  if (threads > cores && cores > 0)
+    warn("train.threads " + format_count(threads) + " is more than the " + format_count(cores) +
+         (cores == 1 ? " processor" : " processors") + " that this process may use, which makes it slower; train.threads: auto takes as many");
+}
+
 // A rank above the matrix's own adds nothing; the largest excess is reported for all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
   const AdapterSite* worst = nullptr;
@@ -52,15 +61,24 @@ void warn_of_rank(const Plan& plan, const Warn& warn) {
          format_count(full(*worst)) + " add memory and nothing else");
 }
 
+// The first step of a warmup has rate 0, and the step after its last the whole rate.
+void warn_of_warmup(const Plan& plan, const Warn& warn) {
+  const ScheduleConfig& schedule = plan.job.schedule;
+  const int64_t warmup = warmup_steps(schedule, plan.steps);
+  if (plan.steps == 0 || warmup < plan.steps) return;
+  const std::string stated = schedule.warmup_steps ? "schedule.warmup_steps " + format_count(warmup)
+                                                   : "schedule.warmup_ratio " + format_number(schedule.warmup_ratio) + " (" + format_count(warmup) +
+                                                         (warmup == 1 ? " step)" : " steps)");
+  if (plan.steps == 1) return warn(stated + " makes the learning rate of the run's only step 0: nothing is trained; schedule.warmup_steps: 0 has none");
+  warn(stated + " is not over in the run's " + format_count(plan.steps) + " steps: optimizer.learning_rate is never reached, at most " +
+       format_number(std::round(100.0 * static_cast<double>(plan.steps - 1) / static_cast<double>(warmup))) + " % of it");
+}
+
 // Weights move by the rate times a gradient that these leave next to nothing of, or that noise covers.
 void warn_of_extremes(const Plan& plan, const Warn& warn) {
   const Job& job = plan.job;
   const AdapterConfig& adapter = job.adapter;
-  const int64_t warmup = job.schedule.warmup_steps.value_or(
-      static_cast<int64_t>(job.schedule.warmup_ratio * static_cast<double>(plan.steps)));
-  if (plan.steps > 1 && warmup >= plan.steps)
-    warn("schedule.warmup_steps " + format_count(warmup) + " are not over in the run's " +
-         format_count(plan.steps) + " steps: optimizer.learning_rate is never reached");
+  warn_of_warmup(plan, warn);
   constexpr double kLeastNorm = 1e-4, kMostScale = 128, kMostNoise = 200;
   if (job.train.max_grad_norm > 0 && job.train.max_grad_norm < kLeastNorm)
     warn("train.max_grad_norm " + format_number(job.train.max_grad_norm) +
@@ -106,14 +124,35 @@ bool overlap(const Share& a, const Share& b) {
   return a.path == b.path && a.begin < b.end && b.begin < a.end;
 }
 
-void warn_of_data(const Plan& plan, const Warn& warn) {
-  const Job& job = plan.job;
-  const std::vector<Share> train = shares_of(job.data.train), eval = shares_of(job.data.eval);
+// True if the job states this key.
+bool is_given(const Plan& plan, const std::string& key) {
+  const auto origin = plan.origins.find(key);
+  return origin != plan.origins.end() && origin->second.kind == OriginKind::given;
+}
+
+// Warns of settings of config.json that the model does not compute.
+void warn_of_config(const ConfigNotes& notes, const Warn& warn) {
+  if (!notes.built.empty()) warn(notes.built);
+  if (!notes.ignored.empty())
+    warn("config.json has settings that transformers' " + notes.architecture + " never reads, and forge neither: " + join(notes.ignored, ", "));
+  if (!notes.dropouts.empty())
+    warn("config.json has dropout inside the base model, which is trained without (model.dropout: none): " + join(notes.dropouts, ", "));
+}
+
+// True if evaluation data are rows of the training data by their files.
+bool evaluates_training_rows(const Plan& plan) {
+  const std::vector<Share> train = shares_of(plan.job.data.train), eval = shares_of(plan.job.data.eval);
   const auto trained = [&](const Share& share) {
     return std::any_of(train.begin(), train.end(), [&](const Share& other) { return overlap(share, other); });
   };
   const bool same = !plan.eval.content_hash.empty() && plan.eval.content_hash == plan.train.content_hash;
-  if (!job.data.eval.empty() && (same || std::any_of(eval.begin(), eval.end(), trained)))
+  return !plan.job.data.eval.empty() && (same || std::any_of(eval.begin(), eval.end(), trained));
+}
+
+void warn_of_data(const Plan& plan, const Warn& warn) {
+  const Job& job = plan.job;
+  const std::vector<Share> train = shares_of(job.data.train);
+  if (evaluates_training_rows(plan))
     warn(
         "data.eval names rows of data.train: eval_loss says how well they were learned by heart, not what is "
         "learned of others");
@@ -122,8 +161,7 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
                     [&](const Share& other) { return overlap(train[i], other); }))
       warn("data.train names " + job.data.train[i].path +
            " twice: its rows are trained twice in an epoch (weight: 2 says so in one entry)");
-  const auto stated = plan.origins.find("train.global_batch_size");
-  const bool asked = stated != plan.origins.end() && stated->second.kind == OriginKind::given;
+  const bool asked = is_given(plan, "train.global_batch_size");
   constexpr int64_t kUsualBatch = 32;  // below it the data are few, not the batch large
   if (asked && !draws_completions(job.objective.type) &&
       *job.train.global_batch_size > std::max(kUsualBatch, plan.train.examples))
@@ -133,11 +171,6 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
     warn(format_count(plan.train.pairs.other_prompts) + " of " + format_count(plan.train.examples) +
          " pairs have another prompt before the rejected answer than before the chosen one: the prompts are "
          "compared too, not the answers alone");
-  for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
-    if (data->cuts.unsaid_tools > 0)
-      warn("the chat template does not write the tools of " + format_count(data->cuts.unsaid_tools) +
-           (data->cuts.unsaid_tools == 1 ? " row" : " rows") + " of the " + name +
-           " data: the model learns to call what it is not told of");
 }
 
 }  // namespace
@@ -145,6 +178,8 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
 void add_warnings(Plan& plan, const PlanInput& input) {
   const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
+  for (const std::string& text : {input.device_warning, input.idle_cards})
+    if (!text.empty()) warn(text);
   if (plan.train.estimated)
     warn("estimated from the first " + format_count(plan.train.rows) +
          " rows: steps, lengths and memory may change");
@@ -154,29 +189,32 @@ void add_warnings(Plan& plan, const PlanInput& input) {
     warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
   if (plan.train.supervised_tokens == 0 && plan.train.examples > 0 && !draws_completions(job.objective.type))
     warn("no token of the training data is trained");
-  if (plan.train.truncated > 0)
-    warn(format_count(plan.train.truncated) + " of " + format_count(plan.train.examples) +
-         " examples are cut at " + format_count(job.data.max_length) + " tokens (data.max_length)");
   for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
     if (!data->unread_keys.empty())
       warn(std::string("the ") + name + " data has keys that nothing reads: " + unread_text(*data));
+  warn_of_config(input.model_notes, warn);
   warn_of_rate(job, warn);
+  warn_of_threads(plan, warn);
   warn_of_rank(plan, warn);
   warn_of_lambda(job, warn);
   warn_of_extremes(plan, warn);
   warn_of_data(plan, warn);
   for (const std::string& text : offload_warnings(plan)) warn(text);
-  if (plan.engine == "cuda12") warn(input.profile.engine.reason);
+  if (plan.engine == kNoEngine) warn("no engine computes on a " + plan.device.name() + ": " + input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)
     warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
-  if (plan.device.cuda && plan.device.gpu.probed && plan.engine == "cuda13" &&
-      plan.device.gpu.cuda_version > 0 && plan.device.gpu.cuda_version < 13000)
-    warn("the driver knows CUDA " + std::to_string(plan.device.gpu.cuda_version / 1000) + "." +
-         std::to_string(plan.device.gpu.cuda_version % 1000 / 10) +
-         ", the engine needs 13.0: install driver 580 or newer");
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
          ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+}
+
+void add_data_warnings(Plan& plan, const DataFindings& findings) {
+  for (const DataFinding& finding : findings.found) {
+    if (finding.check == "bare_prompt" && is_given(plan, "data.prompt_as")) continue;
+    if (finding.check == "overlap" && evaluates_training_rows(plan)) continue;
+    if (is_warning(finding)) plan.warnings.push_back(sentence_of(finding));
+  }
+  plan.warnings.insert(plan.warnings.end(), findings.limits.begin(), findings.limits.end());
 }
 
 }  // namespace forge

@@ -1,5 +1,7 @@
 #include "core/reward/answer.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "core/data/rows/mapping.h"
 #include "core/text/tokenizer/unicode.h"
@@ -7,26 +9,28 @@
 namespace forge {
 namespace {
 
-// The place behind the brace that closes the one at `open`; npos when none does.
-size_t closing_brace(std::string_view text, size_t open) {
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
+// By the place of each brace that opens, the place behind the one that closes it; npos where none does. All at once: a text of
+// nothing but openings would take the square of its length one by one.
+std::vector<size_t> closing_braces(std::string_view text) {
+  std::vector<size_t> closing(text.size(), text.npos), open;
+  for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\') {
       ++i;  // \{ and \} are characters
     } else if (text[i] == '{') {
-      ++depth;
-    } else if (text[i] == '}' && --depth == 0) {
-      return i + 1;
+      open.push_back(i);
+    } else if (text[i] == '}' && !open.empty()) {
+      closing[open.back()] = i + 1;
+      open.pop_back();
     }
   }
-  return text.npos;
+  return closing;
 }
 
-std::optional<std::string_view> boxed_at(std::string_view text, size_t behind) {
+std::optional<std::string_view> boxed_at(std::string_view text, const std::vector<size_t>& closing, size_t behind) {
   size_t open = behind;
   while (open < text.size() && text[open] == ' ') ++open;
   if (open < text.size() && text[open] == '{') {
-    const size_t end = closing_brace(text, open);
+    const size_t end = closing[open];
     if (end == text.npos) return std::nullopt;
     return text.substr(open + 1, end - open - 2);
   }
@@ -102,17 +106,13 @@ std::optional<std::string_view> Extraction::part(std::string_view completion) co
 }
 
 std::optional<std::string_view> last_boxed(std::string_view text) {
-  constexpr std::string_view kCommands[] = {"\\boxed", "\\fbox"};
-  for (size_t end = text.size();;) {
-    size_t at = text.npos, length = 0;
-    for (std::string_view command : kCommands)
-      if (const size_t found = text.substr(0, end).rfind(command);
-          found != text.npos && (at == text.npos || found > at))
-        at = found, length = command.size();
-    if (at == text.npos) return std::nullopt;
-    if (std::optional<std::string_view> content = boxed_at(text, at + length)) return content;
-    end = at;
-  }
+  constexpr std::string_view kBox = "box", kCommands[] = {"\\boxed", "\\fbox"};
+  const std::vector<size_t> closing = text.find(kBox) == text.npos ? std::vector<size_t>{} : closing_braces(text);
+  for (size_t at = text.rfind('\\'); at != text.npos; at = at == 0 ? text.npos : text.rfind('\\', at - 1))
+    for (const std::string_view command : kCommands)
+      if (text.substr(at).starts_with(command))
+        if (std::optional<std::string_view> content = boxed_at(text, closing, at + command.size())) return content;
+  return std::nullopt;
 }
 
 std::vector<std::string> reference_answers(const Json& row, const std::string& column, std::string& problem) {
@@ -137,6 +137,13 @@ std::vector<std::string> reference_answers(const Json& row, const std::string& c
               " texts or numbers";
   if (!problem.empty()) answers.clear();
   return answers;
+}
+
+std::string kept_info(std::string_view info) {
+  constexpr size_t kMost = 4096;
+  size_t end = std::min(info.size(), kMost);
+  while (end < info.size() && (static_cast<unsigned char>(info[end]) & 0xc0) == 0x80) --end;  // between characters
+  return std::string(info.substr(0, end)) + (end < info.size() ? "…" : "");
 }
 
 std::string shortened(std::string_view text, size_t limit) {

@@ -35,6 +35,9 @@ std::optional<std::string_view> last_boxed(std::string_view text);
 // items, any of which may be met. Empty with `problem` when there is none.
 std::vector<std::string> reference_answers(const Json& row, const std::string& column, std::string& problem);
 
+// The beginning of a judge's remark that is kept with its score, at most 4 KiB: batches hold thousands.
+std::string kept_info(std::string_view info);
+
 // At most `limit` characters, for messages.
 std::string shortened(std::string_view text, size_t limit = 60);
 

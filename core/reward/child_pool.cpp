@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/reward/answer.h"
 #include "core/reward/child_process.h"
@@ -13,7 +14,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 
 constexpr double kLeastStartSeconds = 60;  // a process may load a model first
 constexpr int64_t kMostCrashes = 3;        // of one batch
@@ -61,8 +61,10 @@ class ChildPool::Worker {
     deadline = Clock::now() + seconds(std::max(kLeastStartSeconds, settings_.timeout));
   }
   void stop() { child_.reset(); }
-  void leave() {
-    if (child_) child_->end(kPatience);
+  // Until `until`, which all processes of a pool share.
+  void leave(Clock::time_point until) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+    if (child_) child_->end(std::max(left, std::chrono::milliseconds(0)));
     child_.reset();
   }
   [[noreturn]] void fail(const std::string& what) const {
@@ -192,7 +194,7 @@ class ChildPool::Batch {
   }
 
   void take(Worker& worker, const std::string& line) {
-    const Json reply = worker.parse(line);
+    Json reply = worker.parse(line);
     const auto number = reply.find("id");
     if (number == reply.end() || !number->is_number_integer())
       worker.fail("its reply has no whole number as id: " + Worker::shown(line));
@@ -210,7 +212,7 @@ class ChildPool::Batch {
     if (const auto error = reply.find("error"); error != reply.end() && !error->is_null())
       return settle(worker, item, {nullptr, error->is_string() && *error != "" ? error->get<std::string>() : "error " + dump_json(*error)});
     if (const std::string fault = check_(reply); !fault.empty()) worker.fail(fault + ": " + Worker::shown(line));
-    settle(worker, item, {reply, ""});
+    settle(worker, item, {std::move(reply), ""});
   }
 
   void settle(const Worker& worker, size_t item, ChildReply reply) {
@@ -282,7 +284,10 @@ ChildPool::ChildPool(ChildPoolSettings settings) : settings_(std::move(settings)
 }
 
 ChildPool::~ChildPool() {
-  for (auto& worker : workers_) worker->leave();
+  for (auto& worker : workers_)
+    if (worker->child()) worker->child()->close_input();
+  const Clock::time_point until = Clock::now() + kPatience;
+  for (auto& worker : workers_) worker->leave(until);
 }
 
 std::vector<ChildReply> ChildPool::ask(const std::vector<ChildItem>& items, const Json& end, int64_t most_failures, const ReplyCheck& check,

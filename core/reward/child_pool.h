@@ -39,8 +39,9 @@ struct ChildReply {
   std::string failure;
 };
 
-// What is wrong with a reply that is no failure it states; empty: nothing. Wrong replies stop the run.
-using ReplyCheck = std::function<std::string(const Json& reply)>;
+// The fault in a reply that is no failure it states; empty: none. Wrong replies stop the run. Drops what
+// nobody reads, since the replies of a whole batch are held.
+using ReplyCheck = std::function<std::string(Json& reply)>;
 
 struct PoolCounts {
   int64_t timeouts = 0, crashes = 0;

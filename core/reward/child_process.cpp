@@ -149,15 +149,17 @@ void ChildProcess::send(const std::string& line) {
 }
 
 void ChildProcess::write_some() {
-  while (!outgoing_.empty() && input_ >= 0) {
-    const ssize_t written = ::send(input_, outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
+  while (!all_sent() && input_ >= 0) {
+    const ssize_t written = ::send(input_, outgoing_.data() + sent_, outgoing_.size() - sent_, MSG_NOSIGNAL);
     if (written > 0) {
-      outgoing_.erase(0, static_cast<size_t>(written));
+      sent_ += static_cast<size_t>(written);
     } else if (errno != EINTR) {
       if (errno != EAGAIN) close_end(input_);
       return;
     }
   }
+  outgoing_.clear();
+  sent_ = 0;
 }
 
 void ChildProcess::read_from(int& descriptor, std::string& into) {
@@ -215,13 +217,16 @@ void ChildProcess::exchange() {
 }
 
 std::optional<std::string> ChildProcess::next_line() {
-  const size_t end = incoming_.find('\n', scanned_);
+  const size_t end = incoming_.find('\n', taken_ + scanned_);
   if (end == std::string::npos) {
+    // Lines that were taken go once for all lines: line by line a million of them would take the square of the bytes.
+    incoming_.erase(0, taken_);
+    taken_ = 0;
     scanned_ = incoming_.size();
     return std::nullopt;
   }
-  std::string line = incoming_.substr(0, end);
-  incoming_.erase(0, end + 1);
+  std::string line = incoming_.substr(taken_, end - taken_);
+  taken_ = end + 1;
   scanned_ = 0;
   return line;
 }
@@ -233,9 +238,11 @@ std::string ChildProcess::standard_error() const {
   return text::replace_invalid_utf8(std::string_view(standard_error_).substr(from));
 }
 
+void ChildProcess::close_input() { close_end(input_); }
+
 void ChildProcess::end(std::chrono::milliseconds patience) {
   if (pid_ <= 0) return;
-  close_end(input_);
+  close_input();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   bool by_signal = false;
   int status = 0;

@@ -37,7 +37,7 @@ class ChildProcess {
 
   // Puts a line in the queue; `exchange` writes it.
   void send(const std::string& line);
-  bool all_sent() const { return outgoing_.empty(); }
+  bool all_sent() const { return sent_ == outgoing_.size(); }
   // Reads and writes what can be without waiting, and sees whether it has ended.
   void exchange();
   // Each line without its end. Nothing while none is complete.
@@ -56,6 +56,8 @@ class ChildProcess {
   int input() const { return input_; }
   int error_output() const { return errors_; }
 
+  // Closes its input, which tells it to leave.
+  void close_input();
   // Closes its input, gives it `patience` to leave, then kills it with its group.
   void end(std::chrono::milliseconds patience);
 
@@ -68,7 +70,9 @@ class ChildProcess {
   int64_t pid_ = -1;
   int input_ = -1, output_ = -1, errors_ = -1;
   std::string outgoing_, incoming_, standard_error_;
-  size_t scanned_ = 0;  // bytes of incoming_ that hold no end of line
+  size_t sent_ = 0;     // bytes of outgoing_
+  size_t taken_ = 0;    // bytes of incoming_ whose lines were returned
+  size_t scanned_ = 0;  // bytes of incoming_ behind them that hold no end of line
   bool alive_ = true;
   std::string why_ended_;
 };

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/net/http_many.h"
 #include "core/reward/answer.h"
+#include "core/reward/child_process.h"
 #include "core/reward/reward_item.h"
 
 namespace forge {
@@ -17,6 +18,7 @@ HttpRequest request_of(const RewardConfig& reward, const RewardSample& sample, i
   HttpRequest request{.url = *reward.url, .method = "POST", .headers = {"Content-Type: application/json", "Expect:"}, .body = dump_json(item)};
   for (const auto& [name, value] : reward.headers) request.headers.push_back(name + ": " + value);
   request.follow = false;
+  request.most_bytes = static_cast<int64_t>(kLongestLine);
   request.connect_seconds = std::min(request.connect_seconds, reward.timeout);
   request.idle_seconds = request.total_seconds = reward.timeout;
   return request;
@@ -33,6 +35,8 @@ const Json* find(const Json& answer, const std::string& path) {
   return at;
 }
 
+}  // namespace
+
 Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
   if (!answer.failure.empty()) return failed(*reward.url + ": " + answer.failure);
   if (answer.status < 200 || answer.status > 299)
@@ -44,9 +48,9 @@ Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
     return failed(*reward.url + ": answered " + shown_body(answer.body) + ", expected JSON");
   }
   if (const Json* error = find(json, "error"); error && !error->is_null())
-    return failed(error->is_string() ? error->get<std::string>() : dump_json(*error));
+    return failed(kept_info(error->is_string() ? error->get<std::string>() : dump_json(*error)));
   const Json* info = find(json, "info");
-  const std::string reason = info && info->is_string() ? info->get<std::string>() : "";
+  const std::string reason = info && info->is_string() ? kept_info(info->get<std::string>()) : "";
   const Json* value = find(json, reward.field);
   if (!value) return failed(*reward.url + ": answered " + shown_body(answer.body) + ", which has no " + reward.field);
   if (value->is_null()) return Score::declined(reason.empty() ? "it gave no score" : reason);
@@ -55,14 +59,13 @@ Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
   return Score::of(value->get<double>(), reason);
 }
 
-}  // namespace
-
 std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<RewardSample>& samples, int64_t step,
                                  const std::function<bool()>& stopped) {
   std::vector<HttpRequest> requests;
   for (const RewardSample& sample : samples) requests.push_back(request_of(reward, sample, step));
-  std::vector<Score> scores;
-  for (const HttpAnswer& answer : http_requests(std::move(requests), reward.concurrency, stopped)) scores.push_back(score_of(reward, answer));
+  std::vector<Score> scores(samples.size());
+  http_requests(std::move(requests), reward.concurrency, stopped,
+                [&](size_t i, const HttpAnswer& answer) { scores[i] = score_of(reward, answer); });
   return scores;
 }
 

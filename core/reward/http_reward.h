@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/net/http.h"
 #include "core/reward/score.h"
 
 namespace forge {
@@ -12,5 +13,8 @@ namespace forge {
 // is never 0.
 std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<RewardSample>& samples, int64_t step,
                                  const std::function<bool()>& stopped);
+
+// One answer, read.
+Score score_of(const RewardConfig& reward, const HttpAnswer& answer);
 
 }  // namespace forge

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -97,6 +98,17 @@ class SchemaReader {
   SchemaReader(const Json& root, const std::string& key, std::map<std::string, TextPattern>& patterns)
       : root_(root), key_(key), patterns_(patterns) {}
 
+  void read_all() {
+    read(root_, "");
+    // A reference may lead to what is no schema where it stands, such as an example.
+    while (!referenced_.empty()) {
+      const std::string target = referenced_.back();
+      referenced_.pop_back();
+      read(root_.at(Json::json_pointer(target.substr(1))), target);
+    }
+  }
+
+ private:
   void read(const Json& schema, const std::string& at, int depth = 0) {
     if (depth > kDeepest) refuse(at, "is nested too deeply");
     if (schema.is_boolean()) return;
@@ -144,7 +156,6 @@ class SchemaReader {
     }
   }
 
- private:
   // A vocabulary of somebody else's may give a keyword another meaning, or none.
   void dialect(const Json& value, const std::string& at) const {
     const std::string name = value.is_string() ? value.get<std::string>() : "";
@@ -179,7 +190,7 @@ class SchemaReader {
     expect(value.is_string(), at, "a text");
     patterns_.try_emplace(value.get<std::string>(), value.get<std::string>(), key_);
   }
-  void reference(const Json& value, const std::string& at) const {
+  void reference(const Json& value, const std::string& at) {
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (!starts_with(text, "#"))
       refuse(at, "does not stand in the same file", "only references like #/$defs/NAME are read");
@@ -188,6 +199,7 @@ class SchemaReader {
     } catch (const nlohmann::json::exception&) {
       refuse(at, "points to nothing: " + text);
     }
+    if (seen_.insert(text).second) referenced_.push_back(text);
   }
   void counts(const std::string& word, const Json& value, const std::string& at) const {
     constexpr const char* kCounts[] = {"minItems",  "maxItems",      "minLength",
@@ -231,6 +243,8 @@ class SchemaReader {
   const Json& root_;
   const std::string& key_;
   std::map<std::string, TextPattern>& patterns_;
+  std::set<std::string> seen_;           // references
+  std::vector<std::string> referenced_;  // those whose schemas are still to be read
 };
 
 class Validator {
@@ -383,7 +397,7 @@ class Validator {
 }  // namespace
 
 JsonSchema::JsonSchema(Json schema, const std::string& key) : root_(std::move(schema)) {
-  SchemaReader(root_, key, patterns_).read(root_, "");
+  SchemaReader(root_, key, patterns_).read_all();
 }
 
 std::string JsonSchema::problem(const Json& value) const {

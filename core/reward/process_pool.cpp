@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/reward/answer.h"
 #include "core/reward/reward_item.h"
 
 namespace forge {
@@ -10,20 +11,29 @@ namespace {
 
 bool is_number(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
-std::string fault_of(const Json& reply) {
+constexpr size_t kMostParts = 256;
+
+std::string fault_of(Json& reply) {
   const auto value = reply.find("score");
   if (value == reply.end()) return "its reply has neither score nor error";
-  if (value->is_null()) return "";
-  if (!is_number(*value)) return "its score is no finite number";
-  const auto parts = reply.find("parts");
-  const bool numbers = parts == reply.end() || parts->is_null() || (parts->is_object() && std::all_of(parts->begin(), parts->end(), is_number));
-  return numbers ? "" : "its parts are no numbers by name";
+  if (!value->is_null() && !is_number(*value)) return "its score is no finite number";
+  Json kept{{"score", *value}};
+  if (const auto parts = reply.find("parts"); parts != reply.end() && !parts->is_null() && !value->is_null()) {
+    if (!parts->is_object() || !std::all_of(parts->begin(), parts->end(), is_number))
+      return "its parts are no numbers by name";
+    if (parts->size() > kMostParts) return "it has more than " + std::to_string(kMostParts) + " parts";
+    kept["parts"] = *parts;
+  }
+  if (const auto info = reply.find("info"); info != reply.end() && info->is_string())
+    kept["info"] = kept_info(info->get_ref<const std::string&>());
+  reply = std::move(kept);
+  return "";
 }
 
 Score score_of(const ChildReply& answered) {
-  if (!answered.failure.empty()) return Score::failed(answered.failure, ErrorKind::environment);
+  if (!answered.failure.empty()) return Score::failed(kept_info(answered.failure), ErrorKind::environment);
   const Json& reply = answered.reply;
-  const std::string info = reply.contains("info") && reply["info"].is_string() ? reply["info"].get<std::string>() : "";
+  const std::string info = reply.value("info", "");
   if (reply["score"].is_null()) return Score::declined(info.empty() ? "it gave no score" : info);
   Score score = Score::of(reply["score"].get<double>(), info);
   if (reply.contains("parts")) score.parts = reply["parts"];

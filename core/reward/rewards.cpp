@@ -13,14 +13,16 @@
 namespace forge {
 namespace {
 
-// Verifiers are pure functions, so threads change nothing but the time.
-std::vector<Score> verify_all(const Verifier& verify, const std::vector<RewardSample>& samples) {
+// Verifiers are pure functions, so threads change nothing but the time. A pattern may take seconds a text.
+std::vector<Score> verify_all(const Verifier& verify, const std::vector<RewardSample>& samples,
+                              const std::function<bool()>& stopped) {
   constexpr size_t kEach = 16;  // too few for a thread
   std::vector<Score> scores(samples.size());
   std::vector<std::exception_ptr> problems(samples.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < samples.size(); i = next++) try {
+        if (stopped && stopped()) throw ScoringStopped{};
         scores[i] = verify(samples[i]);
       } catch (...) {
         problems[i] = std::current_exception();
@@ -110,7 +112,7 @@ std::vector<Score> Rewards::scores_of(size_t i, const std::vector<RewardSample>&
     if (options.stopped && options.stopped()) throw ScoringStopped{};
     return scores;
   }
-  if (!pools_[i]) return verify_all(verifiers_[i], samples);
+  if (!pools_[i]) return verify_all(verifiers_[i], samples, options.stopped);
   const bool stop = configs_[i].on_error == OnRewardError::stop;
   const int64_t most = options.keep_going ? kMostTold : stop ? 0 : most_unscored(configs_[i], samples.size());
   return pools_[i]->score(samples, options.step, most, options.stopped);

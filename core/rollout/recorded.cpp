@@ -20,12 +20,16 @@ std::vector<IdSpan> spans_of(const Json& line) {
 
 RecordedRollout::RecordedRollout(const std::string& path) {
   if (!file_exists(path)) return;
-  for (const std::string& text : split(read_file(path, kLargestFile, ErrorKind::environment), '\n')) try {
-      if (text.empty()) continue;
-      Json line = parse_json(text, path, ErrorKind::environment);
+  const std::vector<std::string> texts = split(read_file(path, kLargestFile, ErrorKind::environment), '\n');
+  for (size_t i = 0; i < texts.size(); ++i) try {
+      if (texts[i].empty()) continue;
+      damaged_ += i + 1 < texts.size();  // until it turns out to be whole
+      Json line = parse_json(texts[i], path, ErrorKind::environment);
+      if (!line.is_object() || line.value("hash", Json()) != hash_of_line(line)) continue;
       const auto key = std::tuple(line.at("prompt").get<int64_t>(), line.at("draw").get<int64_t>(), line.at("place").get<int64_t>(),
                                   line.at("sample").get<int64_t>());
       lines_[key] = std::move(line);
+      damaged_ -= i + 1 < texts.size();
     } catch (const Error&) {
     } catch (const Json::exception&) {
     }

@@ -14,8 +14,10 @@ namespace forge {
 class RecordedRollout {
  public:
   RecordedRollout() = default;
-  // Of a file that may not be there. A line that cannot be read is left out.
+  // Reads a file that may not be there. A line that cannot be read, or has not the hash that it states, is left out.
   explicit RecordedRollout(const std::string& path);
+  // The number of lines left out, but for a last one that a kill cut short.
+  int64_t damaged() const { return damaged_; }
 
   // Its scores, if the line is of the same completion: the same prompt, sample and ids.
   bool take_scores(const std::vector<RewardConfig>& rewards, Completion& completion) const;
@@ -32,6 +34,7 @@ class RecordedRollout {
 
  private:
   const Json* line_of(const Completion& completion) const;
+  int64_t damaged_ = 0;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, Json> lines_;  // by prompt, draw, place, sample
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/hash.h"
 #include "core/io/members.h"
 
 namespace forge {
@@ -88,7 +89,14 @@ Json rollout_line(const Completion& c, const std::vector<RewardConfig>& rewards)
   if (!c.adapter.empty()) line["adapter"] = c.adapter;
   if (!c.failure.empty()) line["failure"] = c.failure;
   if (c.turns > 1) line.update({{"turns", c.turns}, {"text_begin", c.text_begin}, {"inserted", c.inserted}, {"transcript", c.transcript}});
+  line["hash"] = hash_of_line(line);
   return line;
+}
+
+std::string hash_of_line(const Json& line) {
+  Json plain = line;
+  plain.erase("hash");
+  return Hasher().add(dump_json(plain)).hex();
 }
 
 std::string rollout_path(const std::string& run_folder, int64_t number) {

@@ -87,6 +87,8 @@ void from_json(const Json& json, Rollout& rollout);
 
 // One line of a rollout's file: names of rewards as the job has them.
 Json rollout_line(const Completion& completion, const std::vector<RewardConfig>& rewards);
+// Returns what such a line states as its "hash": of everything else in it.
+std::string hash_of_line(const Json& line);
 
 // "RUN/rollouts/rollout-000012.jsonl"
 std::string rollout_path(const std::string& run_folder, int64_t number);

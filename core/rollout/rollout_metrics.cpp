@@ -129,9 +129,19 @@ Json rollout_facts(const std::vector<Completion>& completions, const std::vector
 
 std::vector<std::string> rollout_warnings(const Rollout& rollout, const RolloutConfig& config) {
   std::vector<std::string> warnings;
-  int64_t truncated = 0;
-  for (const Completion& c : rollout.completions) truncated += c.truncated;
+  constexpr int64_t kHardlyAnything = 2;  // tokens
+  int64_t truncated = 0, empty = 0, rewarded = 0;
+  for (const Completion& c : rollout.completions) {
+    truncated += c.truncated;
+    empty += c.text_tokens <= kHardlyAnything && !c.truncated;
+    rewarded += c.reward && *c.reward != 0;
+  }
   const auto count = static_cast<int64_t>(rollout.completions.size());
+  if (rollout.number == 0 && count > 0 && 2 * empty >= count)
+    warnings.push_back(format_count(empty) + " of " + format_count(count) + " completions of the first rollout have at most " +
+                       format_count(kHardlyAnything) + " tokens: does the model see its prompts as it expects them (data.prompt_as, data.template)?");
+  if (rollout.number == 0 && rollout.groups > 0 && rollout.flat_groups == rollout.groups && rewarded == 0)
+    warnings.push_back("every completion of the first rollout has reward 0: groups without a difference teach nothing");
   if (rollout.number == 0 && count > 0 && 2 * truncated >= count)
     warnings.push_back(format_count(truncated) + " of " + format_count(count) + " completions of the first rollout were cut at " +
                        format_count(config.max_new_tokens) + " tokens: rewards see unfinished texts (rollout.max_new_tokens)");

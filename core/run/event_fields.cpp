@@ -145,7 +145,8 @@ constexpr EventField kRollout[] = {
 };
 constexpr EventField kMeasured[] = {
     {"step", integer, true, "from 0"},
-    {"warm_up", flag, true, "the first step, which counts for memory and not for time"},
+    {"warm_up", flag, true, "one of the first steps, which count for memory and not for time"},
+    {"op_by_op", flag, true, "its ops were timed one by one on a GPU, without graphs: it counts for no rate"},
     {"micro_batches", integer, true, "of the step"},
     {"tokens", integer, true, "real tokens of the step"},
     {"seconds", number, true, "its time"},
@@ -153,8 +154,10 @@ constexpr EventField kMeasured[] = {
     {"peak_memory_bytes", integer, true, "peak of the counting allocator so far"},
 };
 constexpr EventField kOps[] = {
-    {"seconds", number, true, "of the measured steps"},
-    {"ops", list, true, "name, seconds, and operations of its products of matrices, the longest first; what lies between ops at the end"},
+    {"seconds", number, true, "of the measured steps, by `clock`"},
+    {"clock", text, true, "host, or device: events on the GPU's compute stream before and after each op, in steps without graphs"},
+    {"tokens", integer, true, "real tokens of those steps"},
+    {"ops", list, true, "name, seconds, operations of its products of matrices and, on a GPU, bytes that its launches must at least move, the longest first; what lies between ops at the end"},
     {"best_product_rate", number, true, "operations a second of the quickest product alone, in the run's precision"},
 };
 constexpr EventField kEval[] = {
@@ -255,6 +258,8 @@ constexpr EventField kDone[] = {
     {"threads", integer, false, "info: threads that arithmetic uses"},
     {"cuda", text, false, "info: what CUDA this engine has"},
     {"cuda_devices", integer, false, "info: GPUs that it sees"},
+    {"checks", list, false, "info: of each GPU, or of the processor without one: device, and found, ok or what went wrong in a product and a norm there"},
+    {"collectives", text, false, "info: what NCCL's sum over one rank found: ok, or what went wrong; empty without CUDA"},
     {"scores", list, false, "judge: of each text; null: not finite"},
 };
 constexpr EventField kError[] = {
@@ -319,6 +324,7 @@ constexpr EventField kReport[] = {
     {"eval", object, false, "first, best, last: each step and eval_loss"},
     {"fp8_gate", object, false, "of a base in fp8: the event of that name"},
     {"findings", list, false, "what a reader should know of drawn completions, in sentences"},
+    {"warnings", list, false, "the plan's warnings, in sentences"},
     {"bottleneck", text, true, "where the time went, in one sentence"},
     {"data", object, false, "what the plan says of each split"},
     {"samples", list, false, "texts before and after: prompt, before, after"},

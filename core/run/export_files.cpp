@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/families/config_spec.h"
 #include "core/io/gguf.h"
+#include "core/io/python_json.h"
 #include "core/run/model_text.h"
 #include "core/text/add_tokens.h"
 #include "core/text/gguf_tokenizer_json.h"
@@ -19,6 +20,10 @@ constexpr int64_t kLargestTokenizerFile = int64_t{256} << 20;
 constexpr std::array kTokenizerFiles{"tokenizer.json",          "tokenizer.model",   "tokenizer_config.json",
                                      "special_tokens_map.json", "added_tokens.json", "vocab.json",
                                      "merges.txt",              "chat_template.jinja"};
+// Processors of models with towers: how images become their input.
+constexpr std::array kProcessorFiles{"processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"};
+// Where processors of older transformers have the template; only as good as the model's own.
+constexpr const char* kProcessorTemplate = "chat_template.json";
 constexpr const char* kToolTemplate = "additional_chat_templates/tool_use.jinja";
 
 void copy_if_there(const std::string& from, const std::string& folder, const char* name) {
@@ -63,17 +68,21 @@ void write_gguf_tokenizer(const std::string& model_path, const std::vector<std::
 void add_to_tokenizer_files(const std::vector<std::string>& added, const std::string& folder) {
   if (added.empty()) return;
   const std::string path = folder + "/tokenizer.json", config_path = folder + "/tokenizer_config.json";
-  const std::string text = with_added_tokens(read_file(path, kLargestTokenizerFile, ErrorKind::environment), added, path);
+  const std::string text = with_added_tokens(read_tokenizer_json(folder), added);
   write_file_durably(path, text);
   if (!file_exists(config_path)) return;
-  Json config = parse_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path, ErrorKind::environment);
+  Json config = parse_python_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path);
   if (!config.is_object() || !config.contains("added_tokens_decoder")) return;
-  for (Json token : parse_json(text, path, ErrorKind::environment).at("added_tokens")) {
+  if (!config["added_tokens_decoder"].is_object())
+    throw Error(ErrorKind::environment, config_path + ": added_tokens_decoder is no object, so no token can be added")
+        .hint("take the file from the model's own repository again");
+  const Json tokenizer = parse_python_json(text, path);
+  for (Json token : tokenizer.at("added_tokens")) {
     const std::string id = std::to_string(token.at("id").get<int64_t>());
     token.erase("id");
     if (!config["added_tokens_decoder"].contains(id)) config["added_tokens_decoder"][id] = token;
   }
-  write_file_durably(config_path, config.dump(2) + "\n");
+  write_file_durably(config_path, dump_python_json(config, 2) + "\n");
 }
 
 }  // namespace
@@ -86,7 +95,7 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
   if (is_directory(model_path)) add_to_tokenizer_files(choice.added_tokens, folder);
   const bool own = choice.name == "auto";
   if (own) copy_tool_template(model_path, folder);
-  if (own && choice.variables.empty()) return;
+  if (own && choice.variables.empty()) return copy_if_there(model_path, folder, kProcessorTemplate);
   const auto write = [&](const TemplateSource& source, const std::string& path) {
     write_file_durably(path, with_variables(source.text, choice.variables));
   };
@@ -111,6 +120,13 @@ int64_t padding_of_scores(const ModelSpec& spec) {
 
 namespace {
 
+// The language model's own settings, where a class with towers is around it.
+void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
+  if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
+  text["tie_word_embeddings"] = spec.tie_word_embeddings;
+  if (spec.base_vocab_size > 0) text["vocab_size"] = spec.vocab_size;
+}
+
 void say_score_head(const ModelSpec& spec, Json& config) {
   config["architectures"] = {scoring_architecture(spec)};
   config["id2label"] = {{"0", "LABEL_0"}};
@@ -126,9 +142,34 @@ void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   // The template is copied together with the files it came from.
   std::error_code ignored;
   std::filesystem::remove(folder + "/chat_template.jinja", ignored);
+  if (file_exists(from + "/chat_template.jinja")) std::filesystem::remove(folder + "/" + kProcessorTemplate, ignored);
   std::filesystem::remove_all(folder + "/additional_chat_templates", ignored);
   for (const char* name : kTokenizerFiles) copy_if_there(from, folder, name);
+  copy_if_there(from, folder, kProcessorTemplate);
   copy_tool_template(from, folder);
+}
+
+void write_generation_ends(const std::string& folder) {
+  if (!file_exists(folder + "/tokenizer.json") && !file_exists(folder + "/tokenizer.model")) return;
+  const std::optional<int32_t> end = end_of_turn(open_model_text(folder, {}));
+  if (!end) return;
+  const std::string path = folder + "/generation_config.json", config_path = folder + "/config.json";
+  const auto read = [](const std::string& file) {
+    return parse_python_json(read_file(file, kLargestTokenizerFile, ErrorKind::environment), file);
+  };
+  Json generation = Json::object();
+  if (file_exists(path))
+    generation = read(path);
+  else
+    for (const Json config = read(config_path); const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+      if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
+  if (!generation.is_object()) return;
+  const Json stated = generation.value("eos_token_id", Json());
+  Json ends = stated.is_array() ? stated : stated.is_null() ? Json::array() : Json::array({stated});
+  if (std::find(ends.begin(), ends.end(), *end) != ends.end()) return;
+  ends.push_back(*end);
+  generation["eos_token_id"] = ends;
+  write_file_durably(path, dump_python_json(generation, 2) + "\n");
 }
 
 void write_model_config(const ModelConfig& model, const ModelSpec& spec, const std::string& dtype,
@@ -139,14 +180,16 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
     for (const char* of_the_base : {"torch_dtype", "quantization_config"}) config.erase(of_the_base);
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
-    if (spec.base_vocab_size > 0) config["vocab_size"] = spec.vocab_size;
+    if (!spec.wrapper.empty()) say_text_config(spec, dtype, config["text_config"]);
+    if (spec.base_vocab_size > 0 && spec.wrapper.empty()) config["vocab_size"] = spec.vocab_size;
+    for (const char* name : kProcessorFiles) copy_if_there(model.path, folder, name);
     if (model.init == ModelInit::file) copy_if_there(model.path, folder, "generation_config.json");
   } else {
     config = config_of_spec(spec);
     config["dtype"] = hub_dtype(dtype);
   }
   if (spec.score_head) say_score_head(spec, config);
-  write_file_durably(folder + "/config.json", config.dump(2) + "\n");
+  write_file_durably(folder + "/config.json", dump_python_json(config, 2) + "\n");
 }
 
 }  // namespace forge

@@ -20,6 +20,10 @@ void copy_tokenizer_files(const std::string& from, const std::string& folder);
 void write_model_config(const ModelConfig& model, const ModelSpec& spec, const std::string& dtype,
                         const std::string& folder);
 
+// Tells those who serve the model in `folder` what an answer ends with: the token that its chat template writes behind a turn is added
+// to eos_token_id of its generation_config.json, which begins as config.json's where there is no such file. Call it last.
+void write_generation_ends(const std::string& folder);
+
 // The padding token that config.json of a model with a score head names: transformers reads the score at the last token that
 // is not padding, so it is one that ends no text.
 int64_t padding_of_scores(const ModelSpec& spec);

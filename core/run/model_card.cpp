@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/secrets.h"
 #include "core/families/adapter_sites.h"
 #include "core/run/export_files.h"
 
@@ -158,7 +159,8 @@ std::string description(const Plan& plan) {
 
 }  // namespace
 
-void write_model_card(const Plan& plan, const std::string& model_name, const std::string& folder) {
+void write_model_card(const Plan& plan, const std::string& model, const std::string& folder) {
+  const std::string model_name = redacted(model);
   const bool full = plan.job.adapter.type == AdapterType::none;
   const std::string text = head(model_name, full ? "transformers" : "peft",
                                 full ? std::vector<std::string>{"forge"} : std::vector<std::string>{"forge", "lora"}) +
@@ -189,6 +191,8 @@ std::string gguf_card(const std::string& model_name, const std::string& file, co
               "from llama_cpp import Llama\n\nmodel = Llama(\"" + file + "\")\n" +
               "answer = model.create_chat_completion([{\"role\": \"user\", \"content\": \"Hello\"}], max_tokens=64)\n" +
               "print(answer[\"choices\"][0][\"message\"][\"content\"])\n") +
+         "\nWhere it crashes on a processor with AMX (Intel Xeon from 2023 on: `grep -m1 -o amx_tile /proc/cpuinfo`), add "
+         "`use_extra_bufts=False` to `Llama(…)`.\n" +
          "\n## Ollama\n\n" + code("sh", "ollama create model -f Modelfile\n");
 }
 

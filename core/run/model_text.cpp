@@ -30,7 +30,9 @@ std::optional<TemplateSource> own_template_of(const std::string& model_path, con
 
 TemplateSource named_template(const std::string& name) {
   if (!names_a_template_file(name)) return bundled_template(name);
-  return TemplateSource{read_file(name, kLargestTemplate, ErrorKind::environment), name};
+  std::string text = read_file(name, kLargestTemplate, ErrorKind::environment);
+  refuse_git_lfs(text, name, ErrorKind::environment);
+  return TemplateSource{std::move(text), name};
 }
 
 namespace {
@@ -154,8 +156,10 @@ const ChatTemplate& template_of(const ModelText& text) {
   return *text.chat_template;
 }
 
-// The control token right after the text of an assistant turn.
+}  // namespace
+
 std::optional<int32_t> end_of_turn(const ModelText& text) {
+  if (!text.chat_template) return std::nullopt;
   const std::string answer = "answer";
   Json messages = Json::array(
       {{{"role", "user"}, {"content", "question"}}, {{"role", "assistant"}, {"content", answer}}});
@@ -171,8 +175,6 @@ std::optional<int32_t> end_of_turn(const ModelText& text) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   GgufVocabulary vocabulary;
@@ -315,8 +317,7 @@ std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, 
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more) {
   std::vector<int32_t> ids(more.begin(), more.end());
   if (text.tokenizer.eos_id()) ids.push_back(*text.tokenizer.eos_id());
-  if (text.chat_template)
-    if (std::optional<int32_t> end = end_of_turn(text)) ids.push_back(*end);
+  if (std::optional<int32_t> end = end_of_turn(text)) ids.push_back(*end);
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;

@@ -76,6 +76,9 @@ struct Continuation {
 };
 Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation);
 
+// The control token that the chat template writes behind an assistant's turn; nothing where it writes none, or has no such turn.
+std::optional<int32_t> end_of_turn(const ModelText& text);
+
 // The tokens that end an answer: the tokenizer's end of text, `more`, and the control token that the chat
 // template writes behind an assistant's turn.
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more);

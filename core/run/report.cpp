@@ -222,6 +222,7 @@ Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& fa
   if (!metrics.rollouts.empty()) report["findings"] = rollout_findings(metrics.rollouts);
   report["bottleneck"] = bottleneck(metrics, seconds);
   report["data"] = member(plan, "data", Json::object());
+  report["warnings"] = member(plan, "warnings", Json::array());
   report["samples"] = facts.samples;
   report["environment"] = facts.environment;
   report["amendments"] = facts.amendments;

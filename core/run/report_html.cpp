@@ -1,5 +1,6 @@
 // report.html: curves, plan against actual, data, samples, environment, in one file.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -29,6 +30,29 @@ svg g text { fill: inherit; } svg .grid { stroke: var(--soft); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); padding: .6em; border-radius: 4px; }
 </style>
 )";
+
+// A member of a report that somebody may have edited: null where there is none.
+const Json& part(const Json& object, const char* key) {
+  static const Json none;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() ? *found : none;
+}
+double number(const Json& value) { return value.is_number() ? value.get<double>() : std::nan(""); }
+std::string string_of(const Json& value) { return value.is_string() ? value.get<std::string>() : ""; }
+std::string seconds(const Json& value) { return value.is_number() ? format_seconds(value.get<double>()) : "–"; }
+template <class... Keys>
+const Json& part(const Json& object, const char* key, Keys... keys) {
+  return part(part(object, key), keys...);
+}
+std::string rate(const Json& value) {
+  constexpr double kMost = 1e15;  // what llround takes, and more than any machine does
+  return std::abs(number(value)) < kMost ? format_count(std::llround(number(value))) : "–";
+}
+// Lists and objects alone have parts.
+const Json& structured(const Json& value) {
+  static const Json none = Json::array();
+  return value.is_structured() ? value : none;
+}
 
 // "supervised_tokens" → "supervised tokens".
 std::string spaced(std::string key) {
@@ -70,14 +94,14 @@ std::string split_rows(const std::string& split, const Json& summary) {
 
 std::string data_table(const Json& data) {
   std::string html;
-  for (const auto& [split, summary] : data.items())
+  for (const auto& [split, summary] : structured(data).items())
     if (summary.is_object()) html += split_rows(split == "eval" ? "evaluation" : split, summary);
   return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
 std::string environment_table(const Json& environment) {
   std::string html;
-  for (const auto& [key, value] : environment.items())
+  for (const auto& [key, value] : structured(environment).items())
     html += ends_with(key, "_bytes") ? row(spaced(key.substr(0, key.size() - 6)), bytes_of(value))
                                      : row(spaced(key), words(value));
   return html.empty() ? "" : "<table>" + html + "</table>\n";
@@ -92,13 +116,13 @@ std::string amendment_rows(const Json& amendment) {
     if (key != "kind" && key != "reason" && key != "changes" && !value.is_structured())
       html += row("  " + spaced(key), words(value));
   const Json changes = amendment.value("changes", Json::object());
-  for (const auto& [key, value] : changes.items()) html += row("  " + key, words(value));
+  for (const auto& [key, value] : structured(changes).items()) html += row("  " + key, words(value));
   return html;
 }
 
 std::string amendments_table(const Json& amendments) {
   std::string html;
-  for (const Json& amendment : amendments) html += amendment_rows(amendment);
+  for (const Json& amendment : structured(amendments)) html += amendment_rows(amendment);
   return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
@@ -136,9 +160,13 @@ std::string displacement(const RunMetrics& metrics) {
          " nats an answer): the margin grew because the rejected ones fell further. objective.nll_weight holds them up.</p>\n";
 }
 
+// Findings of the run, then warnings of its plan.
 std::string findings_of(const Json& report) {
   std::string html;
-  for (const Json& finding : report.value("findings", Json::array())) html += "<p>" + escape_html(words(finding)) + "</p>\n";
+  for (const char* list : {"findings", "warnings"}) {
+    const Json& texts = structured(part(report, list));
+    for (const Json& text : texts) html += "<p>" + escape_html(words(text)) + "</p>\n";
+  }
   return html;
 }
 
@@ -168,54 +196,54 @@ std::string charts(const RunMetrics& metrics) {
 
 std::string summary(const Json& report) {
   std::string html = "<table>";
-  html += row("state", words(report["state"]));
-  html += row("profile", words(report["profile"]) + " on " + words(report["device"]));
-  if (report["parameters"].contains("total"))
-    html += row("parameters", words(report["parameters"]["total"]) + ", of them trained " +
-                                  words(report["parameters"]["trainable"]));
-  html += row("steps", words(report["steps"]) + " (" + words(report["epochs"]) + " epochs)");
+  html += row("state", words(part(report, "state")));
+  html += row("profile", words(part(report, "profile")) + " on " + words(part(report, "device")));
+  if (part(report, "parameters").contains("total"))
+    html += row("parameters", words(part(report, "parameters", "total")) + ", of them trained " +
+                                  words(part(report, "parameters", "trainable")));
+  html += row("steps", words(part(report, "steps")) + " (" + words(part(report, "epochs")) + " epochs)");
   html +=
-      row("tokens", words(report["tokens"]) + ", of them supervised " + words(report["supervised_tokens"]));
-  html += row("time", format_seconds(report["seconds"].get<double>()) + ", in steps " +
-                          format_seconds(report["train_seconds"].get<double>()));
+      row("tokens", words(part(report, "tokens")) + ", of them supervised " + words(part(report, "supervised_tokens")));
+  html += row("time", seconds(part(report, "seconds")) + ", in steps " +
+                          seconds(part(report, "train_seconds")));
   html +=
-      row("throughput", format_count(std::llround(report["tokens_per_second"].get<double>())) + " tokens/s");
+      row("throughput", rate(part(report, "tokens_per_second")) + " tokens/s");
   if (report.contains("fp8_gate"))
-    html += row("base in fp8", "loss " + words(report["fp8_gate"]["fp8_loss"]) + ", as its file has it " + words(report["fp8_gate"]["loss"]));
+    html += row("base in fp8", "loss " + words(part(report, "fp8_gate", "fp8_loss")) + ", as its file has it " + words(part(report, "fp8_gate", "loss")));
   if (report.contains("findings")) return html + "</table>\n";  // the loss of sampled completions is meaningless
-  if (report["loss"].contains("first"))
+  if (part(report, "loss").contains("first"))
     html +=
-        row("training loss", words(report["loss"]["first"]) + " → " + words(report["loss"]["smoothed_last"]));
+        row("training loss", words(part(report, "loss", "first")) + " → " + words(part(report, "loss", "smoothed_last")));
   if (report.contains("eval"))
-    html += row("evaluation loss", words(report["eval"]["first"]["eval_loss"]) + " → " +
-                                       words(report["eval"]["last"]["eval_loss"]) + ", best " +
-                                       words(report["eval"]["best"]["eval_loss"]) + " at step " +
-                                       words(report["eval"]["best"]["step"]));
+    html += row("evaluation loss", words(part(report, "eval", "first", "eval_loss")) + " → " +
+                                       words(part(report, "eval", "last", "eval_loss")) + ", best " +
+                                       words(part(report, "eval", "best", "eval_loss")) + " at step " +
+                                       words(part(report, "eval", "best", "step")));
   return html + "</table>\n";
 }
 
 std::string memory_table(const Json& memory) {
   std::string html = "<table><tr><th>line</th><th>bytes</th><th>formula</th></tr>\n";
-  for (const Json& line : memory["lines"]) {
+  for (const Json& line : structured(part(memory, "lines"))) {
     if (!line.is_object()) continue;
-    html += "<tr><td>" + escape_html(line.value("name", "")) + "</td><td class='number'>" +
-            bytes_of(line.contains("bytes") ? line["bytes"] : Json()) + "</td><td>" +
-            escape_html(line.value("formula", line.value("note", ""))) + "</td></tr>\n";
+    html += "<tr><td>" + escape_html(string_of(part(line, "name"))) + "</td><td class='number'>" +
+            bytes_of(part(line, "bytes")) + "</td><td>" +
+            escape_html(string_of(part(line, part(line, "formula").is_string() ? "formula" : "note"))) + "</td></tr>\n";
   }
-  const Json& predicted = memory["predicted_peak_bytes"];
-  const Json& measured = memory["measured_peak_bytes"];
+  const Json& predicted = part(memory, "predicted_peak_bytes");
+  const Json& measured = part(memory, "measured_peak_bytes");
   html += "<tr><th>predicted peak</th><td class='number'>" + bytes_of(predicted) + "</td><td></td></tr>\n";
   html += "<tr><th>measured peak</th><td class='number'>" + bytes_of(measured) + "</td><td>";
-  if (predicted.is_number() && predicted.get<double>() > 0)
-    html += std::to_string(std::lround(100 * measured.get<double>() / predicted.get<double>())) +
+  if (number(predicted) > 0 && number(measured) >= 0)
+    html += fmt::format("{:.0f}", 100 * number(measured) / number(predicted)) +
             " % of the prediction";
   return html + "</td></tr></table>\n";
 }
 
 std::string samples_of(const Json& samples) {
   std::string html;
-  for (const Json& sample : samples)
-    for (const auto& [key, value] : sample.items())
+  for (const Json& sample : structured(samples))
+    for (const auto& [key, value] : structured(sample).items())
       html += "<p>" + escape_html(spaced(key)) + "</p><pre>" + escape_html(words(value)) + "</pre>\n";
   return html;
 }
@@ -227,16 +255,16 @@ std::string section(const std::string& title, const std::string& body) {
 }  // namespace
 
 std::string report_html(const Json& report, const RunMetrics& metrics) {
-  std::string name = escape_html(words(report["name"]));
+  std::string name = escape_html(words(part(report, "name")));
   std::string html = std::string(kHead) + "<title>" + name + "</title></head><body>\n<h1>" + name +
-                     "</h1>\n<p>" + escape_html(words(report["bottleneck"])) + "</p>\n" + summary(report);
+                     "</h1>\n<p>" + escape_html(words(part(report, "bottleneck"))) + "</p>\n" + summary(report);
   html += section("What to know", findings_of(report));
   html += section("Curves", charts(metrics));
-  html += section("Memory", memory_table(report["memory"]));
-  html += section("Samples", samples_of(report["samples"]));
-  html += section("Data", data_table(report["data"]));
-  html += section("What changed since the plan", amendments_table(report["amendments"]));
-  html += section("Environment", environment_table(report["environment"]));
+  html += section("Memory", memory_table(part(report, "memory")));
+  html += section("Samples", samples_of(part(report, "samples")));
+  html += section("Data", data_table(part(report, "data")));
+  html += section("What changed since the plan", amendments_table(part(report, "amendments")));
+  html += section("Environment", environment_table(part(report, "environment")));
   return html + "</body></html>\n";
 }
 

@@ -21,7 +21,7 @@ constexpr EventField kTrain[] = {
 };
 constexpr EventField kMeasure[] = {
     {"plan", object, true, "plan.json"},
-    {"steps", integer, false, "measured at least, after one that warms up"},
+    {"steps", integer, false, "measured at least, after one that warms up (on a GPU three)"},
     {"seconds", number, false, "no step begins later"},
     {"trace", text, false, "a file for Chrome's trace viewer, or empty; the only file that is written"},
     {"ops", flag, false, "an event `ops` after the last step; on a CPU"},

@@ -19,10 +19,12 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/temporary.h"
 #include "core/base/text.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
 #include "core/run/checkpoints.h"
+#include "core/run/heartbeat.h"
 #include "core/run/staging.h"
 
 namespace forge {
@@ -59,12 +61,14 @@ void from_json(const Json& json, Exported& exported) { read_members(json, export
 struct ReportEnd {
   std::string state;
   int64_t planned_steps = 0;
+  std::optional<int64_t> step;
   Exported exported;
 };
 
 constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
   member("state", end.state, "finished or stopped");
   member.later("planned_steps", end.planned_steps, "optimizer steps planned");
+  member.later("step", end.step, "the last one done");
   member.later("exported", end.exported, "the result");
 };
 
@@ -81,10 +85,10 @@ std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<st
   }
 }
 
-// A run killed before its plan was written leaves job.yaml and temporary files, nothing else.
+// A run killed before its plan was written leaves job.yaml, its heartbeat and temporary files, nothing else.
 bool is_unstarted(const std::string& folder) {
   for (const std::string& name : names_in(folder))
-    if (name != "job.yaml" && name.find(".tmp-") == std::string::npos) return false;
+    if (name != "job.yaml" && name != kHeartbeat && name.find(".tmp-") == std::string::npos) return false;
   return true;
 }
 
@@ -93,7 +97,7 @@ bool is_of_a_run(const std::string& name) {
   constexpr std::array kNames{"job.yaml",    "plan.json",    "amendments.jsonl",      "metrics.jsonl", "report.json",
                               "report.html", "samples.json", "reference.safetensors", "log.txt",       "checkpoints",
                               "adapter",     "model",        "rollouts",              "merged",        "gguf",
-                              "gguf-lora",   "ollama"};
+                              "gguf-lora",   "ollama",       kHeartbeat};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || name.find(".tmp-") != std::string::npos ||
          starts_with(name, ".trash-") || starts_with(name, "events.out.tfevents.") ||
          starts_with(name, "metrics.jsonl.");
@@ -192,6 +196,7 @@ RunState inspect_run(const std::string& folder) {
   int64_t steps = state.plan.value("steps", int64_t{0});
   for (const Amendment& amendment : state.amendments) steps = amendment.changes.value("steps", steps);
   state.finished = report && report->state == "finished" && report->planned_steps >= steps;
+  if (state.finished) state.finished_step = report->step;
   std::vector<int64_t> checkpoints = list_checkpoints(folder);
   if (!checkpoints.empty()) state.last_step = checkpoints.back();
   state.stepped = state.last_step || state.finished || has_step(paths.metrics());
@@ -236,7 +241,7 @@ void remove_litter(const std::string& folder) {
   RunPaths paths{folder};
   for (const std::string& place : {folder, paths.checkpoints(), paths.rollouts(), paths.served_adapters()})
     for (const std::string& name : names_in(place))
-      if (starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(place + "/" + name);
+      if ((starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) && !may_be_in_use(name)) remove_tree(place + "/" + name);
 }
 
 }  // namespace forge

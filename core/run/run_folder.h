@@ -56,6 +56,7 @@ struct RunState {
   std::vector<Amendment> amendments;  // in order
   std::vector<std::string> faults;  // what is damaged and will be made again: the report
   std::optional<int64_t> last_step; // of the newest whole checkpoint
+  std::optional<int64_t> finished_step;  // the last of a finished run: train.max_time and early stopping end before the plan
   bool stepped = false;             // a step was finished: a checkpoint or a metric says so
   std::string result;               // what a finished run leaves: "adapter" or "model"
   bool result_whole = true;         // it is there, where the run is finished
@@ -76,7 +77,8 @@ constexpr const char* kDiscarded = ".discarded";
 // The folder of a run's trained adapter or model, once it is there; else empty.
 std::string result_of(const std::string& folder);
 
-// Removes what a kill may have left behind (temporary and condemned folders). Under the lock only.
+// Removes what a kill may have left behind: temporary and condemned folders of processes that run no longer. A merge or an export
+// may be writing beside the run's own files. Under the lock only.
 void remove_litter(const std::string& folder);
 
 }  // namespace forge

@@ -1,11 +1,13 @@
 #include "core/run/staging.h"
 
-#include <unistd.h>
+#include <fcntl.h>
+#include <stdio.h>
 
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/temporary.h"
 
 namespace forge {
 
@@ -23,25 +25,44 @@ void remove_tree(const std::string& path) {
 }
 
 std::string make_temporary_sibling(const std::string& target) {
-  const std::string path = target + ".tmp-" + std::to_string(::getpid());
+  const std::string path = temporary_of(target);
   remove_tree(path);
   make_folder(path);
   return path;
 }
 
+namespace {
+
+// Where the file system can, both change places at once: then there is no moment without a result under the name.
+bool exchange(const std::string& a, const std::string& b) {
+  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+}  // namespace
+
 void replace_directory(const std::string& source, const std::string& target) {
-  fs::path parent = fs::path(target).parent_path();
-  std::string condemned;
+  const std::string parent = fs::path(target).parent_path().string();
   std::error_code error;
+  if (fs::exists(target) && exchange(source, target)) {
+    sync_directory(parent);
+    return remove_tree(source);
+  }
+  std::string condemned;
   if (fs::exists(target)) {
-    condemned = (parent / (".trash-" + fs::path(target).filename().string())).string();
+    condemned = temporary_of((fs::path(parent) / (".trash-" + fs::path(target).filename().string())).string());
     remove_tree(condemned);
     fs::rename(target, condemned, error);
     if (error) throw Error(ErrorKind::environment, target + ": cannot move it aside: " + error.message());
   }
   fs::rename(source, target, error);
-  if (error) throw Error(ErrorKind::environment, target + ": cannot rename into place: " + error.message());
-  sync_directory(parent.string());
+  if (error) {
+    std::error_code back;
+    if (!condemned.empty()) fs::rename(condemned, target, back);
+    Error failed(ErrorKind::environment, target + ": cannot rename into place: " + error.message());
+    if (back) throw std::move(failed).hint("what stood there is in " + condemned + ": " + back.message());
+    throw failed;
+  }
+  sync_directory(parent);
   if (!condemned.empty()) remove_tree(condemned);
 }
 

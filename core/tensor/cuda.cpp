@@ -21,7 +21,15 @@ int64_t aggregate(const c10::CachingDeviceAllocator::StatArray& stats, int64_t c
 
 bool available() { return c10::cuda::device_count() > 0; }
 int device_count() { return c10::cuda::device_count(); }
-c10::Device tensor_device(int index) { return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)}; }
+
+c10::Device tensor_device(int index) {
+  // The allocator knows no device before, and refuses a limit (pytorch#37567).
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  // By default cuBLAS may round between parts of a product's depth; gemm.h promises sums in fp32.
+  at::globalContext().setAllowFP16ReductionCuBLAS(false);
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
+}
 
 std::string describe() {
   if (!available()) return "no CUDA device can be used: no card, no driver, or a driver older than CUDA 13";
@@ -40,21 +48,23 @@ DeviceMemory memory(int index) {
           aggregate(stats.allocated_bytes, &c10::CachingAllocator::Stat::peak)};
 }
 
-
 void synchronize(int index) { c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index)).synchronize(); }
 
 void limit_memory(int index, int64_t bytes) {
+  at::globalContext().lazyInitDevice(at::kCUDA);
   const auto* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(index));
   double share = bytes > 0 ? static_cast<double>(bytes) / static_cast<double>(properties->totalGlobalMem) : 1;
   c10::cuda::CUDACachingAllocator::setMemoryFraction(std::min(1.0, share), static_cast<c10::DeviceIndex>(index));
 }
+
+void release_product_memory() { at::cuda::clearCublasWorkspaces(); }
 
 void check_collectives() {
   auto store = c10::make_intrusive<c10d::HashStore>();
   c10d::ProcessGroupNCCL group(store, /*rank=*/0, /*size=*/1);
   std::vector<at::Tensor> values{at::ones({4}, at::TensorOptions().device(at::kCUDA))};
   group.allreduce(values)->wait();
-  float sum = values[0].sum().item<float>();
+  const float sum = values[0].cpu().sum().item<float>();
   if (sum != 4) throw Error(ErrorKind::environment, "NCCL's all-reduce over one rank returned " + std::to_string(sum));
 }
 

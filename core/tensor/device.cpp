@@ -41,6 +41,10 @@ void limit_device_memory(c10::Device device, int64_t bytes) {
   set_allocator_limit(bytes);
 }
 
+void release_product_memory(c10::Device device) {
+  if (device.is_cuda()) cuda::release_product_memory();
+}
+
 void set_threads(int64_t threads) {
   omp_set_dynamic(0);
   at::set_num_threads(static_cast<int>(threads));

@@ -20,6 +20,9 @@ DeviceMemory device_memory(c10::Device device);
 void synchronize(c10::Device device);
 // A limit on what the run may allocate; 0: none.
 void limit_device_memory(c10::Device device, int64_t bytes);
+// Gives back the memory that products keep for each stream they were queued on. Call when no more will be queued on one of them, and what
+// was queued has been waited for.
+void release_product_memory(c10::Device device);
 // Sets OpenMP's and LibTorch's thread count; static schedules, so that reductions repeat bit for bit.
 void set_threads(int64_t threads);
 
@@ -32,6 +35,7 @@ std::string describe();  // "no CUDA in this engine", or the runtime's version a
 DeviceMemory memory(int index);
 void synchronize(int index);
 void limit_memory(int index, int64_t bytes);
+void release_product_memory();
 // A NCCL process group of one rank, opened and closed: proves that the collective library links and works.
 void check_collectives();
 }  // namespace cuda

@@ -35,7 +35,9 @@ std::string_view tensor_bytes(const at::Tensor& tensor) {
 }
 
 at::Tensor to_device(const at::Tensor& host, c10::ScalarType type, c10::Device device) {
-  return device.is_cuda() ? host.pin_memory().to(device, type, /*non_blocking=*/true) : host.to(device, type);
+  // Converted on the host: a kernel for each small tensor of a batch costs more than it computes.
+  const at::Tensor converted = host.to(type);
+  return device.is_cuda() ? converted.pin_memory().to(device, /*non_blocking=*/true) : converted;
 }
 
 at::Tensor to_device(const std::vector<int32_t>& values, c10::ScalarType type, c10::Device device) {

@@ -15,6 +15,7 @@ std::string describe() { return "this engine was built without CUDA"; }
 DeviceMemory memory(int) { absent(); }
 void synchronize(int) { absent(); }
 void limit_memory(int, int64_t) { absent(); }
+void release_product_memory() { absent(); }
 void check_collectives() { absent(); }
 
 }  // namespace forge::cuda

@@ -4,12 +4,10 @@
 
 #include "core/base/file.h"
 #include "core/base/key_error.h"
-#include "core/io/json.h"
+#include "core/io/python_json.h"
 
 namespace forge {
 namespace {
-
-constexpr int64_t kLargestFile = 256 << 20;
 
 // One more than the largest id of a list or map of tokens.
 int64_t ids_of(const Json& root) {
@@ -42,10 +40,9 @@ bool has_token(const Json& root, const std::string& text) {
 
 }  // namespace
 
-std::string with_added_tokens(const std::string& tokenizer_json, const std::vector<std::string>& tokens,
-                              const std::string& name) {
-  Json root = parse_json(tokenizer_json, name, ErrorKind::environment);
-  if (!root.is_object()) throw Error(ErrorKind::environment, name + ": expected an object");
+std::string with_added_tokens(const TokenizerJson& source, const std::vector<std::string>& tokens) {
+  Json root = whole_tokenizer_json(source);
+  if (!root.is_object()) throw Error(ErrorKind::environment, source.name + ": expected an object");
   int64_t next = ids_of(root);
   for (const std::string& token : tokens)
     if (!has_token(root, token))
@@ -56,7 +53,7 @@ std::string with_added_tokens(const std::string& tokenizer_json, const std::vect
                                       {"rstrip", false},
                                       {"normalized", false},
                                       {"special", false}});
-  return root.dump();
+  return dump_python_json(root);
 }
 
 void add_tokens(GgufVocabulary& vocabulary, const std::vector<std::string>& tokens) {
@@ -75,15 +72,10 @@ void add_tokens(GgufVocabulary& vocabulary, const std::vector<std::string>& toke
 
 Tokenizer open_tokenizer_with(const std::string& model_dir, const std::vector<std::string>& tokens) {
   if (tokens.empty()) return open_tokenizer(model_dir);
-  const std::string json = model_dir + "/tokenizer.json";
-  if (!file_exists(json)) refuse_kind(model_dir + " holds no tokenizer.json");
-  const auto read_if_there = [&](const char* name) {
-    const std::string path = model_dir + "/" + name;
-    return file_exists(path) ? read_file(path, kLargestFile, ErrorKind::environment) : "";
-  };
-  return load_tokenizer_json(
-      {json, with_added_tokens(read_file(json, kLargestFile, ErrorKind::environment), tokens, json),
-       read_if_there("tokenizer_config.json"), read_if_there("special_tokens_map.json")});
+  if (!file_exists(model_dir + "/tokenizer.json")) refuse_kind(model_dir + " holds no tokenizer.json");
+  TokenizerJson source = read_tokenizer_json(model_dir);
+  source.tokenizer = with_added_tokens(source, tokens);
+  return load_tokenizer_json(source);
 }
 
 }  // namespace forge

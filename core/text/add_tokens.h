@@ -9,8 +9,8 @@
 
 namespace forge {
 
-// A tokenizer.json with them among added_tokens; `name` is for messages.
-std::string with_added_tokens(const std::string& tokenizer_json, const std::vector<std::string>& tokens, const std::string& name);
+// tokenizer.json with them among added_tokens, after those of the files beside it.
+std::string with_added_tokens(const TokenizerJson& source, const std::vector<std::string>& tokens);
 
 // A GGUF's vocabulary with them as user-defined tokens. Throws Error(job) for one whose kind has no such tokens in the files that
 // Hugging Face tools read (SentencePiece).

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
+
 namespace forge::text {
 namespace {
 
@@ -50,7 +52,7 @@ double processor_seconds() {
 // The wall clock is cheap to read but includes other processes; the limit is on this thread's time.
 bool MatchPatience::is_out(size_t text_bytes) {
   const double granted = kSeconds + kSecondsPerMebibyte * static_cast<double>(text_bytes) / (1 << 20);
-  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double waited = seconds_since(start);
   if (waited < granted / 2) return false;
   if (processor_start < 0) processor_start = processor_seconds();
   return processor_seconds() - processor_start > granted / 2;

@@ -1,5 +1,6 @@
 // Where a model folder keeps its chat template, in transformers' order of precedence.
 #include "core/base/file.h"
+#include "core/io/python_json.h"
 #include "core/text/chat_template.h"
 
 namespace forge {
@@ -8,7 +9,11 @@ namespace {
 constexpr int64_t kMaxTemplate = 4 << 20;
 constexpr int64_t kMaxConfig = 64 << 20;
 
-TemplateSource file_source(const std::string& path) { return {read_file(path, kMaxTemplate, ErrorKind::environment), path}; }
+TemplateSource file_source(const std::string& path) {
+  std::string text = read_file(path, kMaxTemplate, ErrorKind::environment);
+  refuse_git_lfs(text, path, ErrorKind::environment);
+  return {std::move(text), path};
+}
 
 std::optional<std::string> named_template(const Json& templates, const std::string& name, const std::string& where) {
   for (const Json& entry : templates) {
@@ -21,8 +26,7 @@ std::optional<std::string> named_template(const Json& templates, const std::stri
 }
 
 std::optional<TemplateSource> source_in_config(const std::string& path, bool with_tools) {
-  const Json config = parse_json(read_file(path, kMaxConfig, ErrorKind::environment), path, ErrorKind::environment,
-                                 kTokenizerConfigLimits);
+  const Json config = parse_python_json(read_file(path, kMaxConfig, ErrorKind::environment), path);
   if (!config.is_object()) throw Error(ErrorKind::environment, path + ": expected an object");
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return {};

@@ -34,8 +34,7 @@ struct Source {
 Source read_json(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
   if (!file_exists(path)) return {path, nullptr};
-  return {path, parse_json(read_file(path, kLargestFile, ErrorKind::environment), path, ErrorKind::environment,
-                           {.values = 50'000'000})};
+  return {path, whole_tokenizer_json(read_tokenizer_json(folder))};
 }
 
 // The step of type `name` in `steps`, which may be a single step or a Sequence. Null if there is none.
@@ -176,11 +175,26 @@ void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   if (behind == 1) vocabulary.eos_id = whole.back();
 }
 
-// llama.cpp requires a token for every row of the embedding.
+// llama.cpp requires a token for every row of the embedding, and no more. Added tokens without a row, such as Gemma 3's
+// <image_soft_token> in its models of text, are left out as its converter does; the model cannot read them.
 void fill(GgufVocabulary& vocabulary, int64_t size) {
-  if (static_cast<int64_t>(vocabulary.tokens.size()) > size)
-    throw Error(ErrorKind::environment, vocabulary.name + ": has " + std::to_string(vocabulary.tokens.size()) +
-                                            " tokens, the model's embedding " + std::to_string(size) + " rows");
+  for (auto id = static_cast<size_t>(size); id < vocabulary.tokens.size(); ++id) {
+    const auto type = static_cast<GgufTokenType>(vocabulary.token_types[id]);
+    const bool added = type == GgufTokenType::control || type == GgufTokenType::user_defined || type == GgufTokenType::unused;
+    if (!added)
+      throw Error(ErrorKind::environment, vocabulary.name + ": has the token " + dump_json(vocabulary.tokens[id]) + " with id " +
+                                              std::to_string(id) + ", the model's embedding " + std::to_string(size) + " rows");
+  }
+  if (static_cast<int64_t>(vocabulary.tokens.size()) > size) {
+    vocabulary.tokens.resize(static_cast<size_t>(size));
+    vocabulary.token_types.resize(static_cast<size_t>(size));
+  }
+  for (const auto& [name, id] : {std::pair{"begin", vocabulary.bos_id}, std::pair{"end", vocabulary.eos_id}})
+    if (id && *id >= size)
+      throw Error(ErrorKind::environment, vocabulary.name + ": the token that is the " + name + " of a text has id " + std::to_string(*id) +
+                                              ", the model's embedding " + std::to_string(size) + " rows");
+  for (auto* id : {&vocabulary.pad_id, &vocabulary.unk_id})
+    if (*id && **id >= size) id->reset();
   for (int64_t id = 0; id < size; ++id)
     if (id >= static_cast<int64_t>(vocabulary.tokens.size()) || vocabulary.tokens[static_cast<size_t>(id)].empty())
       set_token(vocabulary, id, "[PAD" + std::to_string(id) + "]", GgufTokenType::unused);

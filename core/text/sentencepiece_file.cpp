@@ -102,4 +102,13 @@ SentencePieceVocabulary read_sentencepiece(std::string_view bytes, const std::st
   return vocabulary;
 }
 
+std::string_view normalizer_spec(std::string_view bytes) {
+  const std::string name = "the model";
+  Message message(bytes, name);
+  std::string_view spec;
+  for (Field field; message.next(field);)
+    if (field.number == 3) spec = field.bytes;
+  return spec;
+}
+
 }  // namespace forge

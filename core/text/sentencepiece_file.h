@@ -17,5 +17,7 @@ struct SentencePieceVocabulary {
 
 // Throws Error(environment) for bytes that are no such message; `name` is for messages.
 SentencePieceVocabulary read_sentencepiece(std::string_view bytes, const std::string& name);
+// The bytes of such a file's NormalizerSpec; empty without one.
+std::string_view normalizer_spec(std::string_view bytes);
 
 }  // namespace forge

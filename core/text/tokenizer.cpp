@@ -205,6 +205,15 @@ bool Tokenizer::is_special(int32_t id) const {
   return added != parts_->added.end() && added->second.special;
 }
 
+std::string Tokenizer::control_token_in(std::string_view text) const {
+  using Verdict = text::TokenFinder::Verdict;
+  std::vector<Piece> pieces;
+  const auto judge = [](const AddedToken& token, size_t, size_t) { return token.special ? Verdict::take : Verdict::not_there; };
+  if (!parts_->raw_tokens.empty()) parts_->raw_tokens.find(text, judge, pieces);
+  const auto first = std::find_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.token >= 0; });
+  return first == pieces.end() ? "" : parts_->added.at(first->token).content;
+}
+
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
 std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/io/json.h"
 #include "core/text/gguf_vocabulary.h"
 
 namespace forge {
@@ -69,6 +70,8 @@ class Tokenizer {
   // One more than the largest id: the least number of embedding rows that fits.
   int64_t vocab_size() const;
   bool is_special(int32_t id) const;
+  // The first control token that is written out in the text; empty if none is.
+  std::string control_token_in(std::string_view text) const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
   std::optional<int32_t> pad_id() const;
@@ -104,19 +107,23 @@ class DecodeStream {
   size_t shown_ids_ = 0;      // how many of ids_ are context
 };
 
-// The tokenizer of a model folder: tokenizer.json (with tokenizer_config.json and special_tokens_map.json
-// beside it), else tokenizer.model. Throws Error(environment) that names what was looked for.
+// The tokenizer of a model folder: tokenizer.json (with the files beside it that TokenizerJson names), else tokenizer.model. Throws Error(environment) that names what was looked for.
 Tokenizer open_tokenizer(const std::string& model_dir);
 
-// The texts of a tokenizer.json and of the files beside it; empty texts are absent files. `name` is for
-// messages. Follows transformers 5: an explicit add_bos_token or add_eos_token in tokenizer_config.json
-// replaces the template.
+// The texts of a tokenizer.json and of the files beside it; empty texts are absent files. `name` is for messages.
+// Follows transformers 5: tokens of all of them are tokens (late_tokens.h), and the template is tokenizer.json's, whatever
+// add_bos_token and add_eos_token say beside it.
 struct TokenizerJson {
   std::string name = "tokenizer.json";
   std::string tokenizer;
-  std::string config;
-  std::string special_tokens_map;
+  std::string config;              // tokenizer_config.json
+  std::string special_tokens_map;  // special_tokens_map.json
+  std::string added_tokens;        // added_tokens.json
 };
+// Reads the files of a folder that has a tokenizer.json.
+TokenizerJson read_tokenizer_json(const std::string& model_dir);
+// tokenizer.json with the tokens of the other files among its added_tokens.
+Json whole_tokenizer_json(const TokenizerJson& source);
 Tokenizer load_tokenizer_json(const TokenizerJson& source);
 
 // The vocabulary of a GGUF file. Throws Error(environment) naming an unknown model or pre-tokenizer.

@@ -6,6 +6,7 @@
 #include "core/adapter/adapter_file.h"
 #include "core/base/file.h"
 #include "core/families/stored_file.h"
+#include "core/families/wrapper.h"
 #include "core/io/members.h"
 #include "core/io/safetensors.h"
 #include "core/run/checkpoints.h"
@@ -37,9 +38,9 @@ std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& 
 }
 
 // Named tensors as one safetensors file, bytes as they are, everything else in fp32; host copies live until the file is written.
-void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                   std::vector<SafetensorsEntry> entries = {}) {
   std::vector<at::Tensor> host;
-  std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
     const c10::ScalarType type = tensor.scalar_type() == at::kByte ? at::kByte : at::kFloat;
     host.push_back(tensor.to(at::kCPU, type).contiguous());
@@ -84,6 +85,14 @@ NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
   for (const SavedState& state : saved_states(trainables, optimizer)) moments.emplace_back(state.name, state.tensor);
   return moments;
 }
+// Also writes the tensors that the base's file holds beside the language model: a checkpoint is a model.
+void write_full_model(const Session& session, const std::string& path) {
+  const KeptTensors kept(session.plan.model, session.job.model.path);
+  std::vector<SafetensorsEntry> entries;
+  for (const KeptTensors::Tensor& tensor : kept.tensors())
+    entries.push_back({{current_name(tensor.info.name), tensor.info.shape, tensor.info.dtype}, tensor.bytes});
+  write_tensors(path, model_weights(session), std::move(entries));
+}
 void read_tensors(const std::string& path, const NamedTensors& targets) {
   const auto file = open_safetensors(path);
   for (const auto& [name, tensor] : targets) read_tensor(*file, path, name, tensor);
@@ -117,7 +126,7 @@ int64_t save_checkpoint(const Session& session, const TrainState& state, const s
   whole.average_rate = session.optimizer->average.largest_rate;
   whole.average_weights = session.optimizer->average.weights;
   if (full(session)) {
-    write_tensors(writer.path() + "/model.safetensors", model_weights(session));
+    write_full_model(session, writer.path() + "/model.safetensors");
     write_model_config(session.job.model, session.plan.model, name_of(DType::f32), writer.path());
   } else
     save_adapter(writer.path(), *session.trainables, session.sites, session.job.adapter, session.model_name,

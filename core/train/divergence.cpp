@@ -13,7 +13,7 @@
 namespace forge {
 
 MismatchedBatches mismatched_batches(const Session& session, const DataSet& data) {
-  return {session.model, data, evaluation_tokens(session.plan), session.job.data.max_length};
+  return {session.model, data, evaluation_tokens(session.plan), session.job.data.max_length, session.world};
 }
 
 void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mismatch>& all, const StopFlag& stop,
@@ -22,8 +22,7 @@ void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mis
   std::vector<int64_t> order(all.size()), lengths;
   std::iota(order.begin(), order.end(), 0);
   for (const Mismatch& mismatch : all) lengths.push_back(static_cast<int64_t>(example(mismatch).ids.size()));
-  for (const std::vector<int64_t>& part : fill_in_order(order, lengths, batches.batch_tokens)) {
-    if (stop.requested) throw StepInterrupted{};
+  for_each_part(batches.world, fill_in_order(order, lengths, batches.batch_tokens), stop, [&](const std::vector<int64_t>& part) {
     std::vector<Mismatch> some;
     Batch batch;
     for (const int64_t i : part) {
@@ -31,7 +30,7 @@ void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mis
       batch.append(example(some.back()));
     }
     take(some, to_tensors(batch, batches.model.spec, batches.model.type, batches.model.device));
-  }
+  });
 }
 
 double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,

@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "core/data/batch/mismatch.h"
+#include "core/train/pass.h"
 #include "core/train/session.h"
 
 namespace forge {
-
-struct StopFlag;
 
 // Calls `take` for batches of an evaluation's size. Throws StepInterrupted when a stop is asked for.
 using TakeMismatched = std::function<void(const std::vector<Mismatch>& batch, const BatchTensors& tensors)>;
@@ -17,6 +16,7 @@ struct MismatchedBatches {
   const Model& model;
   const DataSet& data;
   int64_t batch_tokens = 0, max_length = 0;  // of a batch, and of an example
+  World world = {};
 };
 MismatchedBatches mismatched_batches(const Session& session, const DataSet& data);
 void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mismatch>& all, const StopFlag& stop,

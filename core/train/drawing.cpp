@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/adapter/adapter_file.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/random.h"
@@ -20,7 +21,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kKeptAdapters = 2;  // the one in use, and the one before: a server may still read it
 
@@ -83,7 +83,7 @@ void Drawing::draw(const DataSet& data, const DrawPurpose& purpose, const Record
     if (!has_tools_) break;
     turns = called(std::move(turns), purpose, recorded);
   }
-  const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  const double waited = seconds_since(start);
   cost.seconds += ahead_seconds.value_or(waited);
   cost.wait_seconds += waited;
 }
@@ -127,7 +127,7 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
   const GenerationEvents events{
       .token =
           [&](int64_t text, int32_t id, float logp) {
-            if (stop_.requested) throw StepInterrupted{};
+            stop_.interrupt_if_requested();
             Turn& turn = turns[static_cast<size_t>(text)];
             turn.completion->ids.push_back(id);
             turn.completion->sampler_logps.push_back(logp);
@@ -138,7 +138,7 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
             Turn& turn = turns[static_cast<size_t>(text)];
             if (end.reason == TextEnd::not_finite)
               throw Error(ErrorKind::diverged, "a completion's token " + std::to_string(end.tokens + 1) + ": no logit is a number")
-                  .hint("the last checkpoint is untouched; lower optimizer.learning_rate");
+                  .hint("lower optimizer.learning_rate");
             turn.stop_tokens = end.stop_tokens;
             turn.ended_by = end.stop_id;
             if (end.stop_id >= 0) {

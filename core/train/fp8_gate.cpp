@@ -85,17 +85,17 @@ void Fp8Gate::read_file(const StopFlag& stop) {
   for (const Batch& batch : batches_) batches.push_back(to_tensors(batch, plan_.model, type, device));
   for (const at::Tensor& logps : logps_layer_by_layer(*file, plan_.model, residual_of(plan_.job), type, device, batches, stop))
     append(file_logps_, logps);
+  release_product_memory(device);  // the run has a stream of its own
 }
 
 Json Fp8Gate::compare(Session& session, const StopFlag& stop) const {
   std::vector<float> logps;
   int64_t tokens = 0;
   std::optional<BaseModel> base(std::in_place, session);
-  for (const Batch& batch : batches_) {
-    if (stop.requested) throw StepInterrupted{};
+  for_each_part(session.world, batches_, stop, [&](const Batch& batch) {
     append(logps, base->network().token_logps(to_tensors(batch, session.plan.model, session.model.type, session.device)));
     tokens += batch.tokens();
-  }
+  });
   base.reset();
   session.arena->reset();  // what comes before the first step needs none
   if (!reads_base(session.job)) session.base.reset();

@@ -13,8 +13,7 @@ std::vector<double> text_scores(Network& network, const Model& model, const std:
   for (const std::vector<int32_t>& ids : texts) lengths.push_back(static_cast<int64_t>(ids.size()));
   std::iota(order.begin(), order.end(), 0);
   std::vector<double> scores(texts.size());
-  for (const std::vector<int64_t>& part : fill_in_order(order, lengths, batch_tokens)) {
-    if (stop.requested) throw StepInterrupted{};
+  for_each_part(World(), fill_in_order(order, lengths, batch_tokens), stop, [&](const std::vector<int64_t>& part) {
     Batch batch;
     for (const int64_t i : part) {
       const std::vector<int32_t>& ids = texts[static_cast<size_t>(i)];
@@ -22,7 +21,7 @@ std::vector<double> text_scores(Network& network, const Model& model, const std:
     }
     const std::vector<double> values = network.values(to_tensors(batch, model.spec, model.type, model.device));
     for (size_t k = 0; k < part.size(); ++k) scores[static_cast<size_t>(part[k])] = values.at(k);
-  }
+  });
   return scores;
 }
 

@@ -53,7 +53,7 @@ class Pass {
   void layers(const StopFlag& stop) {
     const size_t head = list_.ops.size() - 1;
     for (size_t begin = 0, end = 0; begin < head; begin = end) {
-      if (stop.requested) throw StepInterrupted{};
+      stop.interrupt_if_requested();
       while (end < head && list_.ops[end].layer == list_.ops[begin].layer) ++end;
       const std::vector<Parameter> parameters = tensors_of(list_, begin, end, all_);
       load_weights(model_, file_, parameters);

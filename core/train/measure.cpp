@@ -2,12 +2,15 @@
 
 #include <chrono>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/user_file.h"
 #include "core/config/names.h"
 #include "core/data/batch/order.h"
 #include "core/tensor/device.h"
 #include "core/train/reference.h"
 #include "core/train/step_shares.h"
+#include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
@@ -38,22 +41,77 @@ class PlannedSteps {
 // Spans in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete events, microseconds).
 class Trace {
  public:
-  void add(const StepSpan& span) {
+  // Seconds since the first step began, and of the span.
+  void add(const StepSpan& span, double begin, double seconds) {
     Json event{{"name", span.name}, {"ph", "X"}, {"pid", 1}, {"tid", span.op ? 2 : 1}};
-    event["ts"] = micros(span.begin - start_);
-    event["dur"] = micros(span.end - span.begin);
+    event["ts"] = 1e6 * begin;
+    event["dur"] = 1e6 * seconds;
     event["args"] = {{"tokens", span.tokens}};
     if (span.op && span.op->layer >= 0) event["args"]["layer"] = span.op->layer;
     if (span.op && !span.op->modules.empty()) event["args"]["module"] = span.graph->module(*span.op).path;
     events_.push_back(std::move(event));
   }
-  std::string json() const { return dump_json({{"traceEvents", events_}, {"displayTimeUnit", "ms"}}) + "\n"; }
+  // `clock`: what the times are of, which the viewer shows with the trace.
+  std::string json(const char* clock) const {
+    return dump_json({{"traceEvents", events_}, {"displayTimeUnit", "ms"}, {"otherData", {{"measured", clock}}}}) + "\n";
+  }
 
  private:
-  static double micros(std::chrono::steady_clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
-
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Json events_ = Json::array();
+};
+
+// The ops of steps with their times on the device, which are read behind each step.
+class Watched {
+ public:
+  Watched(Session& session, const MeasureRequest& request)
+      : device_(device_of(session.device)),
+        network_(*session.network),
+        traced_(!request.trace.empty()),
+        shares_(*request.plan.job.train.precision, device_) {}
+
+  // Begins a step, from here to end(). `warm_up`: it is traced, and counts in no share.
+  void begin() {
+    network_.watch([this](const StepSpan& span) { spans_.push_back(span); });
+    begin_ = device_.mark();
+  }
+  void end(int64_t tokens, bool warm_up) {
+    const Moment end = device_.mark();
+    network_.watch(nullptr);
+    const double step = device_.seconds(begin_, end);
+    if (traced_) trace_.add({.name = "step", .tokens = tokens}, traced_seconds_, step);
+    for (const StepSpan& span : spans_) {
+      const double seconds = device_.seconds(span.begin, span.end);
+      if (traced_) trace_.add(span, traced_seconds_ + device_.seconds(begin_, span.begin), seconds);
+      if (!warm_up) shares_.add(span, seconds);
+    }
+    traced_seconds_ += step;
+    if (!warm_up) seconds_ += step, tokens_ += tokens;
+    spans_.clear();
+    device_.forget_moments();
+  }
+
+  std::string trace() const {
+    return trace_.json(device_.separate()
+                           ? "on the GPU's compute stream, by events before and after each op, in steps without graphs"
+                           : "by the host's clock, around each op");
+  }
+  Json event(double best_rate) const {
+    Json event = shares_.event(seconds_, best_rate);
+    event["clock"] = device_.separate() ? "device" : "host";
+    event["tokens"] = tokens_;
+    return event;
+  }
+
+ private:
+  ComputeDevice& device_;
+  Network& network_;
+  bool traced_;
+  Trace trace_;
+  StepShares shares_;
+  std::vector<StepSpan> spans_;
+  Moment begin_;
+  double traced_seconds_ = 0, seconds_ = 0;
+  int64_t tokens_ = 0;
 };
 
 }  // namespace
@@ -66,42 +124,43 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
   std::unique_ptr<Session> session = open_session(request.plan, {}, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
   session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);
-  const auto start = std::chrono::steady_clock::now();
-  auto enough = [&](int64_t measured) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return seconds >= request.most_seconds ? measured >= 1
-                                           : measured >= request.steps && seconds >= request.least_seconds;
-  };
-  Trace trace;
-  StepShares shares(*request.plan.job.train.precision);
-  double measured_seconds = 0;
-  if (!request.trace.empty() || request.ops)
-    session->network->watch([&](const StepSpan& span) {
-      if (!request.trace.empty()) trace.add(span);
-      if (request.ops) shares.add(span);
-    });
+  const bool gpu = device_of(session->device).separate(), watches = !request.trace.empty() || request.ops;
+  Watched watched(*session, request);
   PlannedSteps steps(request.plan, data);
   TrainState state;
-  do {
+  const auto step = [&](bool warm_up, bool watch) {
     const auto batches = micro_batches(steps.next(), data.atom_lengths(), session->job);
-    const auto begin = std::chrono::steady_clock::now();
+    if (watch) watched.begin();
     const StepStats stats = train_step(*session, data, batches, state, stop);
-    trace.add({.name = "step", .tokens = stats.tokens, .begin = begin, .end = std::chrono::steady_clock::now()});
+    if (watch) watched.end(stats.tokens, warm_up);
     emit({{"event", "measured"},
-          {"step", state.step},
-          {"warm_up", state.step == 0},
+          {"step", state.step++},
+          {"warm_up", warm_up},
+          {"op_by_op", watch && gpu},
           {"micro_batches", batches.size()},
           {"tokens", stats.tokens},
           {"seconds", stats.seconds},
           {"data_wait_seconds", stats.data_seconds},
           {"peak_memory_bytes", device_memory(session->device).peak_bytes}});
-    if (state.step == 0)
-      shares.clear();  // it warmed up
-    else
-      measured_seconds += stats.seconds;
-  } while (!enough(state.step++));
-  if (!request.trace.empty()) write_file_durably(request.trace, trace.json());
-  if (request.ops) emit(shares.event(measured_seconds, best_product_rate(*request.plan.job.train.precision)));
+  };
+  const auto run = [&](int64_t warm_up, bool watch) {
+    for (int64_t i = 0; i < warm_up; ++i) step(true, watch);
+    const auto start = Clock::now();
+    for (int64_t measured = 1;; ++measured) {
+      step(false, watch);
+      const double seconds = seconds_since(start);
+      if (seconds >= request.most_seconds || (measured >= request.steps && seconds >= request.least_seconds)) return;
+    }
+  };
+  // On a GPU the second step captures what from the third on is replayed, and ops are watched outside of captures: in steps of their own.
+  run(gpu ? 3 : 1, watches && !gpu);
+  if (watches && gpu) run(1, true);
+  if (!request.trace.empty()) write_user_file(request.trace, watched.trace());
+  if (request.ops) {
+    const c10::Device device = session->device;
+    session.reset();  // the products have its memory
+    emit(watched.event(best_product_rate(device, *request.plan.job.train.precision)));
+  }
   emit({{"event", "done"}});
 }
 

@@ -6,14 +6,15 @@ namespace forge {
 
 struct MeasureRequest {
   Plan plan;
-  int64_t steps = 3;         // measured at least, behind one that warms up
+  int64_t steps = 3;         // measured at least, after one that warms up; three on a GPU, whose graphs are captured by then
   double least_seconds = 2;  // short steps are repeated until then
+  // On a GPU both are of as many steps more, op by op without graphs, timed by events on the device.
   std::string trace;         // a file for Chrome's trace viewer; empty: none
   bool ops = false;          // an event `ops`, after the last step: where the time went
   double most_seconds = 60;  // no further step begins after so long; one is measured in any case
 };
 
-// Emits one `measured` event a step, the first with `warm_up`, and `done`. Throws Error(interrupted) after a stop,
+// Emits one `measured` event a step, the first ones with `warm_up`, and `done`. Throws Error(interrupted) after a stop,
 // c10::OutOfMemoryError where the plan's memory does not suffice: a measurement halves no micro-batch.
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop);
 

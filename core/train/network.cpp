@@ -8,6 +8,7 @@
 #include "core/train/policy_head.h"
 #include "core/train/score_head.h"
 #include "core/train/sequence_head.h"
+#include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
@@ -43,7 +44,7 @@ void Network::balance_experts(const BatchTensors& batch, const StepScale& scale,
 
 at::Tensor Network::head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale,
                                   const std::vector<double>& reference, BatchLoss* loss) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Moment begin = now();
   const bool by_token = objective_of(job_.objective.type).coupling == Coupling::token;
   const at::Tensor d_rows =
       by_token ? token_head_backward(head, batch, scale, loss) : answer_head_backward(head, batch, scale, reference, loss);
@@ -96,16 +97,17 @@ void Network::value_forward_backward(const BatchTensors& batch, double loss_scal
   provider_.backward(std::move(d_rows), batch);
 }
 
+Moment Network::now() const { return watch_ ? device_of(model_.device).mark() : Moment{}; }
+
 FusedHead Network::fused_head() const { return {head_weight(model_).detach(), model_.spec.logit_softcap}; }
 
-void Network::tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const {
+void Network::tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const {
   if (watch_)
-    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin,
-            std::chrono::steady_clock::now()});
+    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin, now()});
 }
 
 const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, double max_norm) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Moment begin = now();
   const UpdateOps ops = provider_.update_ops();
   if (!ops.workspace && norm_workspace_.bytes() == 0)
     norm_workspace_ = DeviceBlock(optimizer.device(), optimizer.norm_workspace(), "gradient norm");
@@ -116,15 +118,14 @@ const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, do
 }
 
 void Network::update(Optimizer& optimizer, double learning_rate, int64_t updates) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Moment begin = now();
   optimizer.update(learning_rate, updates);
   const UpdateOps ops = provider_.update_ops();
   tell("update", ops, ops.update, begin);
 }
 
-void Network::tell(const char* name, const UpdateOps& ops, const Op* op,
-                   std::chrono::steady_clock::time_point begin) const {
-  if (watch_) watch_({name, ops.list, op, 0, 0, begin, std::chrono::steady_clock::now()});
+void Network::tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const {
+  if (watch_) watch_({name, ops.list, op, 0, 0, begin, now()});
 }
 
 void Network::watch(const StepWatch& watch) {

@@ -75,9 +75,11 @@ class Network {
   at::Tensor token_head_backward(const HeadRows& head, const BatchTensors& batch, const StepScale& scale, BatchLoss* loss);
 
   FusedHead fused_head() const;
+  // The device's clock, where somebody watches.
+  Moment now() const;
   at::Tensor score_weight() const;
-  void tell_head(const HeadRows& head, const BatchTensors& batch, std::chrono::steady_clock::time_point begin) const;
-  void tell(const char* name, const UpdateOps& ops, const Op* op, std::chrono::steady_clock::time_point begin) const;
+  void tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const;
+  void tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const;
 
   Model& model_;
   StepProvider& provider_;

@@ -8,20 +8,20 @@
 #include <set>
 
 #include "core/adapter/lora.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/config/names.h"
 #include "core/families/adapter_sites.h"
 #include "core/model/random_model.h"
 #include "core/plan/machine/hardware.h"
 #include "core/plan/machine/rate_models.h"
-#include "core/plan/resolve.h"
+#include "core/plan/step_choice.h"
 #include "core/tensor/dtype.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 
 Batch random_batch(const RateModel& m) {
   Batch batch;
@@ -130,10 +130,11 @@ class Measurement {
     return {batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
   }
 
+  static double seconds_of(const StepSpan& span) { return cpu_device().seconds(span.begin, span.end); }
   void note_ops(double seconds, const std::vector<StepSpan>& spans, const Batch& batch) {
     const StepSizes sizes = sizes_of(batch);
     for (const StepSpan& span : spans) {
-      seconds -= span.seconds();
+      seconds -= seconds_of(span);
       if (span.op) note_op(span, sizes);
     }
     points_.add(precision_, batch_work(sizes), std::max(seconds, 1e-7));
@@ -144,12 +145,12 @@ class Measurement {
     const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(rate_model_.length));
     if (work.empty()) return;
     const bool product = work[0].kind == "linear" || work[0].kind == "expert linear";
-    if (work.size() == 1) return points_.add(precision_, work[0], span.seconds());
-    double left = span.seconds(), amount = 0;
+    if (work.size() == 1) return points_.add(precision_, work[0], seconds_of(span));
+    double left = seconds_of(span), amount = 0;
     if (product) left -= points_.seconds_of(precision_, work[0]);
     for (size_t i = product ? 1 : 0; i < work.size(); ++i) amount += work[i].amount;
     for (size_t i = product ? 1 : 0; i < work.size(); ++i)
-      points_.add(precision_, work[i], std::max(left, 0.02 * span.seconds()) * work[i].amount / amount);
+      points_.add(precision_, work[i], std::max(left, 0.02 * seconds_of(span)) * work[i].amount / amount);
   }
 
   const RateModel& rate_model_;
@@ -176,7 +177,7 @@ void measure_rates(const RatesRequest& request, const EventSink& emit, const Sto
   const double each = request.seconds / static_cast<double>(measurements);
   Points points;
   const auto start = Clock::now();
-  const auto late = [&] { return std::chrono::duration<double>(Clock::now() - start).count() > 3 * request.seconds; };
+  const auto late = [&] { return seconds_since(start) > 3 * request.seconds; };
   const auto measure = [&](const RateModel& model, Precision precision, RateAdapter adapter) {
     Measurement measurement(model, precision, adapter, head_without_logits(precision, instructions_of(probe_cpu())), points);
     double spent = measurement.step(false);

@@ -6,8 +6,10 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 
 #include "core/base/file.h"
+#include "core/base/hash.h"
 #include "core/data/batch/order.h"
 #include "core/data/batch/packing.h"
 #include "core/io/safetensors.h"
@@ -88,13 +90,13 @@ std::vector<int64_t> all_of(int64_t count) {
 // Examples in order, as many at once as an evaluation takes.
 std::vector<float> logps_of(Network& network, const Session& session, const DataSet& data, const StopFlag& stop) {
   std::vector<float> all;
-  for (const std::vector<int64_t>& atoms : fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan))) {
-    if (stop.requested) throw StepInterrupted{};
+  const Parts parts = fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan));
+  for_each_part(session.world, parts, stop, [&](const std::vector<int64_t>& atoms) {
     const BatchTensors tensors =
         to_tensors(make_batch(data, atoms), session.model.spec, session.model.type, session.device);
     const at::Tensor logps = network.token_logps(tensors).cpu().contiguous();
     all.insert(all.end(), logps.const_data_ptr<float>(), logps.const_data_ptr<float>() + logps.numel());
-  }
+  });
   return all;
 }
 
@@ -163,11 +165,36 @@ std::string mismatched_name(const Asked& asked, size_t split) {
   return asked.data->content_hash() + ".mismatched." + std::to_string(split);
 }
 
-std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vector<Asked>& all) {
+constexpr std::string_view kHashName = "hash";  // of the other tensors, as text
+
+std::string hash_of(std::span<const SafetensorsEntry> entries) {
+  Hasher hasher;
+  for (const SafetensorsEntry& entry : entries) hasher.add(entry.info.name).add(entry.bytes);
+  return hasher.hex();
+}
+
+// True if the file states the hash that its tensors have.
+bool is_whole(const TensorFile& file) {
+  std::vector<SafetensorsEntry> entries;
+  std::string stated;
+  for (size_t i = 0; i < file.tensors().size(); ++i)
+    if (file.tensors()[i].name == kHashName)
+      stated = file.bytes(i);
+    else
+      entries.push_back({file.tensors()[i], file.bytes(i)});
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
+  return stated == hash_of(entries);
+}
+
+// `damaged` becomes true where there is a file that is not what was written.
+std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vector<Asked>& all, bool* damaged) {
   if (path.empty() || !file_exists(path)) return nullptr;
   auto kept = std::make_unique<KeptReference>();
+  *damaged = true;
   try {
     const auto file = open_safetensors(path);
+    if (!is_whole(*file)) return nullptr;
+    *damaged = false;
     const auto read = [&](const std::string& name, int64_t count) -> std::optional<std::vector<float>> {
       const int64_t index = file->find(name);
       if (index < 0 || file->tensors()[static_cast<size_t>(index)].count() != count) return std::nullopt;
@@ -218,7 +245,11 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
     }
     kept->add(all[i], std::move(logps), mismatched);
   }
-  if (!path.empty()) write_safetensors(path, entries, {{"format", "pt"}});
+  if (path.empty()) return kept;
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
+  const std::string hash = hash_of(entries);
+  entries.push_back({{std::string(kHashName), {static_cast<int64_t>(hash.size())}, DType::u8}, hash});
+  write_safetensors(path, entries, {{"format", "pt"}});
   return kept;
 }
 
@@ -245,12 +276,14 @@ std::unique_ptr<Reference> open_reference(Session& session, const ReferenceReque
   if (!objective_of(objective.type).has_reference) return nullptr;
   if (!*objective.reference_cache) return std::make_unique<BaseReference>(session);
   const std::vector<Asked> asked = asked_for(session, request);
-  std::unique_ptr<Reference> kept = read_kept(request.path, asked);
+  bool damaged = false;
+  std::unique_ptr<Reference> kept = read_kept(request.path, asked, &damaged);
   // The base does not change.
   if (!kept && !request.at_start && !session.base)
     throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are gone or damaged, or of fewer steps, "
                                                        "and training has moved the weights that they were of")
         .hint("start over with --fresh");
+  if (damaged && request.warn) request.warn(request.path + ": is damaged; the reference's log-probabilities are computed again");
   if (!kept) kept = make_kept(session, request.path, asked, stop);
   session.base.reset();  // not needed any more
   return kept;

@@ -6,6 +6,7 @@
 // RUN/reference.safetensors, made before the first step and right for everything that the run starts from (PiSSA's
 // factors, an adapter that is continued, weights that are trained themselves). kto's answers behind other prompts are known
 // beforehand too, since a step's examples are: of each their sum is kept.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct ReferenceRequest {
   const DataSet* eval = nullptr;   // the same of an evaluation's; null: none
   std::string path;                // where they are kept; empty: in memory alone
   bool at_start = true;            // the session's weights are those that the run starts from
+  std::function<void(const std::string& text)> warn = nullptr;  // is told of kept ones that are damaged and made again
 };
 
 // Null where the objective compares with none. Reads or makes what is kept. Throws StepInterrupted when a stop is asked

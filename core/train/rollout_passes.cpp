@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/adapter/adapter_file.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/data/batch/order.h"
 #include "core/train/policy_head.h"
@@ -13,8 +14,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Gives the policy its own weights back.
 class OwnWeights {
@@ -95,12 +94,11 @@ std::vector<std::vector<size_t>> RolloutPasses::all_batches(const Rollout& rollo
 
 void RolloutPasses::add_values(Rollout& rollout) {
   const auto start = Clock::now();
-  for (const std::vector<size_t>& which : all_batches(rollout)) {
-    if (stop_.requested) throw StepInterrupted{};
+  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
     const BatchTensors tensors = tensors_of(batch_of(rollout, which));
     share_out(rollout, which, session_.value->values(tensors),
               [](Completion& c, const double* begin, const double* end) { c.values.assign(begin, end); });
-  }
+  });
   rollout.old_seconds += seconds_since(start);
 }
 
@@ -112,19 +110,17 @@ void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder)
     load_adapter(folder, *session_.trainables);
     session_.trainables->publish();
   }
-  for (const std::vector<size_t>& which : all_batches(rollout)) {
-    if (stop_.requested) throw StepInterrupted{};
+  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
     const BatchTensors tensors = tensors_of(batch_of(rollout, which));
     share_out(rollout, which, session_.network->policy_rows(tensors, session_.job.rollout.temperature).logps,
               [](Completion& c, const double* begin, const double* end) { c.drawn_logps.assign(begin, end); });
-  }
+  });
   rollout.old_seconds += seconds_since(start);
 }
 
 void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
   if (!old && !base) return;
-  for (const std::vector<size_t>& which : all_batches(rollout)) {
-    if (stop_.requested) throw StepInterrupted{};
+  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
     const BatchTensors tensors = tensors_of(batch_of(rollout, which));
     const auto give = [&](std::vector<float> Completion::*member, const std::vector<double>& logps) {
       share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
@@ -135,7 +131,7 @@ void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
     start = Clock::now();
     if (base) give(&Completion::base_logps, base_->of(tensors, session_.job.rollout.temperature));
     rollout.base_seconds += seconds_since(start);
-  }
+  });
 }
 
 }  // namespace forge

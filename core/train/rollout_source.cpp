@@ -4,7 +4,9 @@
 #include <chrono>
 #include <numeric>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/data/batch/order.h"
 #include "core/io/members.h"
 #include "core/rollout/policy_step.h"
@@ -14,8 +16,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Completions to be drawn, by prompt.
 std::vector<Completion> wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples) {
@@ -69,7 +69,7 @@ constexpr auto kAheadMembers = [](auto& one, auto&& member) {
 
 }  // namespace
 
-RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, StopFlag& stop)
+RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, Warn warn, StopFlag& stop)
     : session_(session),
       objective_(session.job.objective),
       config_(session.job.rollout),
@@ -77,6 +77,7 @@ RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPass
       passes_(passes),
       run_folder_(std::move(run_folder)),
       ask_(std::move(ask)),
+      warn_(std::move(warn)),
       stop_(stop),
       judges_(session),
       drawing_(session, run_folder_, ask_, stop) {
@@ -155,6 +156,9 @@ Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
   if (ahead) rollout.staleness = number - ahead->step / steps_per_rollout(objective_);
   std::vector<Completion> all;  // what the file tells of
   const RecordedRollout recorded(rollout_path(run_folder_, number));
+  if (recorded.damaged() > 0)
+    warn_(rollout_path(run_folder_, number) + ": " + format_count(recorded.damaged()) +
+          " recorded completions are damaged; they are drawn and scored again");
   const bool chooses = config_.dynamic_sampling.reward.has_value();
   const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
   int64_t wanted = 0;

@@ -30,8 +30,9 @@ class RolloutSource {
  public:
   // An event `score` → the program's `scores`.
   using Ask = std::function<Json(const Json& event)>;
-  // All but `run_folder` and `ask` are borrowed.
-  RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, StopFlag& stop);
+  using Warn = std::function<void(const std::string& text)>;
+  // All but `run_folder`, `ask` and `warn` are borrowed.
+  RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, Warn warn, StopFlag& stop);
 
   // With as many rounds as dynamic sampling takes; TrainState::drawn says which prompts are next.
   Rollout draw(const TrainState& state, int64_t number);
@@ -61,6 +62,7 @@ class RolloutSource {
   RolloutPasses& passes_;
   const std::string run_folder_;
   const Ask ask_;
+  const Warn warn_;
   StopFlag& stop_;
   Judges judges_;
   Drawing drawing_;

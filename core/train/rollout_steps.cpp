@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/config/policy_rules.h"
 #include "core/io/members.h"
@@ -16,8 +17,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // More than rounding: the mean difference of the decoder's log-probabilities and the trainer's.
 double gap_bound(Precision precision) { return precision == Precision::fp32 ? 1e-3 : 0.1; }
@@ -33,7 +32,7 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
       ports_(std::move(ports)),
       stop_(stop),
       passes_(session, train, stop),
-      source_(session, train, passes_, ports_.run_folder, ports_.ask, stop) {}
+      source_(session, train, passes_, ports_.run_folder, ports_.ask, ports_.warn, stop) {}
 
 StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   const auto start = Clock::now();
@@ -62,14 +61,10 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   if (update == 0) stats.examples = rollout_->groups_drawn() + rollout_->discarded;
   begin_update(session_, state);
   const auto training = Clock::now();
-  for (const std::vector<size_t>& which : passes_.batches(*rollout_, step.trained, divisor)) {
-    if (stop_.requested) throw StepInterrupted{};
-    train_batch(step, which, state, stats);
-  }
-  for (const std::vector<size_t>& which : passes_.batches(*rollout_, step.valued, divisor)) {
-    if (stop_.requested) throw StepInterrupted{};
-    train_value(step, which, state, stats);
-  }
+  for_each_part(session_.world, passes_.batches(*rollout_, step.trained, divisor), stop_,
+                [&](const std::vector<size_t>& which) { train_batch(step, which, state, stats); });
+  for_each_part(session_.world, passes_.batches(*rollout_, step.valued, divisor), stop_,
+                [&](const std::vector<size_t>& which) { train_value(step, which, state, stats); });
   if (step.divisor > 0) {
     stats.loss /= step.divisor;
     finish_update(session_, state, stats);

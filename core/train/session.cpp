@@ -7,11 +7,13 @@
 
 #include "core/adapter/adapter_file.h"
 #include "core/adapter/whole_weight.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/families/drawn_weights.h"
 #include "core/families/modules.h"
 #include "core/families/stored_file.h"
+#include "core/families/wrapper.h"
 #include "core/io/safetensors.h"
 #include "core/objective/objective.h"
 #include "core/plan/files/adapter_folder.h"
@@ -30,9 +32,6 @@
 namespace forge {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // `storage` but for the job's quantization, which is added.
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
@@ -82,7 +81,7 @@ Session::~Session() = default;
 std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begins, const EventSink& emit) {
   auto session = std::make_unique<Session>(plan, plan.job, c10::DeviceType::CPU, plan.job.model.path);
   Session& s = *session;
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   s.device = open_device(plan.device_name());
   limit_device_memory(s.device, plan.memory_limit());
   set_threads(*s.job.train.threads);
@@ -94,7 +93,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
   const Precision precision = *s.job.train.precision;
   BaseStorage storage{.parameters = parameters, .written = s.job.adapter.type == AdapterType::lora && changes_base(s.job.adapter)};
   if (plan.storage != precision) storage.frozen = scalar_type(plan.storage);
-  if (plan.folded_adapters) storage.folded = module_training(plan.model, s.job.adapter, s.sites);
+  if (plan.step.folded_adapters) storage.folded = module_training(plan.model, s.job.adapter, s.sites);
   s.model = load_base(s.job.model, s.job.seed, plan.model, precision, s.device, std::move(storage));
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
@@ -118,11 +117,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
     s.trainables->publish();
   }
   s.optimizer = std::make_unique<Optimizer>(s.job.optimizer, s.job.adapter.lora_plus_ratio, *s.trainables);
-  StepOptions options = step_options(plan.model, s.job, s.sites, plan.recompute);
-  options.shape.fused_head = plan.fused_head;
-  options.shape.folded_adapters = plan.folded_adapters;
-  options.shape.kept_norms = plan.kept_norms;
-  options.shape.offloaded = plan.job.train.activation_offloading == Offload::host;
+  StepOptions options = step_options(plan.model, s.job, s.sites, plan.step);
   options.training = plan.training_batch;
   options.evaluation = plan.evaluation_batch;
   options.arena = s.arena;
@@ -177,6 +172,7 @@ void export_full_model(const Session& session, const std::string& folder) {
   c10::NoGradGuard no_grad;
   // The file has the type the run computed in; master weights are rounded once, here.
   c10::ScalarType type = session.model.type;
+  const KeptTensors kept(session.plan.model, session.job.model.path);
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
   for (const Trainable& item : session.trainables->items()) {
@@ -185,11 +181,16 @@ void export_full_model(const Session& session, const std::string& folder) {
     if (stored_transposed(session.plan.model, item.parameter)) leaf = leaf.t();
     host.push_back(leaf.to(at::kCPU, type).contiguous());
     entries.push_back(
-        {{item.parameter.name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+        {{kept.stored_name(item.parameter.name), host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
   }
+  for (const KeptTensors::Tensor& tensor : kept.tensors()) entries.push_back({tensor.info, tensor.bytes});
   for (const auto& [name, constant] : constant_weights(session.model)) {
     host.push_back(constant.to(at::kCPU, type).contiguous());
     entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+  }
+  for (const TensorInfo& zeros : zero_buffers(session.plan.model)) {
+    host.push_back(at::zeros(zeros.shape, type));
+    entries.push_back({{zeros.name, zeros.shape, dtype_of(type)}, tensor_bytes(host.back())});
   }
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
   write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
@@ -207,6 +208,7 @@ std::string export_result(const Session& session, const std::string& run_folder)
     save_adapter(temporary, *session.trainables, session.sites, session.job.adapter, session.model_name,
                  session.residual, session.plan.model);
   write_tokenizer_files(session.job.model.path, template_choice(session.job), temporary);
+  if (file_exists(temporary + "/config.json")) write_generation_ends(temporary);
   write_model_card(session.plan, session.model_name, temporary);
   sync_directory(temporary);
   replace_directory(temporary, target);

@@ -10,6 +10,7 @@
 #include "core/optim/optimizer.h"
 #include "core/plan/plan.h"
 #include "core/train/network.h"
+#include "core/train/pass.h"
 #include "kernels/device/device.h"
 
 namespace forge {
@@ -27,6 +28,7 @@ struct Session {
   Plan plan;
   Job job;  // plan.job, here because everything below refers to it
   c10::Device device;
+  World world;  // of one rank
   std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;
   ResidualInit residual;

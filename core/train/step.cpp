@@ -7,11 +7,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/optim/schedule.h"
 #include "core/data/batch/packing.h"
 #include "core/tensor/device.h"
 #include "core/train/divergence.h"
+#include "core/train/pass.h"
 #include "core/train/reference.h"
 #include "core/train/sequence_head.h"
 #include "core/train/value_network.h"
@@ -19,8 +21,6 @@
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Dynamic loss scale for fp16: halve on overflow, double after this many good steps.
 constexpr int64_t kScaleGrowthSteps = 2000;
@@ -45,7 +45,7 @@ double rate_factor(const Session& session, const TrainState& state) {
 [[noreturn]] void diverged(const TrainState& state, const StepStats& stats, const std::string& why) {
   throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) + ": " + why + " (loss " +
                                        format_number(stats.loss) + ", gradient norm " + format_number(stats.grad_norm) + ")")
-      .hint("the last checkpoint is untouched; lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
+      .hint("lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
 }
 
 // How a non-finite step affects the run.
@@ -125,16 +125,15 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
                         chosen_tokens(data, session.job.objective, all_atoms), divergence_of(session, data, all_atoms, stop),
                         static_cast<double>(trained_tokens)};
   std::vector<BatchLoss> losses;
-  for (const Batch& batch : batches) {
-    if (stop.requested) throw StepInterrupted{};
-    if (batch.supervised_tokens() == 0) continue;
+  for_each_part(session.world, batches, stop, [&](const Batch& batch) {
+    if (batch.supervised_tokens() == 0) return;
     const BatchTensors tensors = training_tensors(session, batch, state.step);
     losses.push_back(session.network->forward_backward(
         tensors, scale, session.reference ? session.reference->sums(data, batch, tensors) : std::vector<double>()));
     const BatchLoss& loss = losses.back();
     add(stats.metrics, loss.metrics);
     stats.reference_gap = std::max(stats.reference_gap, loss.reference_gap);
-  }
+  });
   // Without synchronize(): the update runs while the next step is prepared.
   finish_update(session, state, stats, [&] {
     double sum = 0;
@@ -145,7 +144,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   return stats;
 }
 
-EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
+EvalStats evaluate(const World& world, Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
                    const StopFlag& stop, const ObjectiveConfig& objective, Reference* reference, double divergence) {
   auto start = Clock::now();
   EvalStats stats;
@@ -156,8 +155,7 @@ EvalStats evaluate(Network& network, const Model& model, const DataSet& data, in
   std::iota(order.begin(), order.end(), 0);
   const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));
   const StepScale scale{.divisor = atoms, .chosen_tokens = chosen_tokens(data, objective, order), .divergence = divergence};
-  for (const std::vector<int64_t>& part : fill_in_order(order, data.atom_lengths(), batch_tokens)) {
-    if (stop.requested) throw StepInterrupted{};
+  for_each_part(world, fill_in_order(order, data.atom_lengths(), batch_tokens), stop, [&](const std::vector<int64_t>& part) {
     const Batch batch = make_batch(data, part);
     const BatchTensors tensors = to_tensors(batch, model.spec, model.type, model.device);
     const std::vector<SequenceSums> answers = network.answers(tensors);
@@ -167,12 +165,12 @@ EvalStats evaluate(Network& network, const Model& model, const DataSet& data, in
       stats.supervised_tokens += answers[i].tokens;
     }
     stats.tokens += batch.all_tokens();
-    if (by_token) continue;
+    if (by_token) return;
     const SequenceLoss compared =
         answers_loss(answers, objective, reference ? reference->sums(data, batch, tensors) : std::vector<double>(), scale);
     loss += compared.loss;
     add(stats.metrics, compared.metrics);
-  }
+  });
   stats.loss = loss / (by_token ? static_cast<double>(std::max<int64_t>(1, stats.supervised_tokens)) : atoms);
   synchronize(model.device);
   stats.seconds = seconds_since(start);

@@ -1,22 +1,14 @@
 #pragma once
 // One optimizer step: micro-batches forward and backward, clip, update. And one evaluation.
-#include <atomic>
 #include <functional>
 #include <vector>
 
 #include "core/data/dataset.h"
 #include "core/train/session.h"
 #include "core/train/state.h"
+#include "core/train/stop.h"
 
 namespace forge {
-
-// A wish to stop, set by a signal or by the end of the program.
-struct StopFlag {
-  std::atomic<bool> requested{false};
-  // Set while somebody looks at `requested` and ends at the next safe point. Otherwise nothing is there to save, and a
-  // request ends the process at once (engine/main.cpp).
-  std::atomic<bool> watched{false};
-};
 
 struct StepStats {
   double loss = 0;       // mean over what the objective divides by: supervised tokens, or pairs
@@ -30,9 +22,6 @@ struct StepStats {
   bool skipped = false;  // not finite: the weights did not change
   bool rests = false;    // the policy's do not either: the value network alone is trained
 };
-
-// Thrown between micro-batches when a stop was asked for; the step has not happened.
-struct StepInterrupted {};
 
 // Trains on the given micro-batches (atoms of `data`). The loss scale and skip counters of `state` move;
 // everything else of it is the caller's. Throws StepInterrupted; Error(diverged) for a loss that is not finite under
@@ -57,7 +46,7 @@ struct EvalStats {
 // Batches of at most `batch_tokens` tokens; results do not depend on it but for rounding.
 // `reference` may be null where the objective compares with none; without an objective it is the likelihood of tokens.
 // `divergence`: kto's, of the split.
-EvalStats evaluate(Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
+EvalStats evaluate(const World& world, Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
                    const StopFlag& stop, const ObjectiveConfig& objective = {}, Reference* reference = nullptr, double divergence = 0);
 
 }  // namespace forge

@@ -8,6 +8,7 @@
 
 #include <torch/version.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/config/secrets.h"
@@ -28,15 +29,12 @@
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
 #include "core/train/sample_answers.h"
+#include "core/train/start_file_watch.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Micro-batches smaller than the planned ones by this factor: doubled when memory runs out, replayed from the
 // amendments.
@@ -72,6 +70,7 @@ class Trainer {
     const std::string fault = cut_metrics(paths_.metrics(), state_);
     log_ = std::make_unique<RunLog>(paths_, job().log.tensorboard);
     if (!fault.empty()) notice("warning", fault);
+    if (!resume_step_) log_warnings();
     if (gate) pass(*gate);
     if (draws_completions(job().objective.type)) open_rollouts();
     if (!resume_step_ && starts_from_data(job().adapter)) look_at_data();
@@ -94,9 +93,10 @@ class Trainer {
       throw Error(ErrorKind::stopped, "stopped after step " + std::to_string(state_.step) + " of " +
                                           std::to_string(steps()) + ", with a checkpoint")
           .hint("run the same command again to continue");
-    } catch (const Error&) {
+    } catch (const Error& error) {
       require_folder();  // which says more than what could not be written
-      throw;
+      if (error.kind() != ErrorKind::diverged) throw;
+      throw Error(error.kind(), error.what()).hint(kept_text() + "; " + error.hint());
     }
   }
 
@@ -112,6 +112,11 @@ class Trainer {
     Amendment stored = amendment;
     if (stored.plan) stored.plan = sealed_plan(*stored.plan);
     append_amendment(paths_.amendments(), sealed(to_json(stored)));
+  }
+  // For a run that ends by a fault of its numbers.
+  std::string kept_text() const {
+    if (saved_step_ < 0) return "no checkpoint was written yet";
+    return "the checkpoint of step " + std::to_string(saved_step_) + " is untouched";
   }
   const Job& job() const { return session_->job; }
   int64_t steps() const { return session_->plan.steps; }
@@ -166,7 +171,8 @@ class Trainer {
   }
 
   void take_reference() {
-    const ReferenceRequest reference{&train_data_, has_eval() ? &eval_data_ : nullptr, paths_.reference(), state_.step == 0};
+    const ReferenceRequest reference{&train_data_, has_eval() ? &eval_data_ : nullptr, paths_.reference(), state_.step == 0,
+                                     [this](const std::string& text) { notice("warning", text); }};
     session_->reference = open_reference(*session_, reference, stop_);
   }
 
@@ -347,6 +353,7 @@ class Trainer {
   }
 
   void evaluate_now() {
+    check_files();
     const AverageShown shown(*session_->optimizer);
     if (rollouts_) return evaluate_rollouts();
     EvalStats stats = evaluate_within_memory();
@@ -363,7 +370,7 @@ class Trainer {
     if (!std::isfinite(stats.loss) && job().train.on_nan == OnNan::stop)
       throw Error(ErrorKind::diverged,
                   "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
-          .hint("the last checkpoint is untouched; lower optimizer.learning_rate or add warmup");
+          .hint("lower optimizer.learning_rate or add warmup");
     note_evaluation(stats.loss);
   }
 
@@ -381,7 +388,7 @@ class Trainer {
     while (true) {
       int64_t batch_tokens = std::max<int64_t>(1, evaluation_tokens(session_->plan) / divisor_);
       try {
-        return evaluate(*session_->network, session_->model, eval_data_, batch_tokens, stop_, job().objective,
+        return evaluate(session_->world, *session_->network, session_->model, eval_data_, batch_tokens, stop_, job().objective,
                         session_->reference.get(), divergence_of(*session_, eval_data_, all_examples(eval_data_), stop_));
       } catch (const c10::OutOfMemoryError& error) {
         // Shorter batches than the longest example do not exist.
@@ -414,6 +421,7 @@ class Trainer {
     require_folder();
     // An evaluation that a stop had put off changes the state of a step that has its checkpoint.
     if (saved_step_ == state_.step && saved_eval_step_ == state_.last_eval_step) return;
+    check_files();
     const auto start = Clock::now();
     state_.metrics_bytes = log_->flush();
     state_.run_seconds = run_seconds();
@@ -440,6 +448,10 @@ class Trainer {
               {"seconds", seconds}});
   }
 
+  void check_files() {
+    for (const std::string& text : files_.check()) notice("warning", text);
+  }
+
   void retain() {
     std::vector<int64_t> keep;
     if (job().checkpoint.keep_best > 0)
@@ -459,6 +471,7 @@ class Trainer {
     } else {
       session_->optimizer->show_average();
     }
+    check_files();
     std::string result = export_result(*session_, request_.run_folder);
     log_->flush();
     RunFacts facts{.seconds = run_seconds(),
@@ -477,9 +490,15 @@ class Trainer {
     report["stopped_early"] = state_.stopped_early;
     report["exported"] = {{"path", result}, {"step", exported}, {"files", Json::object()}};
     for (const std::string& name : names_in(result)) report["exported"]["files"][name] = file_size(result + "/" + name);
-    report = hide_secrets(report, request_.secrets);
+    report = redacted(report, request_.secrets);
     write_report(request_.run_folder, report, metrics);
     emit_({{"event", "done"}, {"report", report}});
+  }
+
+  // The program has shown the plan's warnings before it started the engine.
+  void log_warnings() {
+    for (const std::string& text : request_.plan.warnings)
+      log_->note(sealed({{"event", "notice"}, {"level", "warning"}, {"text", text}}));
   }
 
   void record(Json event) {
@@ -487,7 +506,7 @@ class Trainer {
     emit_(event);
   }
   void announce(const Json& event) {
-    if (log_) log_->note(hide_secrets(event, request_.secrets));
+    if (log_) log_->note(redacted(event, request_.secrets));
     emit_(event);
   }
   void notice(const std::string& level, const std::string& text) {
@@ -500,6 +519,7 @@ class Trainer {
   const EventSink& emit_;
   StopFlag& stop_;
   std::unique_ptr<RunLock> lock_;
+  StartFileWatch files_{request_.plan};
   std::unique_ptr<Session> session_;
   std::unique_ptr<RunLog> log_;
   DataSet train_data_, eval_data_;

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "core/families/value_model.h"
+#include "core/plan/value_plan.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
@@ -33,7 +33,7 @@ ValueNetwork::ValueNetwork(const Session& session, Model base)
     trainables_.publish();
   }
   optimizer_ = std::make_unique<Optimizer>(job_.optimizer, job_.adapter.lora_plus_ratio, trainables_);
-  StepOptions options = step_options(value.spec, job_, value.sites, session.plan.recompute);
+  StepOptions options = step_options(value.spec, job_, value.sites, value_plan(session.plan).step);
   options.training = session.plan.training_batch;
   options.evaluation = session.plan.evaluation_batch;
   options.arena = session.arena;

@@ -170,8 +170,11 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::
   // Keys that a window hides from all queries are not read.
   const int64_t total = k.size(0), heads = q.size(1);
   const int64_t seen = rule.window > 0 ? std::min(total, rule.window + q.size(0) - 1) : total;
-  const auto last = [&](const at::Tensor& x) { return repeat_heads(x.narrow(0, total - seen, seen), heads); };
-  return one_attention(q, last(k), last(v), rule);
+  // LibTorch leaves it to cuBLAS whether batched products of 16 bits are summed in fp32, and has no setting for them.
+  const bool widens = q.is_cuda() && by_steps(rule) && q.element_size() == 2;
+  const auto wide = [&](const at::Tensor& x) { return widens ? x.to(at::kFloat) : x; };
+  const auto last = [&](const at::Tensor& x) { return repeat_heads(wide(x.narrow(0, total - seen, seen)), heads); };
+  return one_attention(wide(q), last(k), last(v), rule).to(q.scalar_type());
 }
 
 }  // namespace forge

@@ -36,6 +36,9 @@ struct AttentionShape {
   int64_t window = 0;  // tokens that a query looks back on, itself included; 0: all
   float softcap = 0;   // 0: none
   const void* sinks = nullptr;  // [heads] of `type`, or null
+  // Flash attention's d q on a GPU of that many multiprocessors: the same each time, bit for bit.
+  bool deterministic = false;
+  int64_t multiprocessors = 128;
 };
 
 struct AttentionForward {

@@ -100,9 +100,15 @@ void attention_backward_flash(const AttentionBackward& a, CudaStream stream) {
   p.d_q_head_stride = p.d_k_head_stride = p.d_v_head_stride = s.head_dim;
   p.d_q_sums = reinterpret_cast<float*>(scratch + space.d_q_sums);
   p.dots = reinterpret_cast<float*>(scratch + space.dots);
+  p.deterministic = s.deterministic;
   for (int64_t first = 0; first < s.sequences; first += space.turn) {
     p.sequences = static_cast<int32_t>(std::min(space.turn, s.sequences - first));
     p.cu_seqlens_q = p.cu_seqlens_k = s.cu_seqlens + first;
+    if (s.deterministic) {  // else the first kernel clears them
+      const FlashSums sums = flash_sums(s, p.sequences);
+      p.d_q_sums_stride = sums.stride;
+      clear_sums_cuda(p.d_q_sums, sums.bytes(), stream);
+    }
     dispatch(s, [&](auto type, auto head_dim) {
       pytorch_flash::run_mha_bwd_<typename decltype(type)::type, decltype(head_dim)::value, true>(p, stream);
     });

@@ -19,7 +19,7 @@ void attention_backward_flash(const AttentionBackward& args, CudaStream stream);
 // that the spare rows are half of the others, or eight sequences' at least.
 struct FlashSpace {
   int64_t turn = 0;  // sequences
-  // Where each begins, bytes from the workspace's begin. Keys' and values' gradients of every query head are there for grouped queries alone.
+  // Each begins at so many bytes of the workspace. Keys' and values' gradients of every query head are there for grouped queries alone.
   int64_t d_q_sums = 0, dots = 0, d_k = 0, d_v = 0;
   int64_t bytes = 0;
 };
@@ -29,16 +29,31 @@ inline int64_t flash_head_dim(int64_t head_dim) {
   return (head_dim + unit - 1) / unit * unit;
 }
 
-// Of as many sequences as a turn may have, so that it depends on the tokens alone.
+// The backward's sums of d q for `sequences` at once. Blocks of keys add to them in the order in which they come; in a deterministic one
+// only so many of a sequence's blocks run beside each other as fill the GPU, each with sums of its own, which are added up in their order
+// (FlashAttention 2's launcher and mha_varlen_bwd).
+struct FlashSums {
+  int64_t splits = 1, stride = 0;  // stride: fp32 numbers from one split's to the next one's
+
+  int64_t bytes() const { return 4 * splits * stride; }
+};
+inline FlashSums flash_sums(const AttentionShape& s, int64_t sequences) {
+  const int64_t grids = sequences * s.heads, rows = s.tokens + 128 * sequences;
+  return {s.deterministic ? (s.multiprocessors + grids - 1) / grids : 1, rows * s.heads * flash_head_dim(s.head_dim)};
+}
+
+// For as many sequences as a turn may have, so that it depends on the tokens alone.
 inline FlashSpace flash_space(const AttentionShape& s) {
   FlashSpace space{.turn = std::max<int64_t>(8, s.tokens / 256)};
   const int64_t rows = s.tokens + 128 * space.turn;
+  int64_t sums = 0;
+  for (int64_t sequences = 1; sequences <= space.turn; ++sequences) sums = std::max(sums, flash_sums(s, sequences).bytes());
   const auto take = [&](int64_t bytes) {
     const int64_t begin = space.bytes;
     space.bytes += (bytes + 255) / 256 * 256;
     return begin;
   };
-  space.d_q_sums = take(4 * rows * s.heads * flash_head_dim(s.head_dim));
+  space.d_q_sums = take(sums);
   space.dots = take(4 * rows * s.heads);
   if (s.heads == s.kv_heads) return space;
   space.d_k = take(2 * s.tokens * s.heads * s.head_dim);

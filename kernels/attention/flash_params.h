@@ -62,15 +62,15 @@ struct Flash_fwd_params {
 struct Flash_bwd_params : Flash_fwd_params {
   const void* d_out;
   void *d_q, *d_k, *d_v;  // d_k, d_v: of every query head
-  float* d_q_sums;        // [tokens + 128 · sequences, heads, head_dim_rounded]: sequence s begins at its cu_seqlens + 128 s
+  float* d_q_sums;        // [splits, tokens + 128 · sequences, heads, head_dim_rounded]: sequence s begins at its cu_seqlens + 128 s
   void* d_kv_sums[2];
   int64_t d_out_batch_stride, d_out_row_stride, d_out_head_stride;
   int64_t d_batch_strides[3];
   int64_t d_q_row_stride, d_k_row_stride, d_v_row_stride;
   int64_t d_q_head_stride, d_k_head_stride, d_v_head_stride;
   float* dots;  // d out · out, [heads, tokens + 128 · sequences], sequences as in d_q_sums
-  bool deterministic;
-  int64_t d_q_sums_stride;
+  bool deterministic;        // in splits (attention_flash.h), which the caller clears
+  int64_t d_q_sums_stride;   // from split to split
 };
 
 static_assert(sizeof(Flash_fwd_params) == 472 && sizeof(Flash_bwd_params) == 648);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/unexpected.h"
 #include "kernels/device/device.h"
 
 namespace forge {
@@ -52,7 +53,7 @@ class Captures {
       return device.capture(work);
     } catch (const std::exception& error) {
       refused_ = true;
-      device.say_once(std::string("graphs are not used for all of a step: ") + error.what());
+      device.say_once(std::string("graphs are not used for all of a step: ") + message_of(error));
       return nullptr;
     }
   }

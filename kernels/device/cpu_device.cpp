@@ -3,6 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -98,6 +99,8 @@ class CpuDevice : public ComputeDevice {
   }
   void release(void* pointer) override { c10::GetCPUAllocator()->raw_deallocate(pointer); }
   bool separate() const override { return false; }
+  int64_t multiprocessors() const override { return 0; }
+  int64_t capability() const override { return 0; }
   void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
   void release_on_host(void* pointer) override { release(pointer); }
   void store(void* on_host, const void* from, int64_t bytes, Stream) override { std::memcpy(on_host, from, static_cast<size_t>(bytes)); }
@@ -122,6 +125,14 @@ class CpuDevice : public ComputeDevice {
     copy->bytes.assign(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
     return copy;
   }
+
+  // Nanoseconds of the host's clock.
+  Moment mark() override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+  }
+  double seconds(Moment from, Moment to) override { return 1e-9 * static_cast<double>(to.number - from.number); }
+  void forget_moments() override {}
 
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
     auto captured = std::make_unique<Work>();

@@ -65,6 +65,11 @@ using DeviceOps =
                 LoraForward, QuantizeRows, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaledProduct, ScaleRows,
                 SumColumns, SwigluBackward, SwigluForward, TransposeBytes, TrimHeads>;
 
+// A point in the order of the compute stream's work, of the device that marked it.
+struct Moment {
+  int64_t number = 0;
+};
+
 // Owned by the device that made it.
 struct Event {
   void* handle = nullptr;
@@ -115,6 +120,9 @@ class ComputeDevice {
   virtual void release(void* pointer) = 0;
   // False: the host reads and writes it, and work is done when it was queued.
   virtual bool separate() const = 0;
+  // A GPU's; 0 of a CPU. Capability: 86 is 8.6.
+  virtual int64_t multiprocessors() const = 0;
+  virtual int64_t capability() const = 0;
   // Memory of the host that kernels read and write where it lies: on a GPU pinned, over PCIe. Throws Error(environment).
   virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
   virtual void release_on_host(void* pointer) = 0;
@@ -138,6 +146,13 @@ class ComputeDevice {
 
   // Queued: what lies there by then, which may change afterwards.
   virtual std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
+
+  // ---- Time. Marks the point behind all work queued so far, outside of a capture; a CPU's is the time of the call.
+  virtual Moment mark() = 0;
+  // Seconds that the device took from one to the other; waits for the second.
+  virtual double seconds(Moment from, Moment to) = 0;
+  // Ends the use of every moment so far.
+  virtual void forget_moments() = 0;
 
   // ---- What `work` queues on the compute stream, once and for all; it may not wait, allocate, read or write.
   // Another stream takes part once it waits for an event that was recorded in it, and the compute stream must wait for it at last. Throws

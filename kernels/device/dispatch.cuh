@@ -3,6 +3,7 @@
 // those of kernels/instantiations.txt.
 #include <initializer_list>
 
+#include "core/base/ceil_div.h"
 #include "kernels/common/element.h"
 #include "kernels/device/numbers.cuh"
 
@@ -56,8 +57,6 @@ void dispatch_width(bool wide, Action action) {
   else
     action(Width<1>{});
 }
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Threads for a row of `items`: whole warps, no more than are busy, at most `limit`.
 inline unsigned threads_for(int64_t items, int64_t limit) {

@@ -1,8 +1,10 @@
 // LibTorch's product on a GPU: cuBLAS with the handle, workspace and heuristics that the rest of the engine
 // uses.
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
 
 #include "core/base/error.h"
 #include "kernels/device/gemm_lt.h"
@@ -31,8 +33,28 @@ void several_wide(const Gemm& g, const Tensor& a, const Tensor& b, Tensor& out, 
     for (int64_t i = 0; i < g.batch; ++i) device_gemm(g.one(i), stream);
 }
 
+// While it lives cuBLAS adds in fp32. LibTorch asks for that where it multiplies two matrices (core/tensor/cuda.cpp), and forgets it where it
+// multiplies several at once.
+class SumsInFp32 {
+ public:
+  SumsInFp32() {
+    FORGE_CHECK(set(CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "cuBLAS does not let its sums be chosen");
+  }
+  ~SumsInFp32() { set(CUBLAS_DEFAULT_MATH); }
+  SumsInFp32(const SumsInFp32&) = delete;
+
+ private:
+  // LibTorch's CUDA half loads cuBLAS; where the engine is linked it need not be.
+  bool set(cublasMath_t mode) {
+    static const auto set_mode = reinterpret_cast<decltype(&cublasSetMathMode)>(dlsym(RTLD_DEFAULT, "cublasSetMathMode"));
+    return set_mode && set_mode(handle_, mode) == CUBLAS_STATUS_SUCCESS;
+  }
+  cublasHandle_t handle_ = at::cuda::getCurrentCUDABlasHandle();
+};
+
 void several(const Gemm& g, CudaStream stream) {
   FORGE_CHECK(!g.c, "several products with an addend of their own");
+  const SumsInFp32 sums;
   GemmTensors t = batch_of(g, at::kCUDA);
   if (g.out_type == g.type)
     at::baddbmm_out(t.out, t.out, t.a, t.b, g.add ? 1 : 0, g.alpha);

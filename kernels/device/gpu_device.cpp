@@ -162,13 +162,17 @@ class Graph : public Captured {
 class GpuDevice : public ComputeDevice {
  public:
   GpuDevice(const DeviceOps& ops, int gpu)
-      : ComputeDevice(ops), streams_{runtime::use(gpu), runtime::new_stream(gpu), runtime::new_stream(gpu)} {}
+      : ComputeDevice(ops),
+        streams_{runtime::use(gpu), runtime::new_stream(gpu), runtime::new_stream(gpu)},
+        gpu_(gpu) {}
 
   void* allocate(int64_t bytes, const std::string& line) override {
     return runtime::allocate(bytes, line, native(Stream::compute));
   }
   void release(void* pointer) override { runtime::release(pointer); }
   bool separate() const override { return true; }
+  int64_t multiprocessors() const override { return runtime::multiprocessors(gpu_); }
+  int64_t capability() const override { return runtime::capability(gpu_); }
   void* allocate_on_host(int64_t bytes, const std::string& line) override { return runtime::allocate_visible(bytes, line); }
   void release_on_host(void* pointer) override { runtime::release_visible(pointer); }
   void store(void* on_host, const void* from, int64_t bytes, Stream stream) override { runtime::copy_out(on_host, from, bytes, native(stream)); }
@@ -201,6 +205,17 @@ class GpuDevice : public ComputeDevice {
     return std::make_shared<Fetch>(fetching_, from, bytes, native(stream));
   }
 
+  Moment mark() override {
+    if (marked_ == moments_.size()) moments_.push_back(runtime::new_timed_event());
+    runtime::record(moments_[marked_], native(Stream::compute));
+    return {static_cast<int64_t>(marked_++)};
+  }
+  double seconds(Moment from, Moment to) override {
+    const auto event = [&](Moment moment) { return moments_[static_cast<size_t>(moment.number)]; };
+    return runtime::seconds_between(event(from), event(to));
+  }
+  void forget_moments() override { marked_ = 0; }
+
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
     runtime::begin_capture(native(Stream::compute));
     try {
@@ -217,8 +232,11 @@ class GpuDevice : public ComputeDevice {
 
  private:
   std::array<CudaStream, kStreams> streams_;
+  int gpu_;
   Staging staging_;
   std::vector<Slot> fetching_;
+  std::vector<runtime::EventHandle> moments_;  // the first of them marked
+  size_t marked_ = 0;
 };
 
 }  // namespace

@@ -11,6 +11,8 @@ namespace forge::runtime {
 // Makes a GPU the calling thread's, with a stream of its own as LibTorch's current one. → that stream
 CudaStream use(int gpu);
 CudaStream new_stream(int gpu);
+int64_t multiprocessors(int gpu);
+int64_t capability(int gpu);  // 86 is 8.6
 
 // Device memory of the compute stream's order. Throws c10::OutOfMemoryError.
 void* allocate(int64_t bytes, const std::string& line, CudaStream stream);
@@ -36,6 +38,10 @@ void wait(CudaStream stream, EventHandle event);
 // The host waits. An event that was never recorded is done.
 void wait_for(EventHandle event);
 void synchronize(CudaStream stream);
+// An event that notes the device's time where it is recorded.
+EventHandle new_timed_event();
+// Seconds on the device from one to the other, both recorded outside of a capture; the host waits for the second.
+double seconds_between(EventHandle from, EventHandle to);
 
 using GraphHandle = void*;
 // Both throw where the capture is refused, and nothing is captured then.

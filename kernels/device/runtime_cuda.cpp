@@ -1,4 +1,5 @@
 // CUDA's own runtime, with memory from LibTorch's allocator: what a run may take is counted and limited in one place.
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -61,6 +62,14 @@ CudaStream new_stream(int gpu) {
   return c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(gpu)).stream();
 }
 
+int64_t multiprocessors(int gpu) {
+  return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(gpu))->multiProcessorCount;
+}
+int64_t capability(int gpu) {
+  const cudaDeviceProp* card = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(gpu));
+  return card->major * 10 + card->minor;
+}
+
 void* allocate(int64_t bytes, const std::string&, CudaStream stream) {
   return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(static_cast<size_t>(bytes), stream);
 }
@@ -105,6 +114,18 @@ void record(EventHandle event, CudaStream stream) { check(cudaEventRecord(event_
 void wait(CudaStream stream, EventHandle event) { check(cudaStreamWaitEvent(stream, event_of(event), 0), "wait"); }
 void wait_for(EventHandle event) { check(cudaEventSynchronize(event_of(event)), "wait"); }
 void synchronize(CudaStream stream) { check(cudaStreamSynchronize(stream), "wait"); }
+
+EventHandle new_timed_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDefault), "event");
+  return event;
+}
+double seconds_between(EventHandle from, EventHandle to) {
+  wait_for(to);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to)), "time between events");
+  return 1e-3 * static_cast<double>(milliseconds);
+}
 
 void begin_capture(CudaStream stream) {
   const c10::DeviceIndex gpu = c10::cuda::current_device();

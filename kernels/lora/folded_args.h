@@ -8,7 +8,8 @@
 //   d B_i += d y_iᵀ S_i
 //
 // S has its scale in it, so d B takes none. Everything in `type` but the gradient of B, which is fp32; sums in fp32, rounded once.
-// The same bits in every order of the device's blocks. s and d s may lie behind x and d y, in the columns of their rows that the
+// Gives the same bits in every order of the device's blocks, and on every GPU of as many
+// multiprocessors. s and d s may lie behind x and d y, in the columns of their rows that the
 // members do not reach. Bytes: x or d y once, S written (and read); partial sums beside them (folded_space.h).
 #include <cstdint>
 
@@ -31,6 +32,7 @@ struct FoldedMember {
 struct AdapterSums {
   Element type = Element::bf16;
   int64_t tokens = 0, planned = 0;  // the most tokens that the workspace is for; 0: these
+  int64_t multiprocessors = 128;    // the GPU's; with `planned` they decide the partial sums
   int64_t width = 0, members = 0;
   FoldedMember member[kMaxFoldedMembers];  // their ranks and scales, in the order of A's rows
   const void* x = nullptr;  // [tokens, width]
@@ -47,7 +49,7 @@ struct AdapterSums {
 
 struct AdapterSumsGradient {
   Element type = Element::bf16;
-  int64_t tokens = 0, planned = 0, members = 0;
+  int64_t tokens = 0, planned = 0, multiprocessors = 128, members = 0;
   FoldedMember member[kMaxFoldedMembers];
   const void* d_y = nullptr;  // [tokens, Σ out]
   int64_t d_y_stride = 0;

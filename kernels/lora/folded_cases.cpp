@@ -9,7 +9,7 @@ struct Setting {
   int64_t tokens, width;               // of x, where that is asked for
   std::vector<FoldedMember> members;   // out, rank, scale
   bool kept = true;
-  int64_t planned = 0;
+  int64_t planned = 0, multiprocessors = 128;
 };
 
 int64_t total(const Setting& s, int64_t FoldedMember::* size) {
@@ -45,7 +45,12 @@ Case sums_case(Store type, const Setting& s, const Layout& layout) {
         return Tensors{{"s", sums}, {"kept", sums}, {"s.size", size}, {"kept.size", size}, {"counters", in.at("counters")}};
       },
       [=](Pointers& p) {
-        AdapterSums args{.type = element(type), .tokens = s.tokens, .planned = s.planned, .width = s.width, .members = static_cast<int64_t>(s.members.size())};
+        AdapterSums args{.type = element(type),
+                         .tokens = s.tokens,
+                         .planned = s.planned,
+                         .multiprocessors = s.multiprocessors,
+                         .width = s.width,
+                         .members = static_cast<int64_t>(s.members.size())};
         std::copy(s.members.begin(), s.members.end(), args.member);
         args.x = p["x"], args.x_stride = p.stride("x"), args.a = p["a"], args.a_stride = p.stride("a");
         args.s = p["s"], args.s_stride = p.stride("s"), args.counters = p["counters"];
@@ -91,7 +96,11 @@ Case gradient_case(Store type, const Setting& s, const Layout& layout) {
         return out;
       },
       [=](Pointers& p) {
-        AdapterSumsGradient args{.type = element(type), .tokens = s.tokens, .planned = s.planned, .members = static_cast<int64_t>(s.members.size())};
+        AdapterSumsGradient args{.type = element(type),
+                                 .tokens = s.tokens,
+                                 .planned = s.planned,
+                                 .multiprocessors = s.multiprocessors,
+                                 .members = static_cast<int64_t>(s.members.size())};
         for (size_t i = 0; i < s.members.size(); ++i) {
           args.member[i] = s.members[i];
           if (s.members[i].rank > 0) args.member[i].d_b = p[numbered(i)];
@@ -129,6 +138,12 @@ void add_folded_cases(std::vector<Case>& cases) {
     const Setting several{"several tiles", 150, 300, {{270, 3, 2}, {140, 20, 0.5f}}, true, 70'000};
     cases.push_back(sums_case(type, several, kDense));
     cases.push_back(gradient_case(type, several, kDense));
+    // One block, and as many as there are tiles.
+    for (const int64_t multiprocessors : {1, 1000}) {
+      const Setting card{"a GPU of " + std::to_string(multiprocessors), 150, 300, {{270, 3, 2}, {140, 20, 0.5f}}, true, 0, multiprocessors};
+      cases.push_back(sums_case(type, card, kDense));
+      cases.push_back(gradient_case(type, card, kDense));
+    }
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace forge {
 
-constexpr int64_t kThinBlocks = 256;  // about two for each multiprocessor of a large GPU
+constexpr int64_t kThinBlocksEach = 2;  // that a multiprocessor has at once
 
 // Ranks that are multiplied together: a chunk of a member's; forward of all members', which share x.
 struct ThinPart {
@@ -42,15 +42,16 @@ inline void add_chunks(std::vector<ThinPart>& parts, ThinPart part, int64_t rank
   }
 }
 
-// Blocks for `tiles` of columns each, and for as few tokens as it takes to fill a GPU.
-inline void set_blocks(ThinCut& cut, int64_t tiles, int64_t planned) {
+// `tiles` of columns a block, and so many tokens that a GPU has all blocks at once; columns may be more than it has.
+inline void set_blocks(ThinCut& cut, int64_t tiles, int64_t planned, int64_t multiprocessors) {
   cut.tiles = tiles, cut.column_blocks = 0;
   for (ThinPart& part : cut.parts) {
     part.first_block = cut.column_blocks, part.blocks = blocks_of(part.columns, tiles * kThinColumns);
     cut.column_blocks += part.blocks;
   }
   const int64_t token_tiles = std::max<int64_t>(blocks_of(planned, kThinTokens), 1);
-  const int64_t wanted = blocks_of(kThinBlocks, std::max<int64_t>(cut.column_blocks, 1));
+  const int64_t wanted =
+      std::max<int64_t>(kThinBlocksEach * multiprocessors / std::max<int64_t>(cut.column_blocks, 1), 1);
   cut.tokens_each = blocks_of(token_tiles, std::min(wanted, token_tiles)) * kThinTokens;
 }
 
@@ -63,18 +64,19 @@ inline void set_numbers(ThinCut& cut, int64_t tokens, bool backward) {
 }
 
 // Long stretches of columns leave few sums of S, long ones of tokens few of d B: the fewest of both, for as many tokens as are planned.
-inline ThinCut cut_of(std::vector<ThinPart> parts, int64_t tokens, int64_t planned, bool backward) {
+template <class Args>
+ThinCut cut_of(std::vector<ThinPart> parts, const Args& args, bool backward) {
   int64_t ranks = 0;
   for (const ThinPart& part : parts) ranks = std::max(ranks, part.ranks);
   const int64_t held = ranks <= 16 ? kMostTiles<16> : kMostTiles<64>;
   ThinCut cut, tried{.parts = std::move(parts)};
-  planned = std::max(planned, tokens);
+  const int64_t planned = std::max(args.planned, args.tokens);
   for (int64_t tiles = backward ? held : kForwardTiles; tiles > 0; tiles /= 2) {
-    set_blocks(tried, tiles, planned);
+    set_blocks(tried, tiles, planned, args.multiprocessors);
     set_numbers(tried, planned, backward);
     if (cut.parts.empty() || tried.numbers < cut.numbers) cut = tried;
   }
-  set_numbers(cut, tokens, backward);
+  set_numbers(cut, args.tokens, backward);
   const auto count = static_cast<int64_t>(cut.parts.size());
   cut.fits = count <= kMaxThinParts && cut.column_blocks + count * cut.token_blocks <= kFoldedCounters;
   return cut;
@@ -91,7 +93,7 @@ inline int64_t ranks_of(const FoldedMember* members, int64_t count) {
 inline ThinCut thin_cut(const AdapterSums& args) {
   std::vector<ThinPart> parts;
   thin::add_chunks(parts, {.columns = args.width}, thin::ranks_of(args.member, args.members));
-  return thin::cut_of(std::move(parts), args.tokens, args.planned, false);
+  return thin::cut_of(std::move(parts), args, false);
 }
 
 inline ThinCut thin_cut(const AdapterSumsGradient& args) {
@@ -102,7 +104,7 @@ inline ThinCut thin_cut(const AdapterSumsGradient& args) {
     thin::add_chunks(parts, {.columns_from = column, .columns = m.out, .rank_from = rank, .member = i}, m.rank);
     column += m.out, rank += m.rank;
   }
-  return thin::cut_of(std::move(parts), args.tokens, args.planned, true);
+  return thin::cut_of(std::move(parts), args, true);
 }
 
 // Why one launch cannot do it; empty: it can.

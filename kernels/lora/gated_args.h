@@ -11,7 +11,7 @@
 //
 // y, d gate and d up are rounded to `type` before they are multiplied, as if they had been stored and read. S has its scale in it.
 // Gradients of A and B are fp32, everything else in `type`; sums in fp32, rounded once; the same bits in every order of the device's
-// blocks. S and d S may lie behind y, d y, gate and up, in columns of their rows past `width`.
+// blocks, and on every GPU of as many multiprocessors. S and d S may lie behind y, d y, gate and up, in columns of their rows past `width`.
 // Bytes: GatedSums 3 passes of rows · width elements, GatedGradients 5; S and d S; partial sums beside them (gated_space.h).
 #include <cstdint>
 
@@ -24,6 +24,7 @@ struct GatedSums {
   Element type = Element::bf16;
   GateFunction function = GateFunction::silu;
   int64_t tokens = 0, planned = 0;  // the most tokens that the workspace is for; 0: these
+  int64_t multiprocessors = 128;    // the GPU's; with `planned` they decide the partial sums
   int64_t width = 0;
   const void* gate = nullptr;  // [tokens, width]
   int64_t gate_stride = 0;
@@ -59,7 +60,7 @@ struct GatedSide {
 struct GatedGradients {
   Element type = Element::bf16;
   GateFunction function = GateFunction::silu;
-  int64_t tokens = 0, planned = 0, width = 0;
+  int64_t tokens = 0, planned = 0, multiprocessors = 128, width = 0;
   const void* d_y = nullptr;  // [tokens, width]
   int64_t d_y_stride = 0;
   void* gate = nullptr;  // in: gate; out: d gate

@@ -11,6 +11,7 @@ struct Setting {
   int64_t planned = 0;
   bool kept = true;
   double size = 1;  // of d y
+  int64_t multiprocessors = 128;
 };
 
 constexpr double kScales[] = {1.5, 2, 0.25};  // of the one that reads y, of gate's, of up's
@@ -59,7 +60,12 @@ Case sums_case(Store type, GateFunction function, const Setting& s, const Layout
         return out;
       },
       [=](Pointers& p) {
-        GatedSums args{.type = element(type), .function = function, .tokens = s.tokens, .planned = s.planned, .width = s.width};
+        GatedSums args{.type = element(type),
+                       .function = function,
+                       .tokens = s.tokens,
+                       .planned = s.planned,
+                       .multiprocessors = s.multiprocessors,
+                       .width = s.width};
         args.gate = p["gate"], args.gate_stride = p.stride("gate"), args.up = p["up"], args.up_stride = p.stride("up");
         args.y = p["y"], args.y_stride = p.stride("y"), args.rank = s.rank, args.scale = static_cast<float>(kScales[0]);
         args.a = p["a"], args.a_stride = p.stride("a"), args.s = p["s"], args.s_stride = p.stride("s"), args.counters = p["counters"];
@@ -106,7 +112,12 @@ Case gradients_case(Store type, GateFunction function, const Setting& s, const L
         return out;
       },
       [=](Pointers& p) {
-        GatedGradients args{.type = element(type), .function = function, .tokens = s.tokens, .planned = s.planned, .width = s.width};
+        GatedGradients args{.type = element(type),
+                            .function = function,
+                            .tokens = s.tokens,
+                            .planned = s.planned,
+                            .multiprocessors = s.multiprocessors,
+                            .width = s.width};
         args.d_y = p["d_y"], args.d_y_stride = p.stride("d_y"), args.gate = p["gate"], args.gate_stride = p.stride("gate");
         args.up = p["up"], args.up_stride = p.stride("up"), args.rank = s.rank, args.counters = p["counters"];
         if (s.rank > 0) args.d_s = p["d_s"], args.d_s_stride = p.stride("d_s"), args.d_a = p["d_a"];
@@ -146,6 +157,8 @@ void add_gated_cases(std::vector<Case>& cases) {
     // Two blocks along the columns; one or many along the tokens.
     both({"many blocks", 70, 520, 5, 16, 8}, kDense);
     both({"several tiles", 70, 520, 5, 16, 8, 70'000}, kDense);
+    for (const int64_t multiprocessors : {1, 1000})
+      both({"a GPU of " + std::to_string(multiprocessors), 70, 520, 5, 16, 8, 0, true, 1, multiprocessors}, kDense);
     if (type == Store::bf16)  // past what fp16 holds
       cases.push_back(gradients_case(type, GateFunction::silu, {"large gradients", 18, 72, 4, 4, 3, 0, true, 1e6}, kDense));
     cases.push_back(sums_case(type, GateFunction::gelu_tanh, {"ranks past 32", 66, 140, 50, 0, 0}, kDense));

@@ -5,7 +5,6 @@ namespace forge {
 
 constexpr int kGatedTokens = 16, kGatedColumns = 32;  // of a warp's tile
 constexpr int kMostGatedRanks = 32;                   // three gradients of that many ranks lie in a warp's registers
-constexpr int kGatedBlocks = 128;                     // at most so many, if columns allow: one for each multiprocessor of a large GPU
 
 // Warps of a block, side by side along the columns: with sixteen a thread has 128 registers, too few on sm_100 and later.
 template <int kRanks>

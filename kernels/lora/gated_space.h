@@ -23,7 +23,7 @@ inline GatedCut gated_cut(const GatedGradients& args) {
   cut.columns_each = kGatedColumns * (cut.ranks <= 16 ? kGatedWarps<16> : kGatedWarps<kMostGatedRanks>);
   cut.column_blocks = blocks_of(args.width, cut.columns_each);
   const int64_t tiles = std::max<int64_t>(blocks_of(std::max(args.planned, args.tokens), kGatedTokens), 1);
-  const int64_t wanted = std::max<int64_t>(kGatedBlocks / std::max<int64_t>(cut.column_blocks, 1), 1);
+  const int64_t wanted = std::max<int64_t>(args.multiprocessors / std::max<int64_t>(cut.column_blocks, 1), 1);
   cut.tokens_each = blocks_of(tiles, std::min(wanted, tiles)) * kGatedTokens;
   cut.token_blocks = std::max<int64_t>(blocks_of(args.tokens, cut.tokens_each), 1);
   const auto take = [&](int64_t count) { return std::exchange(cut.numbers, cut.numbers + count); };
@@ -38,7 +38,7 @@ inline GatedCut gated_cut(const GatedGradients& args) {
 inline ThinCut gated_cut(const GatedSums& args) {
   std::vector<ThinPart> parts;
   thin::add_chunks(parts, {.columns = args.width}, args.rank);
-  return thin::cut_of(std::move(parts), args.tokens, args.planned, false);
+  return thin::cut_of(std::move(parts), args, false);
 }
 
 inline int64_t gated_numbers(const GatedSums& args) { return gated_cut(args).numbers; }

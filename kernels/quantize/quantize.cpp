@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/base/ceil_div.h"
 #include "core/base/error.h"
 #include "kernels/fp8/e4m3_rows.h"
 #include "kernels/quantize/blocks.h"
@@ -16,7 +17,6 @@
 namespace forge {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A stretch is what one scale of nested quantisation covers: 256 blocks, 16,384 values.
 constexpr int64_t kStretch = kQuantizedBlock * kNestedBlock;

@@ -1,6 +1,7 @@
 // Bit for bit, against the formulas in fp32 ATen; that the CPU's loops are bitsandbytes' is shown by goldens
 // (tests/engine/quantize_test.cpp).
 #include "core/base/error.h"
+#include "core/base/ceil_div.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize_args.h"
 #include "tests/kernels/cases.h"
@@ -12,7 +13,6 @@ namespace {
 constexpr Tolerance kExact{.roundings = 0, .sums = 0, .reason = "bit for bit"};
 constexpr int64_t kBlock = 64, kNested = 256;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class Values>
 at::Tensor tensor_of(const Values& values) {

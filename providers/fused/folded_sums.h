@@ -9,6 +9,7 @@ namespace forge {
 template <class Args>
 Args folded_sums(const Graph& graph, const Op& op, const StepSizes& sizes) {
   Args args{.type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16, .tokens = sizes.tokens, .planned = sizes.tokens};
+  args.multiprocessors = sizes.multiprocessors;
   args.members = static_cast<int64_t>(op.modules.size());
   if constexpr (requires { args.width; }) args.width = graph.value(op.in[0]).width;
   for (size_t i = 0; i < op.modules.size() && i < kMaxFoldedMembers; ++i)

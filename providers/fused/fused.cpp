@@ -105,9 +105,9 @@ class FusedProvider : public StepProvider {
   void run(const StepMemory& m, size_t i) {
     if (!watch_) return run_op(device_, m, i, modules_, batch_);
     StepSpan span{name_of(m.graph.ops[i].kind), &m.graph, &m.graph.ops[i], m.tokens, m.targets};
-    span.begin = std::chrono::steady_clock::now();
+    span.begin = device_.mark();
     run_op(device_, m, i, modules_, batch_);
-    span.end = std::chrono::steady_clock::now();
+    span.end = device_.mark();
     watch_(span);
   }
 
@@ -128,6 +128,8 @@ class FusedProvider : public StepProvider {
   StepMemory memory_of(Graph graph) const {
     StepMemory m{.graph = std::move(graph), .type = element_of(model_.type)};
     m.capacity.compute_bytes = bytes_of(m.type), m.capacity.gpu = device_.separate();
+    if (m.capacity.gpu) m.capacity.multiprocessors = device_.multiprocessors(), m.capacity.capability = device_.capability();
+    m.capacity.deterministic = at::globalContext().deterministicAlgorithms();
     return m;
   }
 

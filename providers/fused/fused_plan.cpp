@@ -104,7 +104,14 @@ int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& si
 }
 
 StepSizes sizes_of(const ActivationShape& shape) {
-  return {shape.micro_batch_tokens, shape.supervised_tokens, bytes_of(shape.precision), shape.threads, shape.cuda};
+  return {.tokens = shape.micro_batch_tokens,
+          .targets = shape.supervised_tokens,
+          .compute_bytes = bytes_of(shape.precision),
+          .threads = shape.threads,
+          .gpu = shape.cuda,
+          .multiprocessors = shape.multiprocessors,
+          .capability = shape.capability,
+          .deterministic = shape.deterministic};
 }
 
 // Beside the arena: the micro-batch itself, and numbers for each supervised position.
@@ -184,8 +191,12 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
          (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
-// What LibTorch gives cuBLAS for each stream: 32 MiB from Hopper on, 8 before (c10's CUDABlas.cpp).
-constexpr int64_t kCublasWorkspace = int64_t{32} << 20;
+// The workspace that LibTorch gives cuBLAS and cuBLASLt for a stream (ATen's CublasHandlePool.cpp and CUDABlas.cpp); cli/engine_location.cpp asks for
+// eight buffers of 4 MiB where results must be the same each time.
+int64_t product_workspace(const ActivationShape& shape) {
+  constexpr int64_t kKib = 1024, kHopper = 8 * 4096 * kKib, kOther = 2 * 4096 * kKib + 8 * 16 * kKib, kLt = 1024 * kKib;
+  return (shape.capability / 10 == 9 || shape.deterministic ? kHopper : kOther) + kLt;
+}
 
 AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
   const ModelSpec& spec = shape.spec;
@@ -219,7 +230,7 @@ int64_t attention_bytes(const ActivationShape& shape) {
 
 // The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
-  if (shape.cuda) return kCublasWorkspace;
+  if (shape.cuda) return product_workspace(shape);
   if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
   const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
@@ -259,6 +270,7 @@ int64_t gpu_attention_workspace(const Op& op, const StepSizes& sizes) {
   AttentionBackward args{.shape = {.type = element_of_bytes(sizes.compute_bytes), .heads = a.heads, .kv_heads = a.kv_heads}};
   args.shape.head_dim = a.head_dim, args.shape.tokens = sizes.tokens, args.shape.window = a.window;
   args.shape.softcap = static_cast<float>(a.softcap);
+  args.shape.deterministic = sizes.deterministic, args.shape.multiprocessors = sizes.multiprocessors;
   if (!op.modules.empty()) args.shape.sinks = &op;  // which ones changes no bytes
   return attention_backward_cuda_workspace(args);
 }
@@ -434,7 +446,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
   add("products", product_bytes(shape, graph, sizes_of(shape)),
-      shape.cuda ? "cuBLAS's workspace" : product_formula(shape.precision, shape.instructions, shape.threads));
+      shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)
     add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
   if (shape.cuda && shape.training && !asks_host(graph))

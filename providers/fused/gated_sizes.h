@@ -11,6 +11,7 @@ static_assert(kMostGatedSums == kThinRanks && kMostGatedGradients == kMostGatedR
 template <class Args>
 Args gated_sizes(const Graph& graph, const Op& op, const StepSizes& sizes) {
   Args args{.type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16, .tokens = sizes.tokens, .planned = sizes.tokens};
+  args.multiprocessors = sizes.multiprocessors;
   args.width = graph.value(op.in[1]).width;
   if constexpr (requires { args.side; }) {
     const GateModules gate = gate_modules(op);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/graph/fold_adapters.h"
+#include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_flash.h"
 #include "providers/fused/folded_sums.h"
 #include "providers/fused/fp8_sizes.h"
@@ -380,16 +381,27 @@ class Lister {
     return op_.attributes.softcap != 0 || op_.attributes.window > 0 || !op_.modules.empty();
   }
   bool flash_attention() const {
-    const int64_t head_dim = op_.attributes.head_dim;
-    return sizes_.compute_bytes == 2 && head_dim % 8 == 0 && head_dim <= 256;
+    const Element narrow = sizes_.capability < 80 ? Element::f16 : Element::bf16;
+    const AttentionProblem problem{.capability = sizes_.capability,
+                                   .type = sizes_.compute_bytes == 2 ? narrow : Element::f32,
+                                   .head_dim = op_.attributes.head_dim,
+                                   .heads = op_.attributes.heads,
+                                   .sequences = 1,
+                                   .tokens = sizes_.tokens};
+    return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::flash;
   }
+  // Counts what attention_torch.cpp has LibTorch do around its efficient kernels, as the hollow GPU counts it: where each token's lse lies
+  // (arange, searchsorted, a gather and three sums and products), and keys and values for each query head.
+  static constexpr int64_t kLseIndex = 6, kRepeats = 2;
+  bool grouped() const { return op_.attributes.heads != op_.attributes.kv_heads; }
   // LibTorch's flash kernel, or its efficient one, whose result and lse are copied to their places.
   std::vector<GpuLaunch>& attention() {
     if (own_attention()) return one("attention");
     if (flash_attention()) return one("flash_forward");
     one("attention");
     list_.back().bytes += 2 * bytes(op_.out[0]) + 2 * bytes(op_.out[1]);
-    list_.back().launches = 3;
+    // The kernel, a copy of its result, and lse: its rows made one array, gathered and copied.
+    list_.back().launches = 1 + 1 + kLseIndex + 3 + (grouped() ? kRepeats : 0);
     return list_;
   }
   std::vector<GpuLaunch>& attention_backward() {
@@ -401,32 +413,37 @@ class Lister {
     }
     return flash_attention() ? flash_backward() : efficient_backward();
   }
-  // As long as a micro-batch's sequences are one turn (attention_flash.h). Sums of d q are cleared, added to, and read.
+  // Holds while a micro-batch's sequences are one turn (attention_flash.h). Sums of d q are cleared, added to, and read; in a deterministic
+  // backward those of every split, as if the batch were one sequence.
   std::vector<GpuLaunch>& flash_backward() {
     const Attributes& a = op_.attributes;
-    const bool grouped = a.heads != a.kv_heads;
     const double inputs = bytes(op_.in[0]) + bytes(op_.in[1]) + bytes(op_.in[2]), out = bytes(op_.in[3]), lse = bytes(op_.in[4]),
                  d_out = bytes(op_.in[5]), d_kv = bytes(op_.out[1]) + bytes(op_.out[2]), of_all_heads = 2 * bytes(op_.out[0]);
+    AttentionShape shape{.heads = a.heads, .head_dim = a.head_dim, .tokens = sizes_.tokens};
+    shape.deterministic = sizes_.deterministic, shape.multiprocessors = sizes_.multiprocessors;
+    const auto splits = static_cast<double>(flash_sums(shape, 1).splits);
     const double sums = 4 * rows_ * static_cast<double>(a.heads * flash_head_dim(a.head_dim)), dots = lse;
-    add("flash_dots", out + d_out + dots + sums);
-    add("flash_gradients", inputs + d_out + lse + dots + 2 * sums + (grouped ? of_all_heads : d_kv));
-    add("flash_d_q", sums + bytes(op_.out[0]));
-    if (grouped) add("group_sums", of_all_heads + d_kv);
+    if (sizes_.deterministic) add("clear", splits * sums);
+    add("flash_dots", out + d_out + dots + (sizes_.deterministic ? 0 : sums));
+    add("flash_gradients", inputs + d_out + lse + dots + 2 * sums + (grouped() ? of_all_heads : d_kv));
+    add("flash_d_q", splits * sums + bytes(op_.out[0]));
+    if (grouped()) add("group_sums", of_all_heads + d_kv);
     return list_;
   }
   // d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
-  // groups, and three copies (attention_torch.cpp). How many launches LibTorch makes of it was not counted on a device.
+  // groups, and three copies (attention_torch.cpp).
   std::vector<GpuLaunch>& efficient_backward() {
-    const Attributes& a = op_.attributes;
-    const bool grouped = a.heads != a.kv_heads;
     one("attention backward");
     double copies =
         2 * bytes(op_.out[0]) + 2 * (bytes(op_.out[1]) + bytes(op_.out[2]));
     copies += 2 * 4 * elements(op_.out[0]) + bytes(op_.in[3]) +
               bytes(op_.in[5]);  // fp32 sums of d q; out and d out once more
-    if (grouped) copies += 2 * 2 * bytes(op_.out[0]);
+    if (grouped()) copies += 2 * 2 * bytes(op_.out[0]);
     list_.back().bytes += copies;
-    list_.back().launches = grouped ? 8 : 6;
+    // The kernel and its seed; lse, filled, put in its places and transposed; three copies. In fp32 d out · out is made before: a product,
+    // a sum, a copy. A result whose rows have room behind them is copied.
+    const bool spaced = graph_.buffer_of(op_.in[3]).width != graph_.value(op_.in[3]).width;
+    list_.back().launches = 2 + kLseIndex + 3 + 3 + (sizes_.compute_bytes == 4 ? 3 : 0) + spaced + (grouped() ? 2 * kRepeats : 0);
     return list_;
   }
 

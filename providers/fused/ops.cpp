@@ -244,7 +244,9 @@ Args attention_args(const FusedRun& r, ValueId out, ValueId lse) {
                       .tokens = r.m.tokens,
                       .longest = r.batch.longest,
                       .window = a.window,
-                      .softcap = static_cast<float>(a.softcap)}};
+                      .softcap = static_cast<float>(a.softcap),
+                      .deterministic = r.m.capacity.deterministic,
+                      .multiprocessors = r.m.capacity.multiprocessors}};
   args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
   args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
   args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));

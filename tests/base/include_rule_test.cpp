@@ -54,7 +54,7 @@ const std::map<std::string, std::set<std::string>> kMay{
       "core/model", "core/adapter", "core/objective", "core/rollout", "core/reinforce", "core/optim", "providers", "kernels"}},
     {"engine",
      {"core/base", "core/config", "core/io", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/tensor",
-      "core/model", "core/train", "providers"}},
+      "core/model", "core/train", "providers", "kernels"}},
 };
 
 std::string folder_of(const std::string& path) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 
 #include "tests/test.h"
@@ -19,6 +20,17 @@ TEST_CASE("What the system refuses is no bug in forge") {
   CHECK(as_error(std::filesystem::filesystem_error("x", std::make_error_code(std::errc::io_error))).kind() ==
         ErrorKind::environment);
   CHECK(as_error(std::logic_error("x")).kind() == ErrorKind::internal);
+}
+
+TEST_CASE("what LibTorch adds for those who debug it is left out") {
+  // LibTorch 2.11's own text, from an engine over tests/hollow.
+  const std::runtime_error error(
+      "r.cuStreamWriteValue32_ INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/driver_api.cpp\":22, please report a bug to PyTorch.\n"
+      "Exception raised from create_driver_api at /pytorch/c10/cuda/driver_api.cpp:22 (most recent call first):\n"
+      "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x9d (0x7fb0791a9728 in libc10.so)\n");
+  CHECK(message_of(error) ==
+        "r.cuStreamWriteValue32_ INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/driver_api.cpp\":22, please report a bug to PyTorch.");
+  CHECK(std::string(as_error(error).what()) == message_of(error));
 }
 
 TEST_CASE("An Error stays what it is") {

@@ -1,5 +1,6 @@
 """What an adapter brings with it, to an evaluation and to a run that starts from it."""
 import json
+import shutil
 import subprocess
 import sys
 
@@ -125,3 +126,24 @@ def biases_of_the_whole_model_are_trained(lab: Lab):
     lab.run(name="on", adapter={"type": "lora", "init_from": run + "/adapter", "rank": None, "alpha": None})
     said = lab.run(name="saved", code=3, adapter=some | {"bias": "all", "modules_to_save": ["final_layer_norm"]})
     assert "twice" in said, said
+
+
+def tokens_are_added_beside_a_length_past_64_bits(lab: Lab):
+    """As transformers writes tokenizer_config.json: with its usual length, and the added tokens once more."""
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    length = 1000000000000000019884624838656
+    path = model / "tokenizer_config.json"
+    config = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(config | {"model_max_length": length, "added_tokens_decoder": {}}))
+    (lab.folder / "rows.jsonl").write_text('{"prompt": "one", "completion": " <new> two"}\n' * 8)
+    lab.run(model={"path": str(model), "add_tokens": ["<new>"]}, data={"train": [{"path": str(lab.folder / "rows.jsonl")}]},
+            train={"max_steps": 2})
+    written = json.loads((lab.folder / "run/adapter/tokenizer_config.json").read_text())
+    assert written["model_max_length"] == length, written
+    assert [token["content"] for token in written["added_tokens_decoder"].values()][-1] == "<new>", written
+    # What cannot be written is said by plan, not when the run ends.
+    path.write_text(json.dumps(config | {"added_tokens_decoder": 7}))
+    said = lab.run(name="other", command="plan", code=5, model={"path": str(model), "add_tokens": ["<new>"]},
+                   data={"train": [{"path": str(lab.folder / "rows.jsonl")}]})
+    assert "added_tokens_decoder" in said, said

@@ -228,6 +228,8 @@ class Server:
             logps[0] = None
         elif mode == "positive":
             logps[0] = 0.5
+        elif mode == "below every float":
+            logps[0] = -1e308
         elif mode == "two choices":
             answer["choices"] *= 2
         elif mode == "other model":

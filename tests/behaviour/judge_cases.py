@@ -64,6 +64,12 @@ class Judge:
             body = "<html>hello</html>"
         if self.mode == "error":
             body = '{"error": "no judge is free"}'
+        if self.mode == "echo":
+            body = json.dumps({"result": {"score": 1}, "info": "asked with " + str(request.headers["Authorization"])})
+        if self.mode == "echo refused" and again < 4 and item["id"] % 2:
+            status, body = 403, "not for " + str(request.headers["Authorization"])
+        if self.mode == "large":
+            body = " " * (1 << 21) + body
         if self.mode == "declines" and item["id"] % 3 == 0:
             body = '{"result": {"score": null}, "info": "unclear"}'
         data = body.encode()
@@ -81,6 +87,29 @@ def by_http(lab: Lab, judge: Judge, **more) -> dict:
     sections["rewards"] = [{"name": "judge", "type": "http", "url": judge.url, "field": "result.score", "timeout": 0.5,
                             "headers": {"Authorization": "Bearer ${env:JUDGE_TOKEN}"}, **more}]
     return sections
+
+
+def what_a_server_echoes_is_written_nowhere(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    for mode, code in (("echo", 0), ("echo refused", 0), ("echo refused", 5)):
+        judge = Judge(mode)
+        shutil.rmtree(lab.folder / "run", ignore_errors=True)
+        said = lab.run(**by_http(lab, judge, **({"on_error": "unscored", "max_unscored": 1} if code == 0 else {})), code=code)
+        judge.close()
+        assert "s3cret" not in said, said
+        assert judge.headers == {"Bearer s3cret-of-the-judge"}
+        holding = [path for path in (lab.folder / "run").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+        assert not holding, holding
+        if mode == "echo":
+            assert "asked with Bearer ***" in (lab.folder / "run/rollouts/rollout-000000.jsonl").read_text()
+
+
+def an_answer_without_measure_is_a_failure(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    judge = Judge("large")
+    said = lab.run(code=5, **by_http(lab, judge))
+    judge.close()
+    assert "the answer is longer than 1.0 MiB" in said, said
 
 
 def a_server_scores_completions(lab: Lab):

@@ -4,8 +4,10 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import time
+from pathlib import Path
 
 from lab import Going, Lab, lab_of, MODEL
 
@@ -132,3 +134,147 @@ def secrets_stay_out_of_the_run(lab: Lab):
         del os.environ["LAB_TOKEN"]
     said = lab.evaluate(str(lab.folder / "run"), code=5)
     assert "not set: LAB_TOKEN" in said, said
+
+
+def a_reader_that_sleeps_does_not_keep_a_run_from_stopping(lab: Lab):
+    """The pipe is full and nobody reads it: Ctrl-C still ends the run, with a checkpoint."""
+    lab.job["train"] |= {"max_steps": 40000, "threads": 1}
+    lab.job["checkpoint"]["every_steps"] = 10000
+    (lab.folder / "run.json").write_text(json.dumps(lab.job))
+    process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json"), "--json"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        size, full_since = -1, time.monotonic()
+        while time.monotonic() - full_since < 2:
+            metrics = lab.folder / "run/metrics.jsonl"
+            now = metrics.stat().st_size if metrics.exists() else -1
+            if now < 0 or now != size:
+                size, full_since = now, time.monotonic()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 75
+    finally:
+        process.kill()
+    assert lab.checkpoints(), "no checkpoint"
+
+
+def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
+    """As a file system shows it that keeps locks to each machine: no lock, but a beat of another boot."""
+    beat = lab.folder / "run/running.json"
+    beat.parent.mkdir()
+    beat.write_text(json.dumps({"host": "node-7", "boot": "11111111-2222-3333-4444-555555555555", "process": 1}))
+    said = lab.run(code=5)
+    assert '"node-7" works on this run' in said and "run again in" in said, said
+    assert beat.exists() and not (lab.folder / "run/plan.json").exists()
+    old = time.time() - 120
+    os.utime(beat, (old, old))
+    lab.run()
+    assert not beat.exists(), beat.read_text()
+    # Its own machine's beat is left to the lock; what is no beat is none.
+    own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    for text in (json.dumps({"host": "here", "boot": own, "process": 1}), "{", "[]", '{"boot": 3}'):
+        beat.write_text(text)
+        lab.run("--fresh")
+        assert not beat.exists(), text
+    beat.write_text(json.dumps({"host": "node-7", "boot": "other", "process": 1}))
+    assert "node-7" in lab.run("--fresh", code=5), "--fresh would remove a run that goes on elsewhere"
+
+
+def a_base_that_is_rewritten_is_noticed(lab: Lab):
+    model = lab.folder / "base"
+    shutil.copytree(MODEL, model)
+    weights = model / "model.safetensors"
+    lab.job["model"] = {"path": str(model)}
+    lab.job["checkpoint"]["every_steps"] = 1
+    going = Going(lab)
+    os.utime(weights)  # a new time, the same content
+    time.sleep(0.5)
+    assert going.process.poll() is None, going.end(0)
+    with open(weights, "r+b") as file:  # as cp over it does: the same file, other bytes
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    said = going.end(5)
+    assert "model.safetensors: was rewritten while the run was training on it" in said, said
+    assert lab.checkpoints() and not (lab.folder / "run/adapter").exists()
+    with open(weights, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(last)
+    step = int(lab.checkpoints()[-1][5:])
+    said = lab.run("--extend", train={"max_steps": step + 1})
+    assert f"from step {step:,}" in said, said
+
+
+def a_base_that_is_replaced_is_said(lab: Lab):
+    """What the run has open is as it was."""
+    model = lab.folder / "base"
+    shutil.copytree(MODEL, model)
+    lab.job["model"] = {"path": str(model)}
+    lab.job["checkpoint"]["every_steps"] = 1
+    going = Going(lab)
+    shutil.copy(model / "model.safetensors", lab.folder / "other")
+    (lab.folder / "other").rename(model / "model.safetensors")
+    time.sleep(1)
+    going.process.send_signal(signal.SIGTERM)
+    said = going.end(75)
+    assert said.count("another file stands in its place") == 1, said
+
+
+TOKEN = "hf_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3"
+
+
+def files_that_hold(folder: Path, text: str) -> list:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes())
+
+
+def made_results(lab: Lab, environment: dict) -> str:
+    said = ""
+    for words in (["run", "run.json"], ["merge", "run", "--no-check"], ["export", "run", "--gguf", "--no-check"], ["export", "run", "--gguf-lora", "--no-check"]):
+        done = subprocess.run([lab.forge, *words], cwd=lab.folder, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (words, done.stderr[-800:])
+        said += done.stdout + done.stderr
+    return said
+
+
+def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
+    models = lab.folder / "elsewhere" / TOKEN
+    shutil.copytree(MODEL, models / "base")
+    shutil.move(lab.folder / "train.jsonl", models / "train.jsonl")
+    where = str(lab.folder / "elsewhere")
+    for path in (f"{where}/${{env:MODELS}}", str(models)):  # named by a variable; then as it is
+        lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [{"path": f"{path}/train.jsonl", "format": "tokens"}]}}
+        (lab.folder / "run.json").write_text(json.dumps(lab.job))
+        said = made_results(lab, {"MODELS": TOKEN})
+        assert TOKEN not in said, said
+        holding = files_that_hold(lab.folder, TOKEN)
+        if path == str(models):  # what must find its files again holds what the user wrote
+            holding = [name for name in holding if name not in ("run.json", "run/job.yaml", "run/plan.json") and not name.endswith("adapter_config.json")]
+        assert not holding, holding
+        readme = (lab.folder / "run/merged/README.md").read_text()
+        assert "***" in readme, readme
+        shutil.rmtree(lab.folder / "run")
+        shutil.rmtree(lab.folder / ".cache")
+
+
+def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
+    """Raw in a pipe, for programs; escaped on a terminal."""
+    lab.run()
+    (lab.folder / "run/rollouts").mkdir()
+    line = {"text": "red \x1b[31m and\u009b2J\ttab", "prompt_text": "p", "rewards": {"r": {"score": 1, "reason": "\x1b]0;title\x07"}}, "tokens": 3, "finish": "stop"}
+    (lab.folder / "run/rollouts/rollout-000000.jsonl").write_text(json.dumps(line) + "\n")
+    command = [lab.forge, "rollouts", str(lab.folder / "run")]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "\x1b[31m" in piped and "\x1b]0;title" in piped, piped
+    master, slave = pty.openpty()
+    subprocess.run(command, stdout=slave, check=True)
+    os.close(slave)
+    shown = os.read(master, 65536).decode()
+    os.close(master)
+    assert "\x1b" not in shown and "\u009b" not in shown and "\\x1b[31m" in shown and "\ttab" in shown, shown
+
+
+def more_threads_than_processors_are_warned_of(lab: Lab):
+    said = lab.run(command="plan", train={"threads": 4000})
+    assert "train.threads 4,000 is more than the" in said, said
+    assert "is more than the" not in lab.run(command="plan", train={"threads": 1})

@@ -110,3 +110,13 @@ def a_bench_says_what_does_not_fit(lab: Lab):
     swept = sweep(memory_limit=int(1.02 * sweep()[0]["predicted_peak_bytes"]))
     assert len(swept) == 2 and "tokens_per_second" in swept[0], swept
     assert swept[1]["refused"].startswith("does not fit: needs "), swept
+
+
+def findings_in_the_data_stand_in_plan_log_and_report(lab: Lab):
+    rows = (lab.folder / "train.jsonl").read_text().splitlines()
+    (lab.folder / "train.jsonl").write_text("\n".join([rows[0], *rows]) + "\n")
+    finding = "rows that repeat an earlier row: 1"
+    assert finding in lab.run(command="plan")
+    assert f"warning: {finding}" in lab.run()
+    for name in ("log.txt", "report.json", "report.html"):
+        assert finding in (lab.folder / "run" / name).read_text(), name

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from lab import Lab, MODEL, unfinished
+from policy_cases import policy
 
 
 def a_damaged_checkpoint_is_passed_over(lab: Lab):
@@ -142,6 +143,55 @@ def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
     path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill leaves after the checkpoint is cut off
     assert "warning" not in lab.run()
     assert path.read_bytes() == text
+
+
+def back_to(lab: Lab, step: int) -> None:
+    """As a kill behind the checkpoint of that step leaves the run."""
+    for path in unfinished(lab).glob("checkpoints/step-*"):
+        if int(path.name[5:]) > step:
+            shutil.rmtree(path)
+
+
+def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
+    rows = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
+    (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab.job["train"] |= {"threads": 1, "max_steps": 6}
+    settings = {"objective": {"type": "dpo", "reference_cache": True}, "data": {"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
+                "checkpoint": {"every_steps": 2, "keep_last": 9}}
+    lab.run(**settings)
+    whole, kept = lab.adapter(), lab.folder / "run/reference.safetensors"
+    reference = kept.read_bytes()
+    for at in (20, len(reference) // 2, len(reference) - 3):
+        back_to(lab, 2)
+        kept.write_bytes(reference[:at] + bytes([reference[at] ^ 1]) + reference[at + 1:])
+        said = lab.run(**settings)
+        assert "reference.safetensors: is damaged; the reference's log-probabilities are computed again" in said, (at, said)
+        assert lab.adapter() == whole and kept.read_bytes() == reference, at
+    back_to(lab, 2)
+    assert "damaged" not in lab.run(**settings)
+    assert lab.adapter() == whole
+
+
+def a_recorded_completion_that_was_changed_is_drawn_again(lab: Lab):
+    settings = policy(lab, 'reply["score"] = len(item["completion"]) % 5') | {"checkpoint": {"every_steps": 2, "keep_last": 9}}
+    settings["data"].pop("eval_fraction")  # evaluations ask for scores, too
+    lab.job["train"] |= {"threads": 1}
+    lab.run(**settings)
+    whole, recorded = lab.adapter(), lab.folder / "run/rollouts/rollout-000003.jsonl"
+    text = recorded.read_text()
+    for change in (lambda t: re.sub(r'"score":(\d)', lambda m: f'"score":{(int(m[1]) + 1) % 5}', t, count=1),
+                   lambda t: re.sub(r'"reward":(\d)', '"reward":9', t, count=1), lambda t: t.replace('"text":"', '"text":"x', 1),
+                   lambda t: re.sub(r',"hash":"[^"]*"', "", t, count=1)):
+        assert change(text) != text
+        back_to(lab, 2)
+        recorded.write_text(change(text))
+        said = lab.run(**settings)
+        assert "rollout-000003.jsonl: 1 recorded completions are damaged; they are drawn and scored again" in said, said
+        assert lab.adapter() == whole and recorded.read_text() == text
+    back_to(lab, 2)
+    (lab.folder / "asked").unlink()
+    assert "damaged" not in lab.run(**settings)
+    assert lab.adapter() == whole and not (lab.folder / "asked").exists(), "recorded scores were asked for again"
 
 
 def metrics_outlive_checkpoints_that_do_not(lab: Lab):

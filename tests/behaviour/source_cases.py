@@ -101,3 +101,12 @@ def a_bias_of_the_logits_is_refused_unless_it_is_zero(lab: Lab):
         variants.write_safetensors(path, tensors | {"final_logits_bias": bias})
         said = lab.run("--fresh", code=code, train={"max_steps": 1})
         assert code == 0 or "final_logits_bias is not zero" in said, said
+    # transformers' class has the buffer, and a whole result has it too: full, and merged from a base that has it.
+    variants.write_safetensors(path, tensors | {"final_logits_bias": type(shape_of)([1, 384], [0.0] * 384)})
+    lab.run("--fresh", name="part", train={"max_steps": 1})
+    lab.job["adapter"] = {"type": "none"}
+    lab.run("--fresh", name="whole", train={"max_steps": 1})
+    call(lab, "merge", lab.folder / "part", "--output", lab.folder / "merged")
+    for result in (lab.folder / "whole/model", lab.folder / "merged"):
+        bias = variants.read_safetensors(result / "model.safetensors")["final_logits_bias"]
+        assert list(bias.shape) == [1, 384] and set(bias.values) == {0.0}, result

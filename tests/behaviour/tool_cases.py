@@ -110,7 +110,8 @@ def tools_that_fail_end_as_documented(lab: Lab):
     for mode, said in [("os._exit(3)", "ended with exit code 3"), ("time.sleep(60)", "no answer within"), ('print("hello", flush=True)', 'it wrote "hello"'),
                        ('reply["content"] = float("nan")', "JSON has no NaN"), ("print(json.dumps(reply), flush=True)", "twice"),
                        ('reply["id"] = 999', "was not asked for"), ('reply = {"id": item["id"]}', "neither content nor done nor error"),
-                       ('reply = {"id": item["id"], "error": "no such tool"}', "no such tool"), ('reply["content"] = ""', "its content is empty")]:
+                       ('reply = {"id": item["id"], "error": "no such tool"}', "no such tool"), ('reply["content"] = ""', "its content is empty"),
+                       ('reply["done"] = "no"', "its done is neither true nor false")]:
         heard = lab.run(code=5, name="fails", **with_tool(lab, mode=mode))
         assert "rollout.tools: " in heard and said in heard, f"{mode}: {heard}"
         assert lab.events("step", "fails") == []
@@ -121,6 +122,10 @@ def tools_that_fail_end_as_documented(lab: Lab):
     rollouts = lab.events("rollout")
     assert all(e["unscored"] == e["tool_failures"] for e in rollouts) and rollouts[0]["tool_failures"] >= 1, rollouts
     assert any(line["unscored"] == "rollout.tools: no such tool" and line["reward"] is None for line in lines(lab, 0))
+    # A tool that says both: it is not over, and its content counts.
+    sections = with_tool(lab, mode='reply["done"] = False')
+    lab.run(name="goes-on", **sections)
+    assert max(e["turns"]["max"] for e in lab.events("rollout", "goes-on")) == 3 and lines(lab, 1, "goes-on") != []
     sections = with_tool(lab, mode='reply = {"id": item["id"], "done": True}')
     lab.run(name="done", **sections)
     assert all(e["turns"]["max"] == 1 for e in lab.events("rollout", "done"))

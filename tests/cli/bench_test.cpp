@@ -47,6 +47,14 @@ TEST_CASE("shares of a step add up, beside the rate of the quickest product") {
   CHECK(table.find("linear  75.0 %   200                50 %") != std::string::npos);
   CHECK(table.find("all     100.0 %  150                38 %") != std::string::npos);
   CHECK(table.find("at 400 GFLOP/s, the quickest product alone, the products of a step would take 38 % of its time") != std::string::npos);
+  CHECK(table.find("measured: by the host's clock, around each op\n") != std::string::npos);
+  OpShares gpu = shares;
+  gpu.on_device = true, gpu.tokens = 4000, gpu.ops[1].bytes = 5e12;
+  CHECK(shares_table(gpu).find("in steps without graphs; 1,000 tokens/s so\n") != std::string::npos);
+  const std::string on_gpu = shares_table(gpu);
+  const size_t norm = on_gpu.find("norm    25.0 %");
+  REQUIRE(norm != std::string::npos);
+  CHECK_THAT(on_gpu.substr(norm, on_gpu.find('\n', norm) - norm), Catch::EndsWith(" 5,000"));
   CHECK(OpShares().roofline_share() == 0);
 }
 

@@ -51,6 +51,8 @@ TEST_CASE("Every end of an engine without an error event has its kind") {
   CHECK(kind_of({exited(1), "", false, 0}) == ErrorKind::internal);
   CHECK(kind_of({exited(127), "x: error while loading shared libraries: liba.so: not there", false, 0}) ==
         ErrorKind::environment);
+  CHECK(kind_of({exited(1), "x: /lib/libc.so.6: version `GLIBC_2.99' not found (required by x)", false, 0}) ==
+        ErrorKind::environment);
   CHECK(kind_of({exited(127), "x: symbol lookup error: x: undefined symbol: _ZN", false, 0}) ==
         ErrorKind::environment);
 }

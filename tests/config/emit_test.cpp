@@ -46,6 +46,20 @@ TEST_CASE("every example and the starter load") {
   CHECK(error_of([&] { load_job(folder.path("job.yaml")); }) == "no error");
 }
 
+TEST_CASE("the starter knows every objective") {
+  TemporaryFolder folder;
+  const std::vector<std::string> names = objective_names();
+  CHECK(names.size() >= 18);
+  for (const std::string& name : names) {
+    INFO(name);
+    folder.write("job.yaml", starter_job("", name));
+    folder.write("job.json", starter_job_json("", name));
+    for (const char* file : {"job.yaml", "job.json"})
+      CHECK(error_of([&] { load_job(folder.path(file)); }) == "no error");
+    CHECK_THAT(starter_job("", "sft"), Catch::Contains(name));
+  }
+}
+
 TEST_CASE("every value that the starter shows in a comment is the default") {
   // Uncomments "# key: value  # …" lines; the job must stay valid and keep its values.
   TemporaryFolder folder;

@@ -203,8 +203,12 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
         "job.yaml:4:7: seed: \"***\" is not a whole number");
   CHECK(error_of([&] { read("seed: ${env:NONE}\n"); }) ==
         "job.yaml:4:7: the environment variable NONE is not set (set it, or write ${env:NONE:-default})");
+  CHECK(read("seed: ${RANK}\n").job.seed == 8);
+  CHECK(read("seed: ${NONE:-7}\n").job.seed == 7);
   CHECK(error_of([&] { read("seed: ${NONE}\n"); }) ==
-        "job.yaml:4:7: ${NONE} does not name an environment variable (write the value itself, or ${env:NAME} or "
+        "job.yaml:4:7: the environment variable NONE is not set (set it, or write ${env:NONE:-default})");
+  CHECK(error_of([&] { read("seed: ${base}\n"); }) ==
+        "job.yaml:4:7: ${base} does not name an environment variable (write the value itself, or ${env:NAME} or "
         "${env:NAME:-default}; $${ is the text ${)");
 }
 
@@ -222,6 +226,45 @@ TEST_CASE("paths are relative to what states them") {
   CHECK(job.data.eval[0].path == folder.path("e.jsonl"));
   CHECK(job.data.template_name == folder.path("jobs/deep/t.jinja"));
   CHECK(job.output_dir == "/home/me/runs");
+}
+
+TEST_CASE("variables in paths have their values, or are named") {
+  TemporaryFolder folder;
+  const Environment environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "DATA") return "/data/v2";
+    if (name == "HOME") return "/home/me";
+    if (name == "MY_TOKEN") return "abcd1234";
+    return std::nullopt;
+  };
+  const auto read = [&](const std::string& path, const Environment& values) {
+    return load(folder, "model: " + path + "\ndata: {train: a.jsonl}\n", {.environment = values});
+  };
+  const auto model = [&](const std::string& path) { return read(path, environment).job.model.path; };
+  CHECK(model("$DATA/m") == "/data/v2/m");
+  CHECK(model("${DATA}/m") == "/data/v2/m");
+  CHECK(model("~/m") == "/home/me/m");
+  CHECK(model("/x/a$/m") == "/x/a$/m");
+  CHECK(model("/x/$1/m") == "/x/$1/m");
+  CHECK(read("/x/$MY_TOKEN", environment).secrets.size() == 1);
+  const auto error = [&](const std::string& path, const Environment& values) {
+    return error_of([&] { read(path, values); });
+  };
+  CHECK_THAT(error("$NONE/m", environment),
+             Catch::Contains("$NONE/m: the environment variable NONE is not set (set it, or write the folder itself)"));
+  CHECK_THAT(error("${NONE}/m", environment), Catch::Contains("the environment variable NONE is not set"));
+  const Environment empty = [](const std::string&) { return std::nullopt; };
+  CHECK_THAT(error("~/m", empty), Catch::Contains("the environment variable HOME is not set"));
+}
+
+TEST_CASE("a key that turns off what is off may stand where it has no effect") {
+  TemporaryFolder folder;
+  const auto error = [&](const std::string& more) {
+    return error_of([&] { load(folder, std::string(kSmall) + "objective: grpo\nrewards: [{type: exact}]\n" + more); });
+  };
+  CHECK(error("eval: {samples: 0}\n") == "no error");
+  CHECK(error("rollout: {lookup_tokens: 0, provider: http, server: {url: http://a/v1}}\n").find("lookup_tokens") ==
+        std::string::npos);
+  CHECK_THAT(error("eval: {samples: 2}\n"), Catch::Contains("eval.samples: has no effect"));
 }
 
 TEST_CASE("a job survives JSON exactly") {

@@ -62,6 +62,15 @@ TEST_CASE("a job that trains has no rewards, since no objective draws completion
         "reward_mix.clip: has no effect: objective.type sft draws no completions to score");
 }
 
+TEST_CASE("a header is one line, and its fault does not show it") {
+  CHECK(faults("{type: http, url: 'http://h', headers: {Authorization: 'Bearer a b', X-Tab: \"a\\tb\"}}").empty());
+  for (const char* value : {"s3cret\\r\\nX: y", "s3cret\\n", "s3cret\\x7f"})
+    CHECK(faults("{type: http, url: 'http://h', headers: {X-Key: \"" + std::string(value) + "\"}}") ==
+          "rewards[0].headers: the value of X-Key holds a line break or another control character, which no header may");
+  CHECK(faults("{type: http, url: 'http://h', headers: {\"a\\nb\": c}}") ==
+        "rewards[0].headers: \"a\\x0ab\" is no header's name, expected letters, digits and -");
+}
+
 TEST_CASE("a key of another type is refused, and so is what a type lacks") {
   CHECK(faults("{type: exact, pattern: x}") ==
         "rewards[0].pattern: has no effect: it belongs to regex, not to exact");

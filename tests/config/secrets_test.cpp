@@ -24,6 +24,27 @@ TEST_CASE("secrets are hidden in texts, lists and names, the longest first") {
   CHECK(dump_json(hide_secrets(json, kSecrets)) == R"({"path":"a/***","list":["***",3],"***":true})");
 }
 
+TEST_CASE("what is passed on shows no token by its shape, and no user of a URL") {
+  const auto shown = [](const std::string& text) { return redacted(text); };
+  const std::string token = "hf_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3";
+  CHECK(shown("/models/" + token + "/base") == "/models/***/base");
+  CHECK(shown("key=" + token + ".") == "key=***.");
+  CHECK(shown("sk-proj-a_b-aB3dE5fG7hI9jK1lM3nO5") == "***");
+  CHECK(shown("https://me:pass@host/a@b and http://token@host") == "https://***@host/a@b and http://***@host");
+  for (const char* plain : {"https://host/a@b", "hf_transformers_checkpoint_v2", "sk-learn", "AKIA", "a://b", "eyJ", "mail@host", "x_hf_aB3dE5fG7hI9jK1lM3"})
+    CHECK(shown(plain) == plain);
+  CHECK(redacted(std::string("/x/s3cret/y"), kSecrets) == "/x/***/y");
+  CHECK(dump_json(redacted(Json{{"a", {token, 3}}})) == R"({"a":["***",3]})");
+}
+
+TEST_CASE("the variables of a sealed plan are known where they are set") {
+  const Json sealed = seal_secrets(Json{{"path", "/x/s3cret"}}, {kSecrets[0], kSecrets[1]});
+  const std::vector<Secret> found = sealed_secrets(sealed, environment_of({kSecrets[0]}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].value == "s3cret");
+  CHECK(sealed_secrets(Json::object(), environment_of({})).empty());
+}
+
 TEST_CASE("what is stored names the variables, and comes back where they are set") {
   const Json plan{{"job", {{"prompt", "key s3cret: {question}"}, {"path", "/x/s3cret-longer"}}}, {"steps", 3}};
   const Json sealed = seal_secrets(plan, kSecrets);

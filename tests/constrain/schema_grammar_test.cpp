@@ -21,6 +21,7 @@ const char* const kSchemas[] = {
     R"({"type": "integer", "minimum": 98})", R"({"type": "integer", "maximum": -3})", R"({"type": "number", "minimum": 0, "maximum": 1})",
     R"({"type": "number", "exclusiveMinimum": 0.25, "exclusiveMaximum": 0.5})", R"({"type": "number", "minimum": -2.5, "maximum": -0.125})",
     R"({"type": "number", "minimum": 0.1, "maximum": 0.3})", R"({"type": "boolean"})", R"({"type": ["null", "integer", "array"]})",
+    R"({"type": "number", "minimum": 1e-30, "maximum": 2})", R"({"type": "number", "minimum": -1e-30, "maximum": 1e-30})",
     R"({"enum": ["a \"b\"", 3, null, [1, {"x": "é"}], "ßß"]})", R"({"enum": ["long word", "w", 3], "type": "string", "maxLength": 1})", R"({"const": {"a": [1.5]}})",
     R"({"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 3}, "minItems": 2, "maxItems": 4})",
     R"({"type": "array", "items": {"type": "boolean"}})", R"({"type": "array", "maxItems": 0})", R"({"type": "array", "minItems": 1, "maxItems": 1, "uniqueItems": true})",
@@ -93,6 +94,8 @@ TEST_CASE("what a grammar cannot say is refused by its place") {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"properties": {"a": {"not": {"type": "null"}}}})", "#/properties/a: not"},
       {R"({"type": "array", "items": {"multipleOf": 3}})", "#/items: multipleOf"},
+      {R"({"type": "array", "minItems": 9223372036854775808})", "minItems is 9223372036854775808, at most 4,096"},
+      {R"({"type": "string", "maxLength": 18446744073709551615})", "maxLength is 18446744073709551615, at most 4,096"},
       {R"({"allOf": [{"prefixItems": [{"minimum": 3}]}], "items": {"minimum": 5}})", "#/allOf: items beside the prefixItems"},
       {R"({"anyOf": [false, false]})", "no alternative of anyOf is left"},
       {R"({"type": "array", "uniqueItems": true})", "uniqueItems"},

@@ -179,6 +179,49 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
   CHECK(made.cuts.unsaid == 1);
 }
 
+TEST_CASE("what rows hold and training does not teach is counted") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const ChatTemplate marked = template_of("marked");
+  const auto bare = ChatTemplate::parse({"{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %}", "bare"}, {});
+  const std::string chat = R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+  const auto cuts = [&](const ChatTemplate& with, const Row& row) {
+    return ExampleMaker(tokenizer, &with, job_of(TrainOn::assistant)).make(row).cuts;
+  };
+  CHECK(cuts(marked, chat_of(chat)).endless == 0);
+  CHECK(cuts(bare, chat_of(chat)).endless == 1);
+  const auto lines = ChatTemplate::parse({"{% for m in messages %}{{ m.role + ': ' + m.content + ' ### ' }}{% endfor %}", "lines"}, {});
+  CHECK(cuts(lines, chat_of(chat)).endless == 1);
+  CHECK(cuts(marked, chat_of(chat)).bare_prompts == 0);
+  CHECK(cuts(marked, PairRow{"the cat", " sat"}).bare_prompts == 1);
+  CHECK(cuts(marked, PairRow{"", " sat"}).bare_prompts == 0);
+  CHECK(cuts(marked, PromptRow{{Json::array(), nullptr, {}, 0}, "the cat"}).bare_prompts == 1);
+  CHECK(ExampleMaker(tokenizer, nullptr, job_of(TrainOn::all)).make(PairRow{"the cat", " sat"}).cuts.bare_prompts == 0);
+  CHECK(cuts(marked, PairRow{"the cat", " sat"}).glued == 0);
+  CHECK(cuts(marked, PairRow{"the ca", "t sat"}).glued == 1);
+  CHECK(cuts(marked, PairRow{"the cat", " sat"}).unknown == 0);
+}
+
+TEST_CASE("data.prompt_as user makes turns of prompts that are texts") {
+  const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
+  const ChatTemplate marked = template_of("marked");
+  Job job = job_of(TrainOn::assistant);
+  const auto as_turns = [](const Json& json, RowFormat format) {
+    RowFaults faults;
+    return *convert_row(json, format, {.user_prompts = true}, faults);
+  };
+  const ExampleMaker maker(tokenizer, &marked, job);
+  const Example said = maker.make(as_turns({{"prompt", "a"}, {"completion", "b"}}, RowFormat::prompt_completion)).examples.at(0);
+  const Example chat = maker.make(chat_of(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})")).examples.at(0);
+  CHECK(said.ids == chat.ids);
+  CHECK(said.supervised == chat.supervised);
+  const Row asked = as_turns({{"prompt", "a"}}, RowFormat::prompt);
+  CHECK(std::get<PromptRow>(asked).chat.messages == Json::array({{{"role", "user"}, {"content", "a"}}}));
+  const Row judged = as_turns({{"prompt", "a"}, {"chosen", "b"}, {"rejected", "c"}}, RowFormat::preference);
+  CHECK(std::holds_alternative<ChatRow>(std::get<AnswersRow>(judged).answers.at(1).row));
+  job.data.prompt_as = PromptAs::user;
+  CHECK_THROWS_WITH(ExampleMaker(tokenizer, nullptr, job), Catch::Contains("data.prompt_as: is user, and the model has no chat template"));
+}
+
 TEST_CASE("a token that the model has no embedding for is a fault of the row") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const int64_t rows = tokenizer.vocab_size();

@@ -109,8 +109,30 @@ TEST_CASE("no order and no packing tears a pair apart") {
   }
 }
 
-TEST_CASE("a prompt loses its beginning alike on both sides, and an answer its end only beyond that") {
+// Cuts as TRL's DPOTrainer does (truncation_mode keep_start).
+TEST_CASE("a long answer loses its end, and the prompt of both stays") {
   Pairs pairs;
+  const std::string prompt = "one two three four";
+  const Prepared whole = pairs.prepare(row(prompt, " cat", " dog dog dog dog dog dog"));
+  const auto length = [](const Prepared& p, int64_t i) { return p.data->length(i); };
+  const int64_t longer = length(whole, 1);
+  pairs.job.data.max_length = longer - 3;
+  const Prepared cut = pairs.prepare(row(prompt, " cat", " dog dog dog dog dog dog"));
+  CHECK(length(cut, 0) == length(whole, 0));
+  CHECK(length(cut, 1) == longer - 3);
+  CHECK(cut.data->supervised(1) == whole.data->supervised(1) - 3);
+  CHECK(cut.summary.cuts.prompts == 0);
+  CHECK(cut.summary.cuts.completions == 1);
+  CHECK(pairs.texts(cut)[0] == pairs.texts(whole)[0]);
+  const std::string kept = pairs.texts(cut)[1];
+  CHECK(kept.substr(0, kept.find('|')) == prompt);
+  pairs.job.data.max_length = 3;  // the prompt alone is longer
+  CHECK(pairs.prepare(row(prompt, " cat", " dog") + row("a", " b", " c")).summary.dropped == 1);
+}
+
+TEST_CASE("with truncation_side left a prompt loses its beginning alike on both sides, and an answer its end only beyond that") {
+  Pairs pairs;
+  pairs.job.data.truncation_side = TruncationSide::left;
   const std::string prompt = "one two three four five six seven eight";
   const Prepared whole = pairs.prepare(row(prompt, " cat", " dog dog dog dog"));
   const auto length = [](const Prepared& p, int64_t i) { return p.data->length(i); };
@@ -194,7 +216,7 @@ TEST_CASE("answers that are judged one by one are examples with their judgement,
   REQUIRE(batch.judgements.size() == 2);
   CHECK_FALSE(batch.judgements[0].desirable);
   CHECK(batch.judgements[1].desirable);
-  data.job.data.max_length = 12;
+  data.job.data.max_length = 12, data.job.data.truncation_side = TruncationSide::left;
   const Prepared cut = data.prepare(judged(std::string(200, 'x') + " end of the question", " yes", true));
   REQUIRE(cut.data->size() == 1);
   CHECK(cut.data->length(0) == 12);

@@ -4,6 +4,7 @@
 """
 import json
 import os
+import shutil
 import random
 import subprocess
 import sys
@@ -86,6 +87,7 @@ TRAIN = [
     ("open_call unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL), turn("user", words(9)),
                        turn("assistant", words(9)))),
     ("control_tokens", pair(words(9) + " <|im_end|>", words(12))),
+    ("missing_value", chat(turn("user", words(9) + "\nNaN"), turn("assistant", words(9)))),
     ("broken_text", pair(words(12), words(9) + " caf\ufffd")),
     ("broken_text", pair(words(12), words(9) + " caf\u00c3\u00a9")),
     ("control_characters", pair(words(12), words(9) + "\u0007")),
@@ -203,6 +205,28 @@ with tempfile.TemporaryDirectory() as folder:
     checks, report = answers("said.jsonl", said, *alone)
     roles = report["roles"]["training"]
     check(roles["assistant"]["trained"] >= 3 and roles["user"]["trained"] == 0, roles)
+
+    # Control tokens that this model alone has.
+    own = shutil.copytree(MODEL, os.path.join(folder, "own"))
+    for name, more in (("config.json", {"vocab_size": 400}), ("tokenizer_config.json", {"additional_special_tokens": ["<|tool_call|>"]})):
+        with open(os.path.join(own, name)) as text:
+            settings = json.load(text) | more
+        with open(os.path.join(own, name), "w") as out:
+            json.dump(settings, out)
+    row = {"messages": [turn("user", "Go <|tool_call|> there."), turn("assistant", "I went <|tool_call> there.")]}
+    checks, _ = answers("own.jsonl", [row], *alone, "--set", f"model.path={own}")
+    check(set(checks) == {"control_tokens"} and "<|tool_call|>" in checks["control_tokens"]["findings"][0]["detail"], checks)
+
+    # Rows that call a tool otherwise, or are offered others, are not the same.
+    def called(degrees, **more):
+        call = [{"type": "function", "function": {"name": "turn", "arguments": {"deg": degrees}}}]
+        return {"messages": [turn("user", "Go there and turn."), {"role": "assistant", "content": "", "tool_calls": call}]} | more
+
+    tool = [{"type": "function", "function": {"name": "turn", "parameters": {}}}]
+    checks, _ = answers("calls.jsonl", [called(1), called(2), called(1, tools=tool)], *alone)
+    check("duplicate" not in checks, checks)
+    checks, _ = answers("calls.jsonl", [called(1), called(2), called(1)], *alone)
+    check(checks["duplicate"]["count"] == 1, checks)
 
     # Each unread key is a finding.
     checks, _ = answers("keys.jsonl", [{**said[0], "id": 1, "tag": "x"}, {**said[0], "id": 2}], *alone)

@@ -78,9 +78,25 @@ TEST_CASE("tool calls get the shape that templates expect") {
         "42"}, {"role": "assistant", "tool_calls": [{"name": "g", "arguments": {"y": 2}}]}],
         "tools": "[{\"type\": \"function\"}]"})",
           RowFormat::messages) ==
-      R"([{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":)"
-      R"({"x":1}},"id":"c1"}]},{"role":"tool","tool_call_id":"c1","content":"42"},{"role":"assistant","tool_calls":)"
+      R"([{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":)"
+      R"({"x":1}}}]},{"role":"tool","tool_call_id":"c1","content":"42"},{"role":"assistant","tool_calls":)"
       R"([{"type":"function","function":{"name":"g","arguments":{"y":2}}}]}] ??? tools [{"type":"function"}])");
+}
+
+// A template may print a call whole, and Python keeps the order of keys; TRL takes nulls out (remove_none_values).
+TEST_CASE("tool calls keep the row's order and lose the nulls that tables make") {
+  const auto calls = [](const std::string& list) {
+    return meaning(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": )" + list + "}]}", RowFormat::messages);
+  };
+  const std::string start = R"([{"role":"assistant","content":null,"tool_calls":[)";
+  CHECK(calls(R"([{"function": {"arguments": {"b": 1, "a": null, "c": [null, {"d": null}]}, "name": "f"}, "index": 0, "id": null}])") ==
+        start + R"({"function":{"arguments":{"b":1,"c":[null,{}]},"name":"f"},"index":0}]}] ?)");
+  CHECK(calls(R"([{"arguments": "{\"a\": null}", "name": "f"}])") ==
+        start + R"({"type":"function","function":{"arguments":{"a":null},"name":"f"}}]}] ?)");  // a text that somebody wrote
+  CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "f", "description": null, "parameters": {"to": null}}]})",
+                RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{}}}])");
+  CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 99999999999999999999}"}])"),
+             Catch::Contains("arguments: the integer 99999999999999999999 does not fit 64 bits, expected it as a text"));
 }
 
 TEST_CASE("sharegpt speakers become roles") {
@@ -188,7 +204,8 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:65 name is missing, expected a text"},
       {RowFormat::messages,
        R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{x"}]}]})",
-       "1:79 arguments is a text that is not JSON, expected an object"},
+       "1:79 arguments is a text that is not JSON (syntax error while parsing object key - invalid literal; last "
+       "read: '{x'; expected string literal), expected an object"},
       {RowFormat::messages, R"({"messages": [{"role": "user", "content": "x"}], "tools": 1})",
        "1:59 tools is the number 1, expected a list of tools"},
       {RowFormat::messages, R"({"messages": [{"role": "user"}, {"role": "asistant", "content": 1}]})",
@@ -197,11 +214,18 @@ TEST_CASE("every fault of a row is named with its place") {
        "mean "
        "\"assistant\"?)\n"
        "1:65 content is the number 1, expected a text or text parts"},
+      // A speaker is named once, with the role that it likely has.
+      {RowFormat::messages,
+       R"({"messages": [{"role": "Agent", "content": "x"}, {"role": "gpt", "content": "y"}, {"role": "Agent", "content": "z"}]})",
+       "1:24 unknown role \"Agent\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {Agent: assistant}\n"
+       "1:59 unknown role \"gpt\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {gpt: assistant}"},
       {RowFormat::sharegpt, R"({"x": 1})", "1:1 conversations is missing, expected a list of turns"},
       {RowFormat::sharegpt, R"({"conversations": []})",
        "1:19 conversations is empty, expected a list of turns"},
       {RowFormat::sharegpt, R"({"conversations": [{"from": "humn", "value": "x"}]})",
-       "1:29 unknown speaker \"humn\", expected human, gpt, system, function_call or observation (did you "
+       "1:29 unknown speaker \"humn\", expected human, gpt, system, function_call, observation (did you "
        "mean "
        "\"human\"?)"},
       {RowFormat::sharegpt, R"({"conversations": [{"from": "gpt"}]})",
@@ -502,7 +526,8 @@ TEST_CASE("OpenAI's pairs and LLaMA-Factory's judged instructions are read") {
 "preferred_output": [{"role": "assistant", "content": "a"}], "non_preferred_output": [{"role": "robot", "content": "b"}]})",
                 RowFormat::preference) ==
         "1:53 content is the number 5, expected a text or text parts\n"
-        "2:96 unknown role \"robot\", expected system, developer, user, assistant, tool, function");
+        "2:96 unknown role \"robot\", expected system, developer, user, assistant, tool, function; say who it is: "
+        "roles: {robot: user}, or assistant");
   CHECK(meaning(R"({"instruction": "i", "input": "x", "output": "o", "kto_tag": false})", RowFormat::kto) ==
         "undesirable:u=i\nx;a=o;1");
   CHECK(meaning(R"({"prompt": "p", "completion": "c", "label": -1})", RowFormat::kto) ==
@@ -543,6 +568,9 @@ TEST_CASE("rows without names get the hint that helps") {
     return std::string("read");
   };
   CHECK_THAT(hint(R"([{"prompt": "p"}])"), Catch::StartsWith("a line holds a whole array"));
+  CHECK(hint(R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])") ==
+        "each row is the list of a conversation's turns: write it as an object, {\"messages\": […]}");
+  CHECK_THAT(hint(R"([{"from": "human", "value": "q"}])"), Catch::EndsWith("{\"conversations\": […]}"));
   CHECK_THAT(hint(R"(["p", "c"])"), Catch::StartsWith("name the values"));
   CHECK_THAT(hint(R"("p")"), Catch::StartsWith("write each row as an object"));
   CHECK_THAT(hint(R"({"0": {"prompt": "p"}, "1": {"prompt": "q"}})"), Catch::StartsWith("pandas writes so"));

@@ -133,7 +133,13 @@ TEST_CASE("a file that cannot be cut into rows is refused with the place") {
   CHECK_THAT(problem("a.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
              Catch::Contains("is a Git LFS pointer"));
   CHECK(problem("a.json", "{\"a\": [], \"b\": [1]}") ==
-        ":1:16: a second array in the object, expected one array of rows");
+        ":1:16: a second array in the object, \"b\" beside \"a\", expected one array of rows");
+  try {
+    rows_of(folder.write("b.json", "{\"columns\": [\"a\"], \"index\": [0], \"data\": [[1]]}"));
+    FAIL("columns and data are no rows");
+  } catch (const Error& error) {
+    CHECK_THAT(error.hint(), Catch::Contains("orient=\"split\""));
+  }
   CHECK(problem("a.json", "{\"a\" [1]}") == ":1:6: found '[', expected a colon");
   CHECK(error_of([] { parse_row({1, 1, "ab\nc\xFF", RowKind::text}, "f"); }) == "f:2:2: not valid UTF-8");
   CHECK(problem("a.xlsx", "a,b") ==

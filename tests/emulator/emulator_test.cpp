@@ -8,7 +8,7 @@
 #include "tests/test.h"
 
 using namespace forge;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

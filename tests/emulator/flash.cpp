@@ -12,6 +12,8 @@
 namespace pytorch_flash {
 namespace {
 
+constexpr int64_t kKeysOfBlock = 64;  // the smallest of the kernels' blocks
+
 using forge::narrow;
 using forge::widen;
 namespace emulator = forge::emulator;
@@ -119,10 +121,17 @@ void forward(const Flash_fwd_params& p, const char* name) {
   }
 }
 
-// Rows of the fp32 sums of one sequence: whole blocks of 128 are cleared and added to.
-Rows<float> sums_of(const Flash_bwd_params& p, const Sequence& s, const char* name, bool writes) {
+// Blocks of keys that run beside each other, each with sums of its own.
+int64_t splits_of(const Flash_bwd_params& p) {
+  if (!p.deterministic) return 1;
+  const int64_t grids = int64_t{p.sequences} * p.heads;
+  return (emulator::multiprocessors() + grids - 1) / grids;
+}
+
+// Rows of the fp32 sums of one sequence in a split: whole blocks of 128 are cleared and added to.
+Rows<float> sums_of(const Flash_bwd_params& p, const Sequence& s, const char* name, bool writes, int64_t split = 0) {
   const int64_t row = int64_t{p.heads} * p.head_dim_rounded;
-  float* first = p.d_q_sums + s.in_scratch * row;
+  float* first = p.d_q_sums + split * p.d_q_sums_stride + s.in_scratch * row;
   emulator::touch(name, first, (s.length + 127) / 128 * 128, 4 * row, 4 * row, writes);
   return {first, row, p.head_dim_rounded};
 }
@@ -138,8 +147,10 @@ void dots(const Flash_bwd_params& p, const char* name) {
   for (const Sequence& s : sequences_of(p, name)) {
     const auto out = launch.read(s, p.out, p.heads, p.out_row_stride, p.out_head_stride),
                d_out = launch.read(s, p.d_out, p.heads, p.d_out_row_stride, p.d_out_head_stride);
-    const Rows<float> sums = sums_of(p, s, name, true);
-    for (int64_t i = 0; i < (s.length + 127) / 128 * 128 * sums.row; ++i) sums.data[i] = 0;
+    if (!p.deterministic) {
+      const Rows<float> sums = sums_of(p, s, name, true);
+      for (int64_t i = 0; i < (s.length + 127) / 128 * 128 * sums.row; ++i) sums.data[i] = 0;
+    }
     for (int64_t h = 0; h < p.heads; ++h) {
       float* dot = dots_of(p, s, h, name, true);
       for (int64_t i = 0; i < s.length; ++i) dot[i] = launch.product(d_out, i, h, out, i, h);
@@ -155,12 +166,14 @@ void gradients(const Flash_bwd_params& p, const char* name) {
                d_out = launch.read(s, p.d_out, p.heads, p.d_out_row_stride, p.d_out_head_stride);
     const Rows<N> d_k = launch.written(s, p.d_k, p.heads, p.d_k_row_stride, p.d_k_head_stride),
                   d_v = launch.written(s, p.d_v, p.heads, p.d_v_row_stride, p.d_v_head_stride);
-    sums_of(p, s, name, false);
-    const Rows<float> sums = sums_of(p, s, name, true);
+    std::vector<Rows<float>> sums;
+    for (int64_t split = 0; split < splits_of(p); ++split)
+      sums_of(p, s, name, false, split), sums.push_back(sums_of(p, s, name, true, split));
     for (int64_t h = 0; h < p.heads; ++h) {
       const float *lse = launch.lse(s, h, false), *dot = dots_of(p, s, h, name, false);
       const int64_t kv = h / p.group;
       for (int64_t j = 0; j < s.length; ++j) {
+        const Rows<float>& to = sums[static_cast<size_t>(j / kKeysOfBlock) % sums.size()];
         std::vector<float> of_k(static_cast<size_t>(p.head_dim)), of_v = of_k;
         for (int64_t i = j; i < s.length; ++i) {
           const float weight = std::exp(p.scale * launch.product(q, i, h, k, j, kv) - lse[i]);
@@ -168,7 +181,7 @@ void gradients(const Flash_bwd_params& p, const char* name) {
           for (int64_t c = 0; c < p.head_dim; ++c) {
             of_v[static_cast<size_t>(c)] += weight * widen(d_out.at(i, h, c));
             of_k[static_cast<size_t>(c)] += d_score * widen(q.at(i, h, c));
-            sums.at(i, h, c) += d_score * widen(k.at(j, kv, c));
+            to.at(i, h, c) += d_score * widen(k.at(j, kv, c));
           }
         }
         for (int64_t c = 0; c < p.head_dim; ++c) {
@@ -184,11 +197,16 @@ template <class N>
 void d_q(const Flash_bwd_params& p, const char* name) {
   const Launch<N> launch{p, name};
   for (const Sequence& s : sequences_of(p, name)) {
-    const Rows<float> sums = sums_of(p, s, name, false);
+    std::vector<Rows<float>> sums;
+    for (int64_t split = 0; split < splits_of(p); ++split) sums.push_back(sums_of(p, s, name, false, split));
     const Rows<N> d_q = launch.written(s, p.d_q, p.heads, p.d_q_row_stride, p.d_q_head_stride);
     for (int64_t i = 0; i < s.length; ++i)
       for (int64_t h = 0; h < p.heads; ++h)
-        for (int64_t c = 0; c < p.head_dim; ++c) d_q.at(i, h, c) = narrow<N>(p.scale * sums.at(i, h, c));
+        for (int64_t c = 0; c < p.head_dim; ++c) {
+          float sum = 0;
+          for (const Rows<float>& part : sums) sum += part.at(i, h, c);
+          d_q.at(i, h, c) = narrow<N>(p.scale * sum);
+        }
   }
 }
 

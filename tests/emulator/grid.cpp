@@ -11,6 +11,11 @@ Schedule& schedule() {
   return instance;
 }
 
+int64_t& multiprocessors() {
+  static int64_t count = 46;
+  return count;
+}
+
 ThreadIndices& indices() { return running_indices(); }
 
 void fault(const std::string& what) {

@@ -31,6 +31,9 @@ struct Schedule {
 // The schedule of the launches of this operating-system thread.
 Schedule& schedule();
 
+// Multiprocessors of the emulated GPU; those of an RTX 4070 until a test sets others.
+int64_t& multiprocessors();
+
 // What a kernel did wrong: names kernel, block, thread and line.
 class Fault : public std::runtime_error {
  public:

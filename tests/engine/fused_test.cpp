@@ -51,7 +51,7 @@ std::vector<Setting> settings() {
   upper.target_modules = {"down_proj"};
   list.push_back({"the second half of the upper layers", upper});
   AdapterConfig ranks = lora(0.1);
-  ranks.rank_pattern = {{"k_proj", 3}, {"layers.1.mlp.up_proj", 16}};
+  ranks.rank_pattern = {{{"k_proj", 3}, {"layers.1.mlp.up_proj", 16}}};
   list.push_back({"other ranks", ranks});
   AdapterConfig whole = lora();
   whole.target_modules = {"v_proj"};
@@ -85,7 +85,7 @@ std::vector<Setting> expert_settings() {
   list.push_back({"lora with dropout", lora(0.3), false, "qwen2-moe"});
   AdapterConfig some = lora(0.2);  // of some experts, one of them with another rank
   some.target_modules = {"experts.1.gate_proj", "experts.3.gate_proj", "experts.2.down_proj", "shared_expert_gate"};
-  some.rank_pattern = {{"experts.3.gate_proj", 9}};
+  some.rank_pattern = {{{"experts.3.gate_proj", 9}}};
   some.layers_to_transform = {1, 2};
   list.push_back({"lora of some experts", some, false, "qwen2-moe"});
   AdapterConfig whole = lora();

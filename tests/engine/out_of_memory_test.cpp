@@ -54,7 +54,7 @@ Plan plan_in(const TemporaryFolder& folder) {
   PlanInput input;
   input.providers = providers();
   input.job = job;
-  input.device = choose_device(probe_hardware(), job.hardware);
+  input.device = choose_device(probe_hardware(), job.hardware).device;
   input.profile = pick_profile(input.device, job.hardware);
   input.model = read_model_spec(job.model.path);
   input.train = train.summary;

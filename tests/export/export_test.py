@@ -13,9 +13,11 @@ import tempfile
 import traceback
 from pathlib import Path
 
+import ending_cases
 import gguf_cases
 import merge_cases
 import serving_cases
+import tower_cases
 from lab import Lab
 
 
@@ -28,7 +30,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="forge-export-"))
     try:
         lab = Lab(os.path.abspath(arguments.forge), folder)
-        chosen = [case for case in [*merge_cases.CASES, *gguf_cases.CASES, *serving_cases.CASES] if not arguments.only or arguments.only in case.__name__]
+        chosen = [case for case in [*merge_cases.CASES, *gguf_cases.CASES, *serving_cases.CASES, *tower_cases.CASES, *ending_cases.CASES] if not arguments.only or arguments.only in case.__name__]
         for case in chosen:
             try:
                 case(lab)

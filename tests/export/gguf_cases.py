@@ -1,4 +1,7 @@
 """GGUF files of models and adapters."""
+import json
+import shutil
+
 from lab import SHAPES, Lab, assert_equal
 from tensors import read_safetensors
 
@@ -31,6 +34,47 @@ def every_type_computes_nearly_the_same(lab: Lab):
         worst[kind] = lab.report("export", run, "--gguf", "--type", kind, "--output", f"types/{kind}")["difference"]["divergence"]
     assert worst["f32"] < 1e-9 and worst["f16"] < 1e-4 and worst["bf16"] < 1e-2 and worst["q8_0"] < 1e-2, worst
     assert worst["f16"] < worst["q8_0"] < worst["q4_0"], worst
+
+
+LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}
+
+
+def rotary_scaling_goes_from_the_file_to_the_loss(lab: Lab):
+    """A scaling that a GGUF keeps as a tensor: the file trains as its folder does, and merges back to it."""
+    lengths = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 8,
+               "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 3.0, 9.0]}
+    # The last two no released model has: other bounds, and single divisors without a name.
+    for name, variant, rope, kind in (("llama31", "base", LLAMA31, "llama3"), ("llama32", "base", LLAMA31 | {"factor": 32.0}, "llama3"),
+                                      ("long", "base", lengths, "longrope"), ("long-phi", "phi3-longrope", None, "longrope"),
+                                      ("bounds", "base", LLAMA31 | {"original_max_position_embeddings": 4096}, "longrope"),
+                                      ("plain", "base", LLAMA31 | {"rope_type": "default"}, "default")):
+        model = lab.folder / f"rope-{name}"
+        shutil.copytree(lab.model(variant), model)
+        config = json.loads((model / "config.json").read_text())
+        if rope:
+            config |= {"rope_parameters": rope, "max_position_embeddings": 131072}
+        (model / "config.json").write_text(json.dumps(config))
+        report = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", f"rope-{name}-gguf")
+        assert report["difference"]["largest_difference"] < 1e-4, (name, report)
+        lab.call("merge", "--model", report["file"], "--dtype", "fp32", "--output", f"rope-{name}-back", "--no-check")
+        losses = {}
+        for place in (model, report["file"], lab.folder / f"rope-{name}-back"):
+            lab.run(f"r{len(losses)}-{name}", model={"path": str(place)})
+            folder = lab.folder / f"r{len(losses)}-{name}"
+            losses[str(place)] = [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
+            planned = json.loads((folder / "plan.json").read_text())["model"]["rope"]["type"]
+            assert planned in (kind, "llama3" if name == "bounds" else kind), (place, planned)
+        folder_losses, *others = losses.values()
+        assert all(abs(a - b) < 1e-5 * a for other in others for a, b in zip(folder_losses, other, strict=True)), (name, losses)
+        if name == "plain":
+            unscaled = folder_losses
+        if name == "llama31":
+            scaled = folder_losses
+    assert abs(scaled[0] - unscaled[0]) > 1e-4, "the scaling changes nothing here"
+    # An architecture without a place for the tensor.
+    qwen = lab.model("qwen3", rope_parameters=LLAMA31, max_position_embeddings=131072)
+    assert "no tensor for the rotary scaling llama3" in lab.call("export", "--model", qwen, "--gguf", "--output", "x", code=3)
 
 
 def what_a_gguf_cannot_say_is_refused(lab: Lab):
@@ -69,6 +113,7 @@ def a_lora_gguf_is_read_back_and_compared(lab: Lab):
 
 
 CASES = [
+    rotary_scaling_goes_from_the_file_to_the_loss,
     a_gguf_of_every_family_reads_back_as_the_model,
     every_type_computes_nearly_the_same,
     what_a_gguf_cannot_say_is_refused,

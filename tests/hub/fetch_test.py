@@ -8,6 +8,7 @@ Standard library only; prints "N passed, N failed".
 import argparse
 import concurrent.futures
 import contextlib
+import fcntl
 import inspect
 import json
 import os
@@ -291,6 +292,55 @@ def an_endpoint_is_an_address(lab: Lab):
     started = time.monotonic()
     assert 'HF_ENDPOINT is "hub.example"' in lab.fetch(NAME, code=5, HF_ENDPOINT="hub.example")
     assert time.monotonic() - started < 5, "it was tried again"
+
+
+def a_server_that_trickles_is_given_up(lab: Lab):
+    """Each connection brings ten bytes; or ten bytes and the word that there are no more, in turn."""
+    def few(ask):
+        if not (ask.cdn and large(ask.path)):
+            return False
+        if alternating and ask.count % 2:
+            return ask.send(416, {})
+        asked = ask.handler.headers.get("Range")
+        begin = int(asked[6:-1]) if asked else 0
+        size = len(ask.content)
+        ask.handler.send_response(206 if asked else 200)
+        ask.handler.send_header("Content-Length", str(size - begin))
+        ask.handler.send_header("Content-Range", f"bytes {begin}-{size - 1}/{size}")
+        ask.handler.end_headers()
+        ask.handler.wfile.write(ask.content[begin:begin + 10])
+        ask.handler.close_connection = True
+        return True
+
+    lab.hub.trouble = few
+    for alternating in (False, True):
+        lab.fetch(code=5)
+        lab.nothing()
+        tried = len([one for one in lab.hub.asked("model.safetensors") if one[0]])
+        assert tried <= 20, tried
+        lab.hub.seen.clear()
+        lab.hub.counts.clear()
+
+
+def another_fetch_is_waited_for(lab: Lab):
+    blob = etag((MODEL / "model.safetensors").read_bytes())
+    lock = lab.home / "hub" / ".locks" / "models--org--tiny" / f"{blob}.lock"
+    lock.parent.mkdir(parents=True)
+    with open(lock, "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = subprocess.Popen([lab.forge, "fetch", NAME], env=lab.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = ""
+        while "waiting for another process" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        assert str(lock) in said, said
+        interrupted = subprocess.Popen([lab.forge, "fetch", NAME], env=lab.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert "waiting" in interrupted.stderr.readline()
+        interrupted.send_signal(signal.SIGINT)
+        assert interrupted.wait(5) == 130
+    assert process.wait(60) == 0
+    lab.whole()
 
 
 def a_killed_fetch_goes_on(lab: Lab):

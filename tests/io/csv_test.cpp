@@ -59,6 +59,13 @@ TEST_CASE("CSV records have the cells that RFC 4180 gives them") {
   CHECK(records(folder.write("a.csv.gz", gzip_of("a,b\n1,\"2\n\"\n"))) == "2:1[1|2\n]");
 }
 
+TEST_CASE("an index that pandas wrote has the names that pandas reads it by") {
+  TemporaryFolder folder;
+  const auto header = [&](const std::string& text) { return CsvFile(folder.write("a.csv", text), ',').table()->header; };
+  CHECK(header(",a,b\n0,1,2\n") == std::vector<std::string>{"Unnamed: 0", "a", "b"});
+  CHECK(header(",,a\n0,1,2\n") == std::vector<std::string>{"Unnamed: 0", "Unnamed: 1", "a"});
+}
+
 TEST_CASE("a broken CSV file is refused at the exact place") {
   CHECK(problem("") == ":1:1: empty, expected a header of column names");
   CHECK(problem("\n \n") == ":1:1: empty, expected a header of column names");

@@ -160,10 +160,16 @@ TEST_CASE("numbers of heads may differ from layer to layer") {
 
 TEST_CASE("RoPE factors are not a parameter") {
   auto file = open_gguf(golden("types.gguf"));
-  CHECK(file->rope_factors() == std::vector<float>{1, 8});
+  CHECK(file->rope_factors().always == std::vector<float>{1, 8});
   CHECK(file->find("rope_freqs.weight") == -1);
   TemporaryFolder folder;
   CHECK(open(folder, model("llama"))->rope_factors().empty());
+  GgufBytes phi = model("phi3");
+  phi.f32("rope_factors_long.weight", {2}, {1, 9}).f32("rope_factors_short.weight", {2}, {1, 2});
+  const GgufRopeFactors factors = open(folder, phi)->rope_factors();
+  CHECK(factors.up_to == std::vector<float>{1, 2});
+  CHECK(factors.past == std::vector<float>{1, 9});
+  CHECK(factors.always.empty());
 }
 
 TEST_CASE("what does not fit the architecture is named") {

@@ -1,4 +1,8 @@
+#include <cmath>
+#include <limits>
+
 #include "core/io/json.h"
+#include "core/io/python_json.h"
 
 #include "tests/test.h"
 
@@ -30,8 +34,27 @@ TEST_CASE("JSON that nlohmann accepts silently is refused with its place") {
 TEST_CASE("the length that transformers writes into tokenizer_config.json is read") {
   std::string text = R"({"model_max_length": 1000000000000000019884624838656})";
   CHECK_THAT(problem(text), Catch::Contains("does not fit 64 bits"));
-  Json config = parse_json(text, "a.json", ErrorKind::data, kTokenizerConfigLimits);
+  Json config = parse_python_json(text, "a.json", ErrorKind::data);
   CHECK(config["model_max_length"].get<double>() == 1e30);
+}
+
+TEST_CASE("numbers past 64 bits are written as Python wrote them") {
+  const std::string text =
+      R"({"model_max_length":1000000000000000019884624838656,"least":-18446744073709551616,"near":9007199254740993,)"
+      R"("rate":1e+18,"half":0.5,"text":"wide:5","list":[36893488147419103232,[18446744073709551615]]})";
+  CHECK(dump_python_json(parse_python_json(text, "a.json")) ==
+        R"({"model_max_length":1000000000000000019884624838656,"least":-18446744073709551616,"near":9007199254740993,)"
+        R"("rate":1e+18,"half":0.5,"text":"wide:5","list":[36893488147419103232,[18446744073709551615]]})");
+  CHECK(dump_python_json(Json{{"a", 1e30}}, 2) == "{\n  \"a\": 1000000000000000019884624838656\n}");
+}
+
+TEST_CASE("numbers that are not finite are written as Python wrote them") {
+  const std::string text = R"({"limit":[0.0,Infinity],"none":null,"low":-Infinity,"nan":NaN,"said":"null, NaN \"Infinity\"","last":null})";
+  const Json config = parse_python_json(text, "a.json");
+  CHECK(config["limit"][1].get<double>() == std::numeric_limits<double>::infinity());
+  CHECK(config["none"].is_null());
+  CHECK(std::isnan(config["nan"].get<double>()));
+  CHECK(dump_python_json(config) == text);
 }
 
 TEST_CASE("a document nested too deeply is refused before it costs anything") {

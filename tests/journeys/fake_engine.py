@@ -133,7 +133,8 @@ def main():
     if FAKE == "garbage":
         print("hello, this is not JSON", flush=True)
     if request["command"] == "info":
-        send("done")
+        cards = [f"cuda:{index}" for index in range(int(os.environ.get("FAKE_CARDS", 0)))]
+        send("done", checks=[{"device": device, "found": "ok"} for device in cards or ["cpu"]], collectives="ok" if cards else "")
     if request["command"] == "train":
         train(request)
     if request["command"] == "generate":

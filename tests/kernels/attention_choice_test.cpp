@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 using namespace forge;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("an attention kernel is chosen by GPU, type and size") {
   using enum AttentionKernel;

@@ -36,7 +36,8 @@ std::vector<Case> cases_of(const std::string& ops) {
 }
 
 std::vector<Case> all_cases() {
-  std::vector<Case> cases = cases_of("");
+  static const std::vector<Case> made = cases_of("");  // their numbers are shared, not copied
+  std::vector<Case> cases = made;
   // For a sanitizer or a debugger: the cases that have it in "<op> <name>".
   if (const char* wanted = std::getenv("FORGE_KERNEL_CASES"))
     std::erase_if(cases,

@@ -112,15 +112,17 @@ Image make_image(const Operand& operand) {
   image.bytes.assign(static_cast<size_t>(image.begin + image.span + kGuard), kUntouched);
   at::Tensor flat = operand.value.contiguous();
   bool whole = flat.scalar_type() == at::kLong;
+  const int64_t* integers = whole ? flat.const_data_ptr<int64_t>() : nullptr;
+  const double* reals = whole ? nullptr : flat.const_data_ptr<double>();
   for (int64_t row = 0; row < image.rows; ++row)
     for (int64_t column = 0; column < image.width; ++column) {
       int64_t i = row * image.width + column;
       if (operand.role == Role::out)
         std::memset(image.at(row, column), kUnwritten, static_cast<size_t>(image.element_bytes));
       else if (whole)
-        put(operand.store, image.at(row, column), 0, flat.const_data_ptr<int64_t>()[i]);
+        put(operand.store, image.at(row, column), 0, integers[i]);
       else
-        put(operand.store, image.at(row, column), flat.const_data_ptr<double>()[i], 0);
+        put(operand.store, image.at(row, column), reals[i], 0);
     }
   image.before = image.bytes;
   return image;
@@ -182,7 +184,9 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
     auto found = expected.find(operand.name + which);
     return found == expected.end() ? at::Tensor() : found->second.expand(wanted.sizes()).contiguous();
   };
-  at::Tensor size = sizes(".size"), rounded = sizes(".between");
+  const at::Tensor size = sizes(".size"), rounded = sizes(".between");
+  const double* size_of = size.defined() ? size.const_data_ptr<double>() : nullptr;
+  const double* rounded_of = rounded.defined() ? rounded.const_data_ptr<double>() : nullptr;
   const bool exact = operand.tolerance.roundings == 0 && operand.tolerance.sums == 0;
   const double* want = wanted.const_data_ptr<double>();
   int64_t wrong = 0;
@@ -197,8 +201,8 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
       int64_t i = row * image.width + c;
       double expect = exact ? want[i] : in_type(operand.store, want[i]),
              found = get(operand.store, image.at(row, c));
-      double sums = size.defined() ? size.const_data_ptr<double>()[i] : row_size;
-      double roundings = rounded.defined() ? rounded.const_data_ptr<double>()[i] : sums;
+      double sums = size_of ? size_of[i] : row_size;
+      double roundings = rounded_of ? rounded_of[i] : sums;
       double allowed = is_float(operand.store) && !exact
                            ? operand.tolerance.roundings * unit(operand.store) * std::abs(expect) +
                                  operand.tolerance.sums * 0x1p-24 * sums +

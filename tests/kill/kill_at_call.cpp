@@ -1,10 +1,11 @@
-// A library for LD_PRELOAD that ends a process with SIGKILL right before its k-th call that changes files, so that a test
-// can kill at every one of them in turn. Needs no ptrace, which containers forbid.
+// A library for LD_PRELOAD that ends a process with SIGKILL right before its k-th call that changes files, or has that call
+// fail, so that a test can do so at every one of them in turn. Needs no ptrace, which containers forbid.
 //
 //   KILL_IN=forge-engine  only in a process of this name; the others run untouched
 //   KILL_UNDER=/path      only calls on files beneath this folder count
 //   KILL_AT=k             0: never
 //   KILL_TORN=1           a write is done by half before the kill
+//   KILL_ERROR=5          no kill: the call fails with this errno
 //   KILL_LOG=file         gets a line "call path" for each that counted
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,6 +34,7 @@ struct Settings {
   bool here = setting("KILL_IN") == program_invocation_short_name && !under.empty();
   bool torn = setting("KILL_TORN") == "1";
   long at = ::atol(setting("KILL_AT").c_str());
+  int error = ::atoi(setting("KILL_ERROR").c_str());
   // By system call, since ::open is wrapped below.
   long log = here && !setting("KILL_LOG").empty()
                  ? ::syscall(SYS_openat, AT_FDCWD, setting("KILL_LOG").c_str(),
@@ -73,13 +75,15 @@ bool is_due(const char* call, const std::string& path) {
 
 void die() { ::syscall(SYS_kill, ::getpid(), SIGKILL); }
 
-// `path` is only evaluated in the targeted process.
+// True when the call is to fail, with errno set. `path` is only evaluated in the targeted process.
 template <class Path>
-void count(const char* call, Path path) {
-  if (!settings().here) return;
+bool fails(const char* call, Path path) {
+  if (!settings().here) return false;
   const int before = errno;
-  if (is_due(call, path())) die();
-  errno = before;
+  const bool due = is_due(call, path());
+  if (due && settings().error == 0) die();
+  errno = due ? settings().error : before;
+  return due;
 }
 
 template <class Function>
@@ -98,7 +102,7 @@ Function* next(const char* name) {
     va_start(rest, flags);                                                         \
     const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;  \
     va_end(rest);                                                                  \
-    if (flags & O_CREAT) count("create", [&] { return path_at(AT_FDCWD, path); }); \
+    if ((flags & O_CREAT) && fails("create", [&] { return path_at(AT_FDCWD, path); })) return -1; \
     return real(path, flags, mode);                                                \
   }
 OPEN(open)
@@ -107,7 +111,7 @@ OPEN(open64)
 #define ON_PATH(name, parameters, arguments, folder, path) \
   extern "C" int name parameters {                         \
     NEXT(name);                                            \
-    count(#name, [&] { return path_at(folder, path); });   \
+    if (fails(#name, [&] { return path_at(folder, path); })) return -1; \
     return real arguments;                                 \
   }
 ON_PATH(rename, (const char* from, const char* to), (from, to), AT_FDCWD, to)
@@ -121,7 +125,7 @@ ON_PATH(truncate, (const char* path, off_t length), (path, length), AT_FDCWD, pa
 #define ON_DESCRIPTOR(name, parameters, arguments, descriptor) \
   extern "C" int name parameters {                             \
     NEXT(name);                                                \
-    count(#name, [&] { return path_of(descriptor); });         \
+    if (fails(#name, [&] { return path_of(descriptor); })) return -1; \
     return real arguments;                                     \
   }
 ON_DESCRIPTOR(fsync, (int descriptor), (descriptor), descriptor)
@@ -132,13 +136,15 @@ extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
   NEXT(write);
   if (settings().here && is_due("write", path_of(descriptor))) {
     if (settings().torn) real(descriptor, bytes, size / 2);
-    die();
+    if (settings().error == 0) die();
+    errno = settings().error;
+    return -1;
   }
   return real(descriptor, bytes, size);
 }
 
 extern "C" ssize_t writev(int descriptor, const iovec* parts, int number) {
   NEXT(writev);
-  count("writev", [&] { return path_of(descriptor); });
+  if (fails("writev", [&] { return path_of(descriptor); })) return -1;
   return real(descriptor, parts, number);
 }

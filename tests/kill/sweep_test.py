@@ -6,7 +6,8 @@
 Each stage is a command that is first left alone, which counts its calls (kill_at_call.cpp): a whole run and the extension
 of a finished one (checkpoints, retention, exports, reports), an export alone, `--fresh`, and the program's own part of a
 first start. Then, for each call, the command is repeated and killed there, and the plain command must complete the run:
-the same bits and losses, the same files and no others. A write is also killed when half of it is done.
+the same bits and losses, the same files and no others. A write is also killed when half of it is done. --errors: the call fails
+instead, as disks do; the command must end by itself, with 0 only where nothing is missing, and not with a bug.
 
 All calls are many minutes. --sample takes so many, of as different calls and files as there are; which ones changes with
 the program's build, and a failure names its call.
@@ -14,6 +15,7 @@ the program's build, and a failure names its call.
 import argparse
 import collections
 import dataclasses
+import errno
 import hashlib
 import os
 import random
@@ -53,8 +55,8 @@ class Bench:
         shutil.copytree(self.work, self.root / name)
         return self.root / name
 
-    def run(self, stage: Stage, at: int = 0, torn: bool = False, log: Path = None) -> int:
-        environment = dict(os.environ, LD_PRELOAD=self.library, KILL_IN=stage.process, KILL_AT=str(at),
+    def run(self, stage: Stage, at: int = 0, torn: bool = False, log: Path = None, error: int = 0) -> int:
+        environment = dict(os.environ, KILL_ERROR=str(error), LD_PRELOAD=self.library, KILL_IN=stage.process, KILL_AT=str(at),
                            KILL_UNDER=str(self.work / "runs"), KILL_TORN="1" if torn else "0", KILL_LOG=str(log or ""))
         return subprocess.run([self.forge, "run", str(self.work / "small.json"), *stage.options], env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -124,17 +126,30 @@ def kill(bench: Bench, checks: Checks, stage: Stage, number: int, call: str, tor
     checks.say(f"{stage.name}, call {number}{' half done' if torn else ''}: {call}", faults)
 
 
+def fail(bench: Bench, checks: Checks, stage: Stage, number: int, call: str, torn: bool) -> None:
+    error = (errno.EIO, errno.ENOSPC)[number % 2]
+    bench.restore(stage.before)
+    code = bench.run(stage, at=number, torn=torn, error=error)
+    faults = [] if code in (0, 5) else [f"exit {code}, expected 0 or 5"]
+    # A run outlives a checkpoint that could not be written, or removed, and says so.
+    outlived = [fault for fault in compare(bench.work, stage.golden) if not fault.startswith(("checkpoints ", "litter: "))]
+    faults += outlived if code == 0 else bench.complete(stage.afterwards) or compare(bench.work, stage.golden)
+    checks.say(f"{stage.name}, call {number}{' half done' if torn else ''} fails with {errno.errorcode[error]}, exit {code}: {call}", faults)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge", type=lambda p: str(Path(p).resolve()))
     parser.add_argument("library", type=lambda p: str(Path(p).resolve()))
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--errors", action="store_true", help="calls fail; nothing is killed")
+    parser.add_argument("--seed", default="", help="another sample")
     parser.add_argument("--preference", action="store_true", help="train on pairs, with a kept reference")
     parser.add_argument("--keep", type=Path, help="work here (new folder)")
     args = parser.parse_args()
     checks = Checks()
-    rng = random.Random(hashlib.sha256(Path(args.forge).read_bytes()).hexdigest())
+    rng = random.Random(args.seed + hashlib.sha256(Path(args.forge).read_bytes()).hexdigest())
     with tempfile.TemporaryDirectory() as temporary:
         bench = Bench(args.forge, args.library, (args.keep or Path(temporary)).resolve())
         points, kinds = [], collections.defaultdict(list)
@@ -147,9 +162,10 @@ def main() -> int:
         print(f"{len(points)} points to kill at, of {len(kinds)} kinds", flush=True)
         if args.sample:
             chosen = rng.sample(sorted(kinds), min(args.sample, len(kinds)))
-            points = [rng.choice(kinds[one]) for one in chosen]
+            more = max(0, args.sample - len(chosen))
+            points = [rng.choice(kinds[one]) for one in chosen] + rng.sample(points, min(more, len(points)))
         for point in points:
-            kill(bench, checks, *point)
+            (fail if args.errors else kill)(bench, checks, *point)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return 1 if checks.failed else 0
 

@@ -279,7 +279,42 @@ def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: Llama
     check_lora(variant, model_path, folder / "adapter", folder, library, lambda model: ids)
 
 
+LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 4096,
+            "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 3.0, 9.0]}
+
+
+def check_long(folder: Path, library: LlamaCpp) -> None:
+    """Rotary scaling that a GGUF keeps as tensors: logits and greedy text behind more tokens than the original context has."""
+    for name, variant, rope, count, most in (("llama3", "base", LLAMA31, 8400, 131072), ("llama3-32", "base", LLAMA31 | {"factor": 32.0}, 8400, 131072),
+                                             ("longrope", "phi3-longrope", LONGROPE, 4500, 8192)):
+        model_path = write_variant(variant, folder / "long" / name)
+        path = model_path / "config.json"
+        config = json.loads(path.read_text()) | {"rope_parameters": rope, "max_position_embeddings": most}
+        config = {key: value for key, value in config.items() if key not in ("rope_scaling", "rope_theta", "original_max_position_embeddings")}
+        path.write_text(json.dumps(config))
+        ids = [5 + (7 * i * i + 3 * i // 5) % 370 for i in range(count)]
+        file = json.loads(forge("export", "--model", model_path, "--gguf", "--type", "f32", "--output", folder / f"{name}-gguf", "--no-check", "--json"))["file"]
+        reference = load(model_path)
+        with torch.no_grad():
+            want = reference(torch.tensor([ids])).logits[0, -64:].numpy()
+        with library.load(file, context=count + 64) as model:
+            got = model.logits(ids)[-64:]
+            greedy = model.greedy(ids, 24)
+        expected = reference.generate(torch.tensor([ids]), max_new_tokens=24, min_new_tokens=24, do_sample=False)[0, count:].tolist()
+        path.write_text(json.dumps(config | {"rope_parameters": {"rope_type": "default", "rope_theta": rope["rope_theta"]}}))
+        with torch.no_grad():
+            unscaled = load(model_path)(torch.tensor([ids])).logits[0, -64:].numpy()
+        worst, apart = float(np.abs(want - got).max()), float(np.abs(want - unscaled).max())
+        check(f"long {name}", greedy == expected and worst < 1e-3 * np.abs(want).max() and apart > 10 * worst,
+              f"{count} tokens, logits differ by {worst:.1e} of {np.abs(want).max():.2f}, by {apart:.1e} from those without scaling, greedy equal for "
+              f"{next((i for i, (a, b) in enumerate(zip(greedy, expected)) if a != b), 24)} of 24")
+
+
 def tiny(folder: Path, library: LlamaCpp) -> None:
+    if "long" in arguments.what:
+        check_long(folder, library)
     ids = [[5 + (7 * i * i + 3 * k) % 370 for i in range(24)] for k in range(3)]
     for variant in arguments.variants.split(","):
         model_path = write_variant(variant, folder / "models" / variant)
@@ -333,7 +368,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
-parser.add_argument("--what", default="merge,gguf", help="of the tiny model's variants")
+parser.add_argument("--what", default="merge,gguf,long", help="of the tiny model's variants; long: past the original context")
 parser.add_argument("--types", default=",".join(TYPES))
 parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
 parser.add_argument("--shapes", default=",".join(SHAPES), help="of the adapters that are merged into them")

@@ -13,6 +13,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 ARCHITECTURES = {
+    "llama": gguf.MODEL_ARCH.LLAMA,
     "gemma": gguf.MODEL_ARCH.GEMMA,
     "gemma2": gguf.MODEL_ARCH.GEMMA2,
     "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
@@ -39,7 +40,7 @@ ARCHITECTURES = {
 # What GPT-2's config.json calls common settings.
 GPT2 = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
         "intermediate_size": "n_inner"}
-PERMUTED = ("smollm3", "granite", "mixtral")
+PERMUTED = ("llama", "smollm3", "granite", "mixtral")
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -58,6 +59,36 @@ def groups_of(config: dict) -> int:
     if config["model_type"] == "falcon" and not config.get("new_decoder_architecture") and config.get("multi_query", True):
         return 1
     return config.get("num_kv_heads") or config.get("num_key_value_heads") or config["num_attention_heads"]
+
+
+def llama3_divisors(rope: dict, head_dim: int) -> np.ndarray:
+    """LlamaModel.generate_extra_tensors of the converter."""
+    wavelengths = 2 * np.pi * rope["rope_theta"] ** (np.arange(0, head_dim, 2, dtype=np.float32) / head_dim)
+    context, factor = rope["original_max_position_embeddings"], rope["factor"]
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    divisors = []
+    for wavelength in wavelengths:
+        smooth = (context / wavelength - low) / (high - low)
+        between = 1 / ((1 - smooth) / factor + smooth)
+        divisors.append(1 if wavelength < context / high else factor if wavelength > context / low else between)
+    return np.array(divisors, np.float32)
+
+
+def write_rope_factors(writer: gguf.GGUFWriter, config: dict) -> None:
+    """The tensors of llama3 scaling, and of longrope as Phi3MiniModel of the converter writes it."""
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    rope = {"rope_theta": config.get("rope_theta"), **rope}
+    kind = rope.get("rope_type", rope.get("type"))
+    if kind == "llama3":
+        head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        writer.add_tensor("rope_freqs.weight", llama3_divisors(rope, head_dim))
+    if kind == "longrope":
+        original = config.get("original_max_position_embeddings") or rope["original_max_position_embeddings"]
+        scale = config["max_position_embeddings"] / original
+        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_attn_factors(np.sqrt(1 + np.log(scale) / np.log(original)) if scale > 1 else 1.0)
+        writer.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
+        writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
 
 
 def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
@@ -133,6 +164,7 @@ def write(folder: Path, path: Path) -> None:
     names = gguf.get_tensor_name_map(ARCHITECTURES[kind], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[kind]])
     write_settings(writer, config)
+    write_rope_factors(writer, config)
     for name, tensor in joined_experts(load_file(folder / "model.safetensors")).items():
         stored = tensor + 1 if "gemma" in kind and name.endswith("norm.weight") else tensor
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):

@@ -30,6 +30,15 @@ def in_f32(parameters: Opaque) -> Opaque:
     return parameters
 
 
+def in_plain_buffers(parameters: Opaque) -> Opaque:
+    """Without use_extra_bufts, which crashes on processors with AMX: the last switch that is on by default, in the group of switches
+    behind the pointers."""
+    group = next(i for i in range(48, 128, 8) if any(parameters.bytes[i:i + 8]))
+    last = max(i for i in range(group, group + 8) if parameters.bytes[i] == 1)
+    parameters.bytes[last] = 0
+    return parameters
+
+
 class LlamaCpp:
     def __init__(self, path: str):
         self.c = c = ctypes.CDLL(path)
@@ -66,16 +75,18 @@ class LlamaCpp:
         c.llama_log_set(self.heard_by, None)
         c.llama_backend_init()
 
-    def load(self, path) -> "Model":
-        return Model(self, str(path))
+    def load(self, path, context: int = 512) -> "Model":
+        return Model(self, str(path), context)
 
 
 class Model:
-    def __init__(self, library: LlamaCpp, path: str):
+    def __init__(self, library: LlamaCpp, path: str, context: int):
         self.c = c = library.c
-        self.model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
+        self.model = c.llama_model_load_from_file(path.encode(), in_plain_buffers(c.llama_model_default_params()))
         assert self.model, f"llama.cpp does not load {path}: {''.join(library.said[-3:])}"
-        self.context = c.llama_init_from_model(self.model, in_f32(c.llama_context_default_params()))
+        parameters = in_f32(c.llama_context_default_params())
+        (ctypes.c_int32 * 256).from_buffer(parameters)[0] = context  # the first member
+        self.context = c.llama_init_from_model(self.model, parameters)
         c.llama_set_n_threads(self.context, 1, 1)  # several threads would spin waiting for each other on a busy machine
         self.vocab = c.llama_model_get_vocab(self.model)
         self.size = c.llama_vocab_n_tokens(self.vocab)

@@ -154,7 +154,8 @@ TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "olmo3", "glm", "glm4",
                                     "cohere", "cohere2", "gpt2", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
-                                    "qwen3-moe", "qwen2-window", "qwen3", "phi3");
+                                    "qwen3-moe", "qwen2-window", "qwen3", "phi3", "phi3-longrope",
+                                    "rope-llama3", "base");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);
   Model model = load_fp32(kGoldens + name + ".gguf");
@@ -162,7 +163,8 @@ TEST_CASE("a model of a GGUF gives transformers' logits") {
   std::vector<int32_t> ids = read_ids(*golden, "ids_40");
   Matrix want = read_matrix(*golden, "logits_40");
   CHECK(prompt_error(model, provider, ids, want, 4) <= 1e-5f * largest(want));
-  CHECK(token_by_token_error(model, provider, ids, want, 4) <= 1e-5f * largest(want));
+  if (name != "phi3-longrope")  // as above
+    CHECK(token_by_token_error(model, provider, ids, want, 4) <= 1e-5f * largest(want));
 }
 
 TEST_CASE("SmolLM2's logits equal transformers' within 1e-4 of the largest", "[.model]") {

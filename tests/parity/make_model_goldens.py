@@ -112,6 +112,9 @@ def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
     return torch.tensor(tokens)
 
 
+# Llama 3.1's own.
+LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}
 ONE_BASE = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
 # Settings that a GGUF has a place for, or that its readers assume.
 GGUFS = {
@@ -141,6 +144,9 @@ GGUFS = {
     "qwen2-moe": {},
     "qwen3-moe": {},
     "phi3": {},
+    "phi3-longrope": {},
+    "rope-llama3": {},  # settings that no released model has
+    "base": {"rope_parameters": LLAMA31, "max_position_embeddings": 131072},
 }
 
 

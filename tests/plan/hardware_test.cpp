@@ -1,5 +1,6 @@
 #include "core/plan/machine/hardware.h"
 
+#include "core/plan/machine/card_fault.h"
 #include "core/plan/machine/device.h"
 #include "core/plan/machine/gpu_database.h"
 #include "tests/test.h"
@@ -126,6 +127,19 @@ TEST_CASE("cards are found however their name is written") {
   CHECK(error_of([] { find_gpu("Voodoo 2"); }) == "unknown GPU \"Voodoo 2\"");
 }
 
+TEST_CASE("a card in an older forge's plan says nothing of multiprocessors, and counts as a large one") {
+  Device device;
+  device.cuda = true, device.gpu = gpu_info(find_gpu("RTX 4070"));
+  CHECK(multiprocessors_of(device) == 46);
+  Json json;
+  to_json(json, device.gpu);
+  json.erase("multiprocessors");
+  device.gpu = {};
+  from_json(json, device.gpu);
+  CHECK(device.gpu.compute_capability == 89);
+  CHECK(multiprocessors_of(device) == 128);
+}
+
 TEST_CASE("the table of cards is consistent") {
   CHECK(gpu_cards().size() >= 60);
   for (const GpuCard& card : gpu_cards()) {
@@ -134,6 +148,13 @@ TEST_CASE("the table of cards is consistent") {
     CHECK(card.memory_gib > 0);
     CHECK(card.bandwidth_gbs > 0);
     CHECK((card.bf16_tflops > 0) == (card.compute_capability >= 80));
+    // Two operations a lane and clock: the clock that fp32's rate asks for is one that cards have.
+    const bool narrow = card.compute_capability == 60 || card.compute_capability == 70 ||
+                        card.compute_capability == 75 || card.compute_capability == 80;
+    const auto lanes = static_cast<double>(card.multiprocessors * (narrow ? 64 : 128));
+    const double ghz = 1e3 * card.fp32_tflops / (2 * lanes);
+    CHECK(ghz > 1);
+    CHECK(ghz < 2.7);
   }
 }
 
@@ -144,11 +165,11 @@ TEST_CASE("a device is chosen by the job or by name") {
   large.name = "large";
   large.free_bytes = 8 * kGib;
   const Hardware two = with_gpus({small, large}), none = with_gpus({});
-  CHECK(choose_device(two, {}).index == 1);
-  CHECK_FALSE(choose_device(none, {}).cuda);
+  CHECK(choose_device(two, {}).device.index == 1);
+  CHECK_FALSE(choose_device(none, {}).device.cuda);
   HardwareConfig config;
   config.device = "cuda:0";
-  CHECK(choose_device(two, config).gpu.name == "small");
+  CHECK(choose_device(two, config).device.gpu.name == "small");
   config.device = "cuda:7";
   CHECK_THAT(error_of([&] { choose_device(two, config); }), Catch::Contains("GPUs are 0 to 1"));
   config.device = "cuda";
@@ -158,6 +179,60 @@ TEST_CASE("a device is chosen by the job or by name") {
   CHECK_THAT(error_of([&] { device_by_name(two, "7"); }), Catch::Contains("GPUs are 0 to 1"));
   CHECK(device_by_name(two, "4090").gpu.name == "RTX 4090");
   CHECK_FALSE(device_by_name(two, "cpu").cuda);
+}
+
+TEST_CASE("auto and cuda take the emptiest card without a fault") {
+  GpuInfo small, large;
+  small.name = "small";
+  small.free_bytes = 4 * kGib;
+  large.name = "large";
+  large.free_bytes = 8 * kGib;
+  const Hardware two = with_gpus({small, large});
+  const auto not_large = [](const Device& device) {
+    return device.gpu.name == "large" ? CardFault{"it is odd", "mend it"} : CardFault();
+  };
+  const auto none = [](const Device&) { return CardFault{"it is odd", "mend it"}; };
+  const DeviceChoice passed = choose_device(two, {}, not_large);
+  CHECK(passed.device.gpu.name == "small");
+  CHECK(passed.warning.empty());
+  CHECK_THAT(passed.idle, Catch::StartsWith("2 GPUs are here and forge uses one, cuda:0 (small)"));
+  const DeviceChoice processor = choose_device(two, {}, none);
+  CHECK_FALSE(processor.device.cuda);
+  CHECK(processor.warning == "the CPU computes, not the large: it is odd; mend it");
+  HardwareConfig config;
+  config.device = "cuda:1";
+  CHECK_THAT(error_of([&] { choose_device(two, config, not_large); }),
+             Catch::Contains("cuda:1: large: it is odd"));
+  CHECK(choose_device(two, config).idle.empty());
+  config.device = "cuda";
+  CHECK(choose_device(two, config, not_large).device.gpu.name == "small");
+  CHECK_THAT(error_of([&] { choose_device(two, config, none, "--device"); }),
+             Catch::StartsWith("--device: cuda: large: it is odd"));
+  config.device = "cpu";
+  CHECK(choose_device(two, config, none).warning.empty());
+}
+
+TEST_CASE("a card's fault is its generation, its driver or what the kernels were compiled for") {
+  Device device = device_by_name(with_gpus({}), "GTX 1080 Ti");
+  CHECK_THAT(card_fault(device).what, Catch::Contains("not built yet"));
+  CHECK(engine_for(device).empty());
+  device.gpu.compute_capability = 35;
+  CHECK_THAT(card_fault(device).what, Catch::Contains("3.5"));
+  device = device_by_name(with_gpus({}), "RTX 4070");
+  CHECK_FALSE(card_fault(device));  // no driver is known
+  device.gpu.cuda_version = 12090;
+  CHECK_THAT(card_fault(device).what,
+             Catch::Contains("knows CUDA 12.9, and forge's engine needs CUDA 13.0"));
+  for (const int64_t enough : {13000, 13010, 14000}) {
+    device.gpu.cuda_version = enough;
+    CHECK_FALSE(card_fault(device));
+  }
+  // Code of 8.0 runs on 8.6 and 8.9, that of 8.6 not on 8.0, and none of it on 9.0.
+  CHECK_FALSE(generation_fault(89, "75;80"));
+  CHECK_FALSE(generation_fault(90, "90"));
+  CHECK_THAT(generation_fault(80, "75;86").what,
+             Catch::Contains("8.0, and the CUDA engine was built for 7.5, 8.6"));
+  CHECK_THAT(generation_fault(90, "80;89").remedy, Catch::Contains("-DFORGE_CUDA_TARGETS=90"));
 }
 
 }  // namespace forge

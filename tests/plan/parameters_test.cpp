@@ -139,8 +139,8 @@ TEST_CASE("targets match as PEFT matches them") {
 TEST_CASE("rank and alpha patterns, rslora") {
   AdapterConfig adapter = lora(16, {"q_proj", "v_proj"});
   adapter.alpha = 32;
-  adapter.rank_pattern = {{"layers.1.self_attn.q_proj", 4}, {"v_proj", 64}};
-  adapter.alpha_pattern = {{"layers\\.[01]\\.self_attn\\.v_proj", 128}};
+  adapter.rank_pattern = {{{"layers.1.self_attn.q_proj", 4}, {"v_proj", 64}}};
+  adapter.alpha_pattern = {{{"layers\\.[01]\\.self_attn\\.v_proj", 128}}};
   const auto sites = adapter_sites(model("tinyllama-1.1b"), adapter);
   CHECK(sites[0].scale == 2);
   CHECK(sites[2].rank == 4);  // layer 1 q
@@ -182,9 +182,13 @@ TEST_CASE("targets that match nothing are named, all of them") {
   adapter.layers_to_transform = {22};
   CHECK_THAT(fault_of(adapter), Catch::Contains("layer 22 does not exist, the model has 0 to 21"));
   adapter = lora(8);
-  adapter.rank_pattern = {{"w_proj", 4}};
+  adapter.rank_pattern = {{{"w_proj", 4}}};
   CHECK_THAT(fault_of(adapter),
              Catch::Contains("adapter.rank_pattern: \"w_proj\" matches no adapted module"));
+  adapter.rank_pattern = {{{"q_proj", 4}, {"layers.0.self_attn.q_proj", 16}}};
+  CHECK_THAT(fault_of(adapter), Catch::Contains("\"layers.0.self_attn.q_proj\" has no effect: \"q_proj\" stands before it"));
+  adapter.rank_pattern = {{{"layers.0.self_attn.q_proj", 16}, {"q_proj", 4}}};
+  CHECK(!adapter_sites(model("tinyllama-1.1b"), adapter).empty());
   adapter = lora(8);
   adapter.modules_to_save = {"score"};
   CHECK_THAT(fault_of(adapter), Catch::Contains("adapter.modules_to_save: \"score\" names no module"));

@@ -1,4 +1,5 @@
 #include "core/base/file.h"
+#include "core/plan/files/start_files.h"
 #include "core/plan/plan.h"
 #include "tests/plan/plan_inputs.h"
 #include "tests/test.h"
@@ -14,6 +15,8 @@ TEST_CASE("plan.json is an exact round trip") {
     const Plan read = plan_from_json(parse_json(json.dump(2), "plan.json", ErrorKind::environment));
     CHECK(to_json(read) == json);
     CHECK(read.identity == plan.identity);
+    CHECK(read.step == plan.step);
+    CHECK(read.step.trained.elements == plan.parameters.trainable);
     CHECK(json["parameters"]["trainable"] == plan.parameters.trainable);
     CHECK(json["memory"]["lines"][0]["formula"].is_string());
   }
@@ -25,6 +28,16 @@ TEST_CASE("plan.json is an exact round trip") {
                plan_from_json(Json{{"version", 1}});
              }),
              Catch::Contains("not a plan of this forge"));
+}
+
+TEST_CASE("a Git LFS pointer among a model's files is refused before anything is trained") {
+  const TemporaryFolder folder;
+  KnownHashes hashes(folder.path() + "/hashes.json");
+  write_file_durably(folder.path() + "/generation_config.json", "{}");
+  CHECK(model_files(folder.path(), hashes, ModelInit::random).size() == 1);
+  write_file_durably(folder.path() + "/generation_config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n");
+  CHECK_THAT(error_of([&] { model_files(folder.path(), hashes, ModelInit::random); }),
+             Catch::Contains("generation_config.json: is a Git LFS pointer"));
 }
 
 TEST_CASE("plan.schema.json needs no other file") {

@@ -1,5 +1,6 @@
 #include "core/plan/plan.h"
 
+#include "core/base/text.h"
 #include "core/config/names.h"
 #include "core/plan/explain.h"
 #include "core/plan/memory/fit.h"
@@ -48,9 +49,9 @@ TEST_CASE("the first provider that can do a job computes it, and one that cannot
   const std::string why = "forge's attention kernels for caps, sinks and windows have heads of at most 256";
   const Plan plan = make_plan(other);
   CHECK(plan.provider_name() == "reference");
-  CHECK_THAT(plan.origins.at("provider").reason, Catch::Matchers::Contains("not fused: " + why));
+  CHECK_THAT(plan.origins.at("provider").reason, Catch::Contains("not fused: " + why));
   other.job.provider = "fused";
-  CHECK_THROWS_WITH(make_plan(other), Catch::Matchers::Contains("provider: fused cannot do this job: " + why));
+  CHECK_THROWS_WITH(make_plan(other), Catch::Contains("provider: fused cannot do this job: " + why));
   PlanInput small = input("smollm2-135m", cpu());
   small.job.provider = "reference";
   CHECK(make_plan(small).provider_name() == "reference");
@@ -61,7 +62,7 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK(plan.profile == "ada");
   CHECK(plan.job.train.precision == Precision::bf16);
   CHECK(plan.parameters.trainable == 41943040);
-  CHECK(plan.available_bytes == 12 * kGib - 600 * (int64_t{1} << 20));
+  CHECK(plan.available_bytes == 12 * kGib - 600 * (int64_t{1} << 20) - 12 * kGib / 100);  // what the allocator rounds up
   CHECK(plan.predicted_peak_bytes <= plan.available_bytes);
   CHECK(plan.job.train.activation_checkpointing != Checkpointing::none);
   CHECK(*plan.job.train.micro_batch_tokens >= 1024);
@@ -76,7 +77,7 @@ TEST_CASE("a base in fp8 on an H100") {
   const Plan plan = make_plan(asked);
   CHECK(plan.provider_name() == "fused");
   CHECK(plan.job.train.precision == Precision::bf16);
-  CHECK_FALSE(plan.folded_adapters);
+  CHECK_FALSE(plan.step.folded_adapters);
   const auto line = [](const Plan& p, const std::string& name) {
     for (const MemoryLine& l : p.memory)
       if (l.name == name) return l;
@@ -116,7 +117,7 @@ TEST_CASE("fp8 is refused by name where nothing multiplies it") {
 }
 
 TEST_CASE("adapters run in the products of their weights on a GPU, where nothing lies between") {
-  const auto folded = [](const PlanInput& asked) { return make_plan(asked).folded_adapters; };
+  const auto folded = [](const PlanInput& asked) { return make_plan(asked).step.folded_adapters; };
   const PlanInput plain = input("tinyllama-1.1b", card("RTX 4090"));
   CHECK(folded(plain));
   CHECK_THAT(explain(make_plan(plain)), Catch::Contains("adapters in the products of their weights"));
@@ -135,18 +136,18 @@ TEST_CASE("norms' results stay on a GPU where nothing is computed again and memo
   asked.job.train.micro_batch_tokens = 2048;
   asked.job.train.activation_checkpointing = Checkpointing::none;
   const Plan kept = make_plan(asked);
-  CHECK(kept.kept_norms);
+  CHECK(kept.step.kept_norms);
   CHECK_THAT(explain(kept), Catch::Contains("norms' results are kept"));
   asked.job.hardware.memory_limit = kept.predicted_peak_bytes - 1;
   const Plan without = make_plan(asked);
-  CHECK_FALSE(without.kept_norms);
-  CHECK(without.recompute.layers.empty());
+  CHECK_FALSE(without.step.kept_norms);
+  CHECK(without.step.recompute.layers.empty());
   CHECK(without.predicted_peak_bytes < kept.predicted_peak_bytes);
   asked.job.hardware.memory_limit.reset();
   PlanInput full = asked, dropout = asked, processor = input("tinyllama-1.1b", cpu());
   full.job.train.activation_checkpointing = Checkpointing::full;
   dropout.job.adapter.dropout = 0.1;  // not folded
-  for (const PlanInput& other : {full, dropout, processor}) CHECK_FALSE(make_plan(other).kept_norms);
+  for (const PlanInput& other : {full, dropout, processor}) CHECK_FALSE(make_plan(other).step.kept_norms);
 }
 
 TEST_CASE("TinyLlama on an RTX 2080 Ti computes in fp16 with a dynamic loss scale") {
@@ -179,7 +180,7 @@ TEST_CASE("beside fp16 the residual stream is fp32, as the profile says, or as t
     return int64_t{0};
   };
   const BatchRoom batch = make_plan(in).training_batch;
-  REQUIRE(make_plan(in).kept_norms);
+  REQUIRE(make_plan(in).step.kept_norms);
   CHECK(kept(Residual::fp32) - kept(Residual::compute) ==
         2 * in.model.hidden_size * ((2 * in.model.num_layers - 1) * batch.tokens + batch.targets));
   in = input("tinyllama-1.1b", card("RTX 2080 Ti"));
@@ -262,13 +263,13 @@ TEST_CASE("a profile's attention is what plain layers get on its cards") {
   }
 }
 
-TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and needs the CUDA 12 engine") {
+TEST_CASE("a GTX 1080 Ti computes in fp32, stores fp16 and has no engine") {
   const Plan plan = make_plan(input("tinyllama-1.1b", card("GTX 1080 Ti")));
   CHECK(plan.job.train.precision == Precision::fp32);
   CHECK(plan.storage == Precision::fp16);
-  CHECK(plan.engine == "cuda12");
+  CHECK(plan.engine == kNoEngine);
   CHECK(plan.memory[0].formula == "1,100,048,384 × 2 B (fp16)");
-  CHECK_THAT(plan.warnings.at(0), Catch::Contains("CUDA 13 begins at compute capability 7.5"));
+  CHECK_THAT(plan.warnings.at(0), Catch::Contains("CUDA 13 begins at compute capability 7.5") && Catch::Contains("not built yet"));
 }
 
 TEST_CASE("less memory costs recomputation value by value, at last all of it") {
@@ -286,7 +287,7 @@ TEST_CASE("less memory costs recomputation value by value, at last all of it") {
     const Plan plan = make_plan(asked);
     CHECK(plan.predicted_peak_bytes <= limit);
     size_t values = 0;
-    for (const auto& [group, layers] : plan.recompute.layers) values += layers.size();
+    for (const auto& [group, layers] : plan.step.recompute.layers) values += layers.size();
     CHECK(values >= last);
     last = values;
     // In the end all of it, but for what takes no room at the fullest moment.
@@ -312,7 +313,7 @@ TEST_CASE("a plan that cannot fit names need, room, the largest part and a remed
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::fit);
     const std::string text = error.what();
-    CHECK_THAT(text, Catch::StartsWith("needs 1") && Catch::Contains(" GiB, 11.4 GiB available on RTX 4070"));
+    CHECK_THAT(text, Catch::StartsWith("needs 1") && Catch::Contains(" GiB, 11.3 GiB available on RTX 4070"));
     CHECK_THAT(text,
                Catch::Contains("the largest part is frozen weights (15.0 GiB: 8,030,261,248 × 2 B (bf16))"));
     CHECK_THAT(text,
@@ -325,6 +326,27 @@ TEST_CASE("a plan that cannot fit names need, room, the largest part and a remed
   asked.device = card("GTX 1050 Ti");
   asked.profile = pick_profile(asked.device, {});
   CHECK_THAT(error_of([&] { make_plan(asked); }), !Catch::Contains("remedy"));
+}
+
+TEST_CASE("a job that trains every weight is offered a smaller optimizer before an adapter, and both are named") {
+  PlanInput asked = input("smollm2-135m", cpu());
+  asked.job.adapter.type = AdapterType::none;
+  asked.job.train.micro_batch_tokens = 256;
+  asked.job.optimizer.type = OptimizerType::adamw_8bit;
+  asked.job.hardware.memory_limit = make_plan(asked).predicted_peak_bytes + (int64_t{8} << 20);
+  asked.job.optimizer.type = OptimizerType::adamw;
+  CHECK_THAT(error_of([&] { make_plan(asked); }),
+             Catch::Contains("the cheapest remedy: optimizer.type: adamw_8bit (needs ") &&
+                 Catch::Contains("; or adapter.type: lora (needs "));
+}
+
+TEST_CASE("a remedy is said to need what the plan with it needs") {
+  PlanInput asked = input("llama-3.1-8b", card("H100 SXM"));
+  asked.job.optimizer.type = OptimizerType::lion;
+  // Its adapters run on in the products of their weights, which a remedy's plan must know.
+  const std::string peak = format_bytes(make_plan(asked).predicted_peak_bytes);
+  asked.job.adapter.type = AdapterType::none;
+  CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("adapter.type: lora (needs " + peak + ")"));
 }
 
 TEST_CASE("what the user fixed is freed by the remedy, not silently") {
@@ -425,6 +447,26 @@ TEST_CASE("limits decide the steps") {
   asked.job.train.max_time.reset();
   asked.job.train.max_tokens = 100000;
   CHECK(make_plan(asked).steps == 16);  // 6,250 tokens a step
+}
+
+TEST_CASE("what has the same bits each time is chosen, or refused by name") {
+  PlanInput asked = input("tinyllama-1.1b", card("RTX 4070"));
+  CHECK(make_plan(asked).attention.front().kernel == Attention::flash);
+  asked.job.train.deterministic = true;
+  const Plan plan = make_plan(asked);
+  CHECK(plan.attention.front().kernel == Attention::flash);
+  asked.job.adapter.modules_to_save = {"embed_tokens"};
+  CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("train.deterministic: on a GPU the gradients of a trained embedding"));
+  asked.device = cpu(), asked.profile = pick_profile(asked.device, asked.job.hardware);
+  CHECK_NOTHROW(make_plan(asked));
+}
+
+TEST_CASE("a GPU's allocator may take more than is planned, and no more than is free") {
+  const PlanInput asked = input("tinyllama-1.1b", card("RTX 4070"));
+  const Plan plan = make_plan(asked);
+  const int64_t free = asked.device.free_bytes() - asked.profile.reserve_bytes.value;
+  CHECK(plan.memory_limit() <= free);
+  CHECK(plan.memory_limit() - plan.available_bytes >= int64_t{96} << 20);
 }
 
 TEST_CASE("contradictions with model, device and data are found together") {

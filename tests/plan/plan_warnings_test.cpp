@@ -1,5 +1,6 @@
 #include "core/base/text.h"
 #include "core/plan/plan.h"
+#include "core/plan/warnings.h"
 #include "tests/plan/plan_inputs.h"
 #include "tests/test.h"
 
@@ -33,9 +34,17 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   };
   using Catch::Contains;
   CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_steps = 10000; }),
-             Contains("schedule.warmup_steps 10,000 are not over in the run's 32 steps"));
+             Contains("schedule.warmup_steps 10,000 is not over in the run's 32 steps"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_ratio = 1; }),
-             Contains("schedule.warmup_steps 32 are not over"));
+             Contains("schedule.warmup_ratio 1 (32 steps) is not over in the run's 32 steps"));
+  const auto short_run = [](int64_t steps, double ratio) {
+    return [=](PlanInput& given) { given.job.train.max_steps = steps, given.job.schedule.warmup_ratio = ratio; };
+  };
+  CHECK_THAT(warnings(short_run(1, 0.03)),
+             Contains("schedule.warmup_ratio 0.03 (1 step) makes the learning rate of the run's only step 0: nothing is trained"));
+  CHECK_THAT(warnings(short_run(2, 0.6)), Contains("is never reached, at most 50 % of it"));
+  CHECK_THAT(warnings(short_run(2, 0.5)), !Contains("warmup"));
+  CHECK_THAT(warnings(short_run(1, 0)), !Contains("warmup"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.train.max_grad_norm = 1e-9; }),
              Contains("train.max_grad_norm 1e-09 cuts"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.train.neftune_alpha = 1e9; }),
@@ -66,8 +75,6 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   };
   CHECK_THAT(warnings(held_out(99)), Contains("data.eval names rows of data.train"));
   CHECK(warnings(held_out(100)).empty());
-  CHECK_THAT(warnings([](PlanInput& given) { given.train.cuts.unsaid_tools = 3; }),
-             Contains("does not write the tools of 3 rows"));
   CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }),
              Contains("3 of 1,000 pairs have another prompt"));
   CHECK(warnings([](PlanInput& given) {
@@ -77,14 +84,37 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
         }).empty());
 }
 
-TEST_CASE("a driver that is older than the engine is told by its own version") {
-  const auto warnings = [](int64_t cuda_version) {
-    PlanInput given = input("tinyllama-1.1b", card("RTX 4090"));
-    given.device.gpu.probed = true, given.device.gpu.cuda_version = cuda_version;
-    return join(make_plan(given).warnings, "\n");
+TEST_CASE("what was said of the choice of a device is a warning") {
+  PlanInput given = input("tinyllama-1.1b", cpu());
+  given.device_warning = "the CPU computes, not the card: it is odd";
+  given.job.hardware.device = "auto";
+  const Plan plan = make_plan(given);
+  CHECK(plan.warnings.at(0) == given.device_warning);
+  CHECK(plan.origins.at("hardware.device").reason == "no GPU here can be used");
+  given.device_warning.clear(), given.idle_cards = "8 GPUs are here";
+  CHECK(make_plan(given).warnings.at(0) == "8 GPUs are here");
+  CHECK(make_plan(given).origins.at("hardware.device").reason == "there is no GPU");
+}
+
+TEST_CASE("a plan warns of what was found in the data") {
+  using Catch::Contains;
+  const auto warnings = [](const DataFindings& findings, OriginKind prompt_as = OriginKind::unset) {
+    PlanInput given = input("smollm2-135m", cpu());
+    given.origins["data.prompt_as"] = {prompt_as, "", ""};
+    Plan plan = make_plan(given);
+    add_data_warnings(plan, findings);
+    return join(plan.warnings, "\n");
   };
-  CHECK_THAT(warnings(12040), Catch::Contains("the driver knows CUDA 12.4, the engine needs 13.0"));
-  CHECK(warnings(13000).empty());
+  const auto found = [](const char* check) {
+    return DataFindings{{{check, 3, "a.jsonl:7:1", "repeats a.jsonl:2"}}, {}};
+  };
+  CHECK_THAT(warnings(found("duplicate")),
+             Contains("rows that repeat an earlier row: 3, the first a.jsonl:7:1 (repeats a.jsonl:2)"));
+  CHECK_THAT(warnings(found("overlap")), Contains("evaluation rows that are training rows too: 3"));
+  CHECK(warnings(found("conflict")).empty());  // a note, which forge data alone shows
+  CHECK_THAT(warnings(found("bare_prompt")), Contains("data.prompt_as: user"));
+  CHECK(warnings(found("bare_prompt"), OriginKind::given).empty());
+  CHECK_THAT(warnings({{}, {"among the first 5 rows"}}), Contains("among the first 5 rows"));
 }
 
 }  // namespace forge

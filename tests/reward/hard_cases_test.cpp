@@ -1,7 +1,9 @@
 // Hard cases beside published verifiers: goldens/answers.json (make_goldens.py), and where forge says otherwise, why.
+#include <chrono>
 #include <map>
 
 #include "core/config/names.h"
+#include "core/reward/answer.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 
@@ -41,4 +43,15 @@ TEST_CASE("hard cases are judged as TRL's accuracy_reward and GSM8K judge them, 
     CHECK(score.value.has_value());
     if (score.value) CHECK((*score.value == 1) == (one["theirs"].get<bool>() != other));
   }
+}
+
+TEST_CASE("boxes that are opened again and again take their length, not its square") {
+  std::string openings;
+  for (int i = 0; i < 200'000; ++i) openings += "\\boxed{";
+  const auto began = std::chrono::steady_clock::now();
+  CHECK_FALSE(last_boxed(openings));
+  CHECK(last_boxed(openings + "7}") == "7");
+  CHECK(last_boxed("\\boxed{\\{1\\}}" + std::string(1'000'000, '\\')) == "\\{1\\}");
+  CHECK(last_boxed("\\fbox{1} \\boxed{2") == "1");
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
 }

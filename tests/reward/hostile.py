@@ -54,6 +54,11 @@ for line in sys.stdin:
         time.sleep(0.05)
     if mode == "hang" and bad:
         time.sleep(1000)
+    if mode == "blank" and bad:
+        while True:
+            sys.stdout.write("\n" * 65536)
+    if mode == "newlines":
+        sys.stdout.write("\n" * 1_000_000)
     if mode == "hang-once" and bad and count() == 0:
         time.sleep(1000)
     if mode in ("crash", "batch-killer") and bad:
@@ -113,6 +118,8 @@ for line in sys.stdin:
         good["info"] = os.getcwd()
     if mode == "memory" and bad:
         bytearray(1 << 30)
+    if mode == "remarks":
+        good |= {"info": "r" * 900_000, "unread": "u" * 100_000}
     if mode == "one-shot":
         say(good)
         sys.exit(0)
@@ -123,3 +130,6 @@ for line in sys.stdin:
     say(good)
     if mode == "twice" and bad:
         say(good)
+if mode == "stays":
+    while True:
+        time.sleep(1000)

@@ -86,6 +86,18 @@ TEST_CASE("schemas that never end are given up") {
                     "the JSON Schema needs"));
 }
 
+TEST_CASE("a reference into what is no schema is read as one") {
+  const auto refused = [](const char* schema) {
+    return error_of([&] { JsonSchema(Json::parse(schema), "rewards[0].schema"); });
+  };
+  CHECK_THAT(refused(R"({"examples": [{"type": 3}], "$ref": "#/examples/0"})"), Catch::Contains("#/examples/0/type is not a type of JSON"));
+  CHECK_THAT(refused(R"({"default": {"minLength": "x"}, "items": {"$ref": "#/default"}})"), Catch::Contains("is not a count"));
+  CHECK_THAT(refused(R"({"const": {"required": 1}, "not": {"$ref": "#/const"}})"), Catch::Contains("is not a list of names"));
+  CHECK_THAT(refused(R"({"enum": [7], "$ref": "#/enum/0"})"), Catch::Contains("expected a schema"));
+  CHECK_THAT(refused(R"({"default": {"$ref": "#/examples"}, "examples": {"pattern": 3}, "$ref": "#/default"})"), Catch::Contains("#/examples/pattern"));
+  CHECK(JsonSchema(Json::parse(R"({"examples": [{"type": "null"}], "$ref": "#/examples/0"})"), "k").problem(nullptr).empty());
+}
+
 TEST_CASE("JSON is found whole, in the last fence, or last in the text") {
   TemporaryFolder folder;
   RewardConfig reward = reward_of(RewardType::json_schema);

@@ -126,6 +126,16 @@ TEST_CASE("a completion that hangs its process fails, and only it") {
   CHECK(once.counts.timeouts == 1);
 }
 
+TEST_CASE("a process that writes blank lines is held to its time, and a million of them take none") {
+  const auto began = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const Run blank = run(process({"blank"}, 0.5));
+  CHECK(blank.text == "3 | failed: no answer within 0.5 s, twice | 5");
+  CHECK(blank.counts.timeouts == 2);
+  CHECK(run(process({"newlines"})).text == "3 | 3 | 5");
+  CHECK(seconds() < 15);
+}
+
 TEST_CASE("a completion that ends its process fails, and only it") {
   const Run crash = run(process({"crash"}));
   CHECK(crash.text == "3 | failed: the process ended with exit code 3, twice | 5");
@@ -241,6 +251,25 @@ TEST_CASE("grandchildren go with their group, and nobody stays as a zombie") {
   CHECK(run(process({"forks-and-dies"})).text == "3 | failed: the process ended with exit code 4, twice | 5");
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child of ours is left, alive or not
+}
+
+TEST_CASE("processes that do not leave are ended together") {
+  std::optional<ProcessPool> pool;
+  RewardConfig many = process({"stays"});
+  many.workers = 6;
+  pool.emplace(many, CommandContext{});
+  pool->score(samples_of({"a", "b", "c", "d", "e", "f"}), 1, 0);
+  const auto began = std::chrono::steady_clock::now();
+  pool.reset();
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(3));
+}
+
+TEST_CASE("a batch holds the beginnings of remarks, and nothing that nobody reads") {
+  ProcessPool pool(process({"remarks"}), {});
+  for (const Score& score : pool.score(samples_of({"one", "two"}), 1, 0)) {
+    CHECK(score.reason == std::string(4096, 'r') + "…");
+    CHECK(*score.value == 3);
+  }
 }
 
 TEST_CASE("megabytes go both ways") {

@@ -1,6 +1,7 @@
 // Several rewards together: weights, gates, shadows, groups, and what has no score.
 #include "core/reward/rewards.h"
 
+#include <atomic>
 #include <cmath>
 
 #include "core/base/text.h"
@@ -130,6 +131,15 @@ TEST_CASE("many samples on threads give the same as one by one") {
   Rewards rewards(job);
   const std::vector<ScoredSample> scored = rewards.score(samples);
   for (int i = 0; i < 500; ++i) CHECK(*scored[static_cast<size_t>(i)].total == (i % 7 == 3));
+}
+
+TEST_CASE("verifiers stop between two samples once nobody waits") {
+  Job job;
+  job.rewards = {reward_of(RewardType::numeric, "n")};
+  const std::vector<RewardSample> samples(100, sample_of("so 3", R"({"answer": 3})"));
+  std::atomic<int> asked = 0;
+  Rewards rewards(job);
+  CHECK_THROWS_AS(rewards.score(samples, {.stopped = [&] { return ++asked > 5; }}), ScoringStopped);
 }
 
 TEST_CASE("processes and verifiers stand side by side") {

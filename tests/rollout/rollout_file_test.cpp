@@ -80,6 +80,29 @@ TEST_CASE("scores are taken from a file for the same completion, and for no othe
   CHECK_FALSE(RecordedRollout(folder.path() + "/none.jsonl").take_scores(rewards(), same));
 }
 
+TEST_CASE("a line with a changed digit is not taken") {
+  const TemporaryFolder folder;
+  const std::string line = dump_json(rollout_line(scored(), rewards()));
+  int changed = 0;
+  for (size_t at = 0; at < line.size(); ++at) {
+    if (line[at] < '0' || line[at] > '9') continue;
+    std::string other = line;
+    other[at] = line[at] == '1' ? '2' : '1';
+    const RecordedRollout recorded(folder.write("rollout.jsonl", other + "\n"));
+    Completion same = scored();
+    same.parts.clear();
+    INFO(other);
+    CHECK_FALSE(recorded.take_scores(rewards(), same));
+    CHECK(recorded.damaged() == 1);
+    ++changed;
+  }
+  CHECK(changed > 30);
+  CHECK(RecordedRollout(folder.write("rollout.jsonl", line + "\n" + line.substr(0, 20))).damaged() == 0);  // torn by a kill
+  Json without = rollout_line(scored(), rewards());
+  without.erase("hash");
+  CHECK(RecordedRollout(folder.write("rollout.jsonl", dump_json(without) + "\n")).damaged() == 1);
+}
+
 TEST_CASE("what a server drew and a tool answered is taken from a file") {
   const TemporaryFolder folder;
   Completion written = scored();

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "core/base/file.h"
@@ -51,6 +52,30 @@ Json sample_plan() {
 }
 
 }  // namespace
+
+TEST_CASE("A report that somebody edited makes a page, whatever stands in it") {
+  const Json whole = make_report(sample_plan(), sample_metrics(), {.seconds = 4, .samples = {{{"prompt", "p"}}}, .amendments = {{{"kind", "extend"}}}});
+  const Json flat = whole.flatten();
+  std::set<std::string> places{""};
+  for (const auto& [place, value] : flat.items())
+    for (std::string at = place; !at.empty(); at.resize(at.rfind('/'))) places.insert(at);
+  REQUIRE(places.size() > 40);
+  const Json others[] = {nullptr, true, -3, 1e308, 18446744073709551615u, "x", Json::array(), {1, 2}, Json::object(), {{"a", {{"b", 1}}}}};
+  for (const std::string& place : places) {
+    const Json::json_pointer at(place);
+    INFO(place);
+    for (const Json& other : others) {
+      Json edited = whole;
+      edited[at] = other;
+      CHECK_FALSE(report_html(edited, sample_metrics()).empty());
+    }
+    if (place.empty()) continue;
+    Json edited = whole;
+    Json& holder = edited[at.parent_pointer()];
+    if (holder.is_object()) holder.erase(at.back());
+    CHECK_FALSE(report_html(edited, sample_metrics()).empty());
+  }
+}
 
 TEST_CASE("A report sums the steps and keeps first, best and last evaluation") {
   Json report = make_report(sample_plan(), sample_metrics(), {.seconds = 4});

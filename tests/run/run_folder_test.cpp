@@ -1,10 +1,12 @@
 #include "core/io/members.h"
 #include "core/run/checkpoints.h"
+#include "core/run/heartbeat.h"
 #include "core/run/run_folder.h"
 
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/temporary.h"
 #include "core/base/text.h"
 #include "core/run/staging.h"
 #include "tests/test.h"
@@ -49,6 +51,27 @@ TEST_CASE("A lock knows when its folder has gone, also when another took its nam
   CHECK_FALSE(is_locked(folder.path("run")));
 }
 
+TEST_CASE("Another machine's fresh beat refuses a start, a stale one and this machine's own do not") {
+  TemporaryFolder folder;
+  const std::string path = folder.path(kHeartbeat);
+  const auto beat_of = [&](const std::string& boot) { folder.write(kHeartbeat, R"({"host": "node-7", "boot": ")" + boot + R"(", "process": 1})"); };
+  {
+    const Heartbeat first(folder.path()), second(folder.path());
+    const std::string boot = Json::parse(read_file(path, 4096, ErrorKind::environment)).at("boot");
+    CHECK(boot.size() > 8);
+  }
+  CHECK_FALSE(file_exists(path));
+  beat_of("elsewhere");
+  CHECK_THAT(error_of([&] { Heartbeat{folder.path()}; }), Catch::Contains("the machine \"node-7\" works on this run"));
+  CHECK(file_exists(path));
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - kStaleBeat - std::chrono::seconds(1));
+  { const Heartbeat taken_over(folder.path()); }
+  CHECK_FALSE(file_exists(path));
+  std::filesystem::create_symlink(folder.path("elsewhere"), path);
+  { const Heartbeat beside_a_link(folder.path()); }
+  CHECK_FALSE(file_exists(folder.path("elsewhere")));
+}
+
 TEST_CASE("A checkpoint that was set aside counts no more and goes once its step was done again") {
   TemporaryFolder folder;
   for (int64_t step : {4, 8}) save(folder.path(), step);
@@ -69,6 +92,36 @@ TEST_CASE("A run folder that was removed does not come back as a fragment") {
   CHECK_THROWS_AS(CheckpointWriter(gone, 1), Error);
   CHECK_THROWS_AS(make_temporary_sibling(gone + "/adapter"), Error);
   CHECK_FALSE(is_directory(gone));
+}
+
+TEST_CASE("Litter is what processes left that run no longer") {
+  TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  const std::string alive = temporary_of(run + "/gguf"), dead = run + "/merged.tmp-" + alive.substr(alive.find(".tmp-") + 5, alive.rfind('-') - alive.find(".tmp-") - 5) + "-999999999";
+  for (const std::string& name : {alive, dead, run + "/adapter.tmp-77", run + "/.trash-model", run + "/model.tmp-elsewhere-12.34", run + "/checkpoints/step-000004.tmp-77"})
+    std::filesystem::create_directories(name);
+  remove_litter(run);
+  CHECK(is_directory(alive));  // a merge or an export that is writing
+  CHECK(is_directory(run + "/model.tmp-elsewhere-12.34"));
+  CHECK_FALSE(is_directory(dead));
+  CHECK_FALSE(is_directory(run + "/adapter.tmp-77"));
+  CHECK_FALSE(is_directory(run + "/.trash-model"));
+  CHECK_FALSE(is_directory(run + "/checkpoints/step-000004.tmp-77"));
+}
+
+TEST_CASE("A folder that takes another's place leaves nothing behind, and one that cannot leaves the other") {
+  TemporaryFolder folder;
+  folder.write("old/a", "old");
+  folder.write("new/a", "new");
+  replace_directory(folder.path("new"), folder.path("old"));
+  CHECK(read_file(folder.path("old/a"), 9, ErrorKind::data) == "new");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+  CHECK_THROWS_AS(replace_directory(folder.path("none"), folder.path("old")), Error);
+  CHECK(read_file(folder.path("old/a"), 9, ErrorKind::data) == "new");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+  folder.write("next/a", "next");
+  replace_directory(folder.path("next"), folder.path("fresh"));
+  CHECK(read_file(folder.path("fresh/a"), 9, ErrorKind::data) == "next");
 }
 
 TEST_CASE("Only a run, or what is left of one, is discarded") {

@@ -47,6 +47,27 @@ TEST_CASE("SentencePiece vocabularies get scores in the order of their merges") 
   }
 }
 
+TEST_CASE("added tokens without a row of the embedding are left out") {
+  for (const char* name : {"gemma", "gpt2"}) {
+    INFO(name);
+    TemporaryFolder folder;
+    Json json = parse_json(golden(name), name, ErrorKind::environment);
+    folder.write("tokenizer.json", dump_json(json));
+    const int64_t rows = open_tokenizer(folder.path()).vocab_size();
+    json["added_tokens"].push_back({{"id", rows}, {"content", "<image_soft_token>"}, {"single_word", false}, {"lstrip", false},
+                                    {"rstrip", false}, {"normalized", false}, {"special", true}});
+    folder.write("tokenizer.json", dump_json(json));
+    const Tokenizer tokenizer = open_tokenizer(folder.path());
+    REQUIRE(tokenizer.vocab_size() == rows + 1);
+    const GgufVocabulary vocabulary = vocabulary_of_folder(folder.path(), tokenizer, rows);
+    CHECK(static_cast<int64_t>(vocabulary.tokens.size()) == rows);
+    CHECK(vocabulary.token_types.size() == vocabulary.tokens.size());
+    CHECK((vocabulary.scores.empty() || vocabulary.scores.size() == vocabulary.tokens.size()));
+    // A token of the vocabulary itself has no place to go.
+    CHECK(error_of([&] { vocabulary_of_folder(folder.path(), tokenizer, 300); }).find("the model's embedding 300 rows") != std::string::npos);
+  }
+}
+
 TEST_CASE("what a GGUF cannot say of a vocabulary is refused") {
   for (const char* name : {"bert", "unigram_bytes", "t5"}) {
     INFO(name);

@@ -155,6 +155,37 @@ TEST_CASE("every style of tokenizer.json gives the package's ids, offsets and te
   }
 }
 
+std::string bytes_of_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+TEST_CASE("cuts of equal scores are chosen as by the package that owns the file", "[tokenizer]") {
+  TemporaryFolder folder;
+  int checked = 0;
+  for (const Json& golden : golden_json("unigram_ties.json")) {
+    const bool model = golden.contains("model");
+    if (model) folder.write("tokenizer.model", bytes_of_hex(golden["model"].get<std::string>()));
+    const Tokenizer tokenizer = model ? load_sentencepiece(folder.path("tokenizer.model"))
+                                      : load_tokenizer_json({"json", golden["json"].dump(), {}, {}});
+    for (size_t i = 0; i < golden["texts"].size(); ++i, ++checked) {
+      const std::string text = golden["texts"][i].get<std::string>();
+      INFO((model ? "sentencepiece: " : "tokenizers: ") << text);
+      std::vector<int32_t> ids;
+      tokenizer.encode_ids(text, ids);
+      CHECK(ids == golden["ids"][i].get<std::vector<int32_t>>());
+      // Tokens follow each other in the text.
+      int64_t end = 0;
+      for (const TokenSpan& token : tokenizer.encode(text)) {
+        CHECK((token.begin >= 0 && token.end >= end && token.end <= static_cast<int64_t>(text.size())));
+        end = token.end;
+      }
+    }
+  }
+  CHECK(checked == 48 * 43);
+}
+
 TEST_CASE("a stream of tokens decodes to the text that all of them decode to", "[tokenizer]") {
   const auto pieces = golden_json("pieces.json").get<std::vector<std::string>>();
   const std::string text = mixed_text(pieces, 3000);

@@ -213,18 +213,39 @@ TEST_CASE("broken bytes decode to replacement characters, as they come", "[token
   CHECK(tokenizer.decode(std::vector{-1, 1 << 30}) == "");
 }
 
+// By transformers 5.17 (tests/parity/make_late_token_goldens.py).
+TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transformers' ids", "[tokenizer]") {
+  const Json golden = Json::parse(golden_file("late_tokens.json"));
+  const auto text_of = [](const Json& file) { return file.is_null() ? std::string() : file.dump(); };
+  for (const Json& wanted : golden.at("cases")) {
+    INFO(wanted.at("name"));
+    const std::string name = wanted.at("tokenizer");
+    const Tokenizer tokenizer = load_tokenizer_json({name, golden_file(name + ".tokenizer.json"), text_of(wanted.at("config")),
+                                                     text_of(wanted.at("special_tokens_map")), text_of(wanted.at("added_tokens"))});
+    for (size_t i = 0; i < golden.at("texts").size(); ++i)
+      CHECK(ids_of(tokenizer.encode(golden.at("texts")[i].get<std::string>(), {.add_special_tokens = true})) ==
+            wanted.at("ids")[i].get<std::vector<int32_t>>());
+  }
+}
+
+TEST_CASE("an id that a file states for a late token must be the next one", "[tokenizer]") {
+  const std::string decoder = R"({"added_tokens_decoder":{"9":{"content":"<late>","special":true}}})";
+  CHECK_THAT(error_of([&] { parse(tiny("", ""), decoder); }),
+             Catch::Contains("\"<late>\" has the id 9, and transformers would number it 4"));
+}
+
 TEST_CASE("the files beside tokenizer.json name the special tokens and the template", "[tokenizer]") {
   const std::string added = R"(,"added_tokens":[{"id":3,"content":"<s>","special":true}])";
   const Tokenizer plain = parse(tiny("", added));
   CHECK(!plain.bos_id());
   CHECK(!plain.adds_bos());
-  const Tokenizer named = parse(tiny("", added), R"({"bos_token":{"content":"<s>"},"add_bos_token":true})",
-                                R"({"eos_token":"<s>"})");
+  const std::string ends = R"({"bos_token":{"content":"<s>"},"add_bos_token":true})";
+  const Tokenizer named = parse(tiny("", added), ends, R"({"eos_token":"<s>"})");
   CHECK(named.bos_id() == 3);
   CHECK(named.eos_id() == 3);
-  CHECK(named.adds_bos());
+  CHECK(!named.adds_bos());  // the template is tokenizer.json's alone
   CHECK(!named.adds_eos());
-  CHECK(ids_of(named.encode("ab", {.add_special_tokens = true})) == std::vector<int32_t>{3, 2});
+  CHECK(ids_of(named.encode("ab", {.add_special_tokens = true})) == std::vector<int32_t>{2});
   CHECK(named.content_hash() != plain.content_hash());
   CHECK(named.vocab_size() == 4);
   CHECK(named.is_special(3));

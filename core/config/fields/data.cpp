@@ -95,6 +95,11 @@ std::vector<Field> data_fields() {
           "Variables to pass to the chat template, such as {enable_thinking: false}. They are stored with "
           "the template in the result.")
           .role(KeyRole::content),
+      key("prompt_as", &DataConfig::prompt_as,
+          "What a prompt that is a text (prompt_completion, preference, kto, reward, prompt) is: text, which the model continues, or the turn of a "
+          "user, which the chat template goes around. The completion is then the assistant's turn.")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("max_length", &DataConfig::max_length, "Maximum length of an example.")
           .range(1, 1 << 24)
           .unit("tokens")

@@ -33,6 +33,10 @@ std::vector<Field> model_fields() {
       key("add_tokens_from", &ModelConfig::add_tokens_from,
           "Where rows of added tokens start: {token: a text}, from the mean of the rows of that text's tokens; others from the mean of all rows.")
           .role(KeyRole::identity),
+      key("dropout", &ModelConfig::dropout,
+          "Dropout inside the base model (attention_dropout, resid_pdrop, ... of config.json): none leaves it out, in every family. config is for "
+          "models without any: forge computes none, and refuses a config.json that has some.")
+          .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not quantized. fp8 (E4M3 with a scale a row) is multiplied "
           "in 8 bits too, activations with it: on Hopper and data-centre Blackwell, or slowly on a CPU; see fp8_tolerance.")
@@ -116,10 +120,10 @@ std::vector<Field> adapter_fields() {
           "Learning rate of B divided by that of A (LoRA+).")
           .above(0),
       key("rank_pattern", &AdapterConfig::rank_pattern,
-          "Ranks for individual modules: module name suffix or regex to rank.")
+          "Ranks for individual modules: module name suffix or regex to rank; of several that match, the first counts.")
           .range(1, 65536),
       key("alpha_pattern", &AdapterConfig::alpha_pattern,
-          "Alphas for individual modules: module name suffix or regex to alpha.")
+          "Alphas for individual modules: module name suffix or regex to alpha; of several that match, the first counts.")
           .above(0),
       key("layers_to_transform", &AdapterConfig::layers_to_transform, "Indices of the layers to adapt.")
           .at_least(0)

@@ -56,7 +56,7 @@ std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& fil
                                         std::vector<std::string>& unread, RowFaults& faults) const {
   const Json json = file.mapping.apply(parse_row(source, file.path), faults);
   if (!faults.empty()) return std::nullopt;
-  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source()}, faults);
+  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
   if (!row) return row;
   check_keys(json,
              {format, file.stated, maker_.has_template(),
@@ -96,7 +96,7 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     RoleTokens roles;
     RowExamples made = make(*row, look_ ? &roles : nullptr);
     if (look_) {
-      result.looks.push_back(look_at(source, *row, made, roles));
+      result.looks.push_back(look_at(source, *row, made, roles, maker_.tokenizer()));
       result.looks.back().copies = made.examples.empty() ? 0 : count;
     }
     return add(source, std::move(made), count, result);
@@ -148,6 +148,7 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
     all.split |= made.split;
     all.cuts += made.cuts;
     all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
+    if (all.unknown.empty()) all.unknown = made.unknown;
     for (Example& example : made.examples) {
       all.examples.push_back(std::move(example));
       all.labels.push_back(answer.name);

@@ -13,10 +13,15 @@ struct CutCounts {
   int64_t dropped_tokens = 0;  // of rows that were dropped
   int64_t unsaid = 0;  // parts of trained answers that the chat template leaves out: a thought, a tool call
   int64_t unsaid_tools = 0;  // rows whose tools it leaves out
+  int64_t endless = 0;       // trained answers after which the chat template writes no special token: no end is learned
+  int64_t bare_prompts = 0;  // rows whose prompt is a text, which no chat template goes around
+  int64_t unknown = 0;       // tokens of rows that are the tokenizer's unknown token: text that is lost
+  int64_t glued = 0;         // answers whose first letters share a token with the prompt, and are not trained
   CutCounts& operator+=(const CutCounts& other) {
     prompts += other.prompts, completions += other.completions, tokens += other.tokens;
     dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
-    unsaid_tools += other.unsaid_tools;
+    unsaid_tools += other.unsaid_tools, endless += other.endless, bare_prompts += other.bare_prompts;
+    unknown += other.unknown, glued += other.glued;
     return *this;
   }
 };

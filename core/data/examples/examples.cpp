@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/key_error.h"
 #include "core/base/text.h"
 
 namespace forge {
@@ -89,7 +90,10 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
       max_prompt_(job.data.max_prompt_length),
       max_completion_(job.data.max_completion_length),
       overlong_(job.data.overlong),
-      side_(job.data.truncation_side) {
+      side_(job.data.truncation_side),
+      user_prompts_(job.data.prompt_as == PromptAs::user) {
+  if (user_prompts_ && !chat_template)
+    throw KeyError(ErrorKind::job, "data.prompt_as", "is user, and the model has no chat template", "name one in data.template, or write text");
   FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
   if (!tokenizer.eos_id())
     throw Error(ErrorKind::environment,
@@ -121,8 +125,43 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpa
   return example;
 }
 
-Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles,
-                                     std::vector<std::string>* unsaid) const {
+// True if the template writes a token after the answer in `range` by which those who serve the model know
+// its end. `spans` begin with the answer's, and `run` is the last of its runs.
+bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const {
+  if (!rendered.runs[run].trusted) return false;
+  const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
+  for (const TokenSpan& token : spans) {
+    if (token.begin >= range.end) break;
+    if (token.begin >= begin && (tokenizer_.is_special(token.id) || token.id == tokenizer_.eos_id())) return true;
+  }
+  return false;
+}
+
+void ExampleMaker::count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
+                                  const Untaught& untaught) const {
+  CutCounts& cuts = untaught.cuts;
+  size_t run = 0, span = 0;
+  for (const ByteRange& range : rendered.trained) {
+    while (span < spans.size() && spans[span].end <= range.begin) ++span;
+    cuts.glued += span < spans.size() && spans[span].begin < range.begin;
+    while (run + 1 < rendered.runs.size() && rendered.runs[run].end < range.end) ++run;
+    cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
+  }
+  count_unknown(rendered.text, spans, untaught);
+}
+
+void ExampleMaker::count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
+                                 const Untaught& untaught) const {
+  if (!tokenizer_.unk_id()) return;
+  for (const TokenSpan& token : spans) {
+    if (token.id != *tokenizer_.unk_id()) continue;
+    const auto begin = static_cast<size_t>(token.begin);
+    if (untaught.cuts.unknown++ == 0)
+      untaught.unknown = trim(text.substr(begin, static_cast<size_t>(token.end - token.begin)));
+  }
+}
+
+Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const {
   std::vector<TokenSpan> spans;
   const auto say = [&](const char* role, size_t up_to) {
     if (roles) roles->resize(std::max(roles->size(), up_to), role);
@@ -133,11 +172,15 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
     if (!chat_template_)
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
     RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
-    if (unsaid) *unsaid = std::move(rendered.unsaid);
-    example = tokenise(rendered, roles ? &spans : nullptr);
+    example = tokenise(rendered, &spans);
+    if (untaught) count_untaught(rendered, spans, *untaught);
+    if (untaught) untaught->unsaid.insert(untaught->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
     if (roles) *roles = roles_of(*chat, rendered, spans);
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
-    example = tokenise(render_pair(*pair, objective_), roles ? &spans : nullptr);
+    const RenderedRow rendered = render_pair(*pair, objective_);
+    example = tokenise(rendered, &spans);
+    if (untaught) count_untaught(rendered, spans, *untaught);
+    if (untaught) untaught->cuts.bare_prompts += chat_template_ && !pair->prompt.empty();
     const bool bos = example.ids.size() > spans.size() + 1;
     const auto in_prompt = std::count_if(spans.begin(), spans.end(), [&](const TokenSpan& span) {
       return span.begin < static_cast<int64_t>(pair->prompt.size());
@@ -146,11 +189,14 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
     say("prompt", prompt);
     say("completion", example.ids.size());
   } else if (const auto* text = std::get_if<TextRow>(&row)) {
-    example = tokenise(render_text(*text));
+    const RenderedRow rendered = render_text(*text);
+    example = tokenise(rendered, &spans);
+    if (untaught) count_untaught(rendered, spans, *untaught);
     say("text", example.ids.size());
   } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
     if (!chat_template_ && prompt->text.empty())
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
+    if (untaught) untaught->cuts.bare_prompts += chat_template_ && prompt->chat.messages.empty();
     return tokenise(render_prompt(*prompt, chat_template_));
   } else {
     const auto& tokens = std::get<TokensRow>(row);
@@ -160,9 +206,9 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
   return example;
 }
 
-Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, std::vector<std::string>* unsaid) const {
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, const Untaught* untaught) const {
   std::vector<std::string> role_of;
-  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, unsaid);
+  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, untaught);
   if (objective_.type == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
@@ -273,9 +319,11 @@ RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size
     all.truncated |= made.truncated;
     all.split |= made.split;
     all.cuts += made.cuts;
-    all.cuts.unsaid_tools = std::min<int64_t>(1, all.cuts.unsaid_tools);
+    for (auto once : {&CutCounts::unsaid_tools, &CutCounts::bare_prompts})
+      all.cuts.*once = std::min<int64_t>(1, all.cuts.*once);
     for (Example& example : made.examples) all.examples.push_back(std::move(example));
     all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
+    if (all.unknown.empty()) all.unknown = made.unknown;
   }
   all.dropped = all.examples.empty();
   all.truncated |= dropped && !all.dropped;
@@ -287,7 +335,8 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   int64_t length = 0;
   try {
-    Example whole = tokens_of(row, roles, &made.unsaid);
+    const Untaught untaught{made.unsaid, made.cuts, made.unknown};
+    Example whole = tokens_of(row, roles, &untaught);
     count_unsaid(made);
     length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);

@@ -41,13 +41,15 @@
 // An encoder-decoder (sourced.cpp) trains on rows of two texts: the encoder reads the prompt, the decoder learns the completion. Each
 // keeps the tokens around a text that the tokenizer's template adds; max_length holds both and the one between them.
 //
-// A pair of answers (pairs.cpp) that truncate cuts keeps one prompt: both sides lose the same beginning of it, as many
-// tokens as the longer side is past max_length, and only what is then left over comes off an answer's end. Each side is
-// held to max_length by itself. Pairs whose answers are equal tokens are dropped. Answers that are judged one by one are cut
+// A pair of answers (pairs.cpp) that truncate cuts keeps its prompt, and each answer loses its end, as in TRL. With
+// truncation_side left the answers are kept: both sides lose the same beginning of the prompt, as many tokens as the longer
+// side is past max_length, and only what is then left over comes off an answer's end. Each side is held to max_length by
+// itself. Pairs whose answers are equal tokens are dropped. Answers that are judged one by one are cut
 // alike, each with its own prompt. Of a reward model's pairs no answer is cut: its score stands at its end.
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,7 @@ struct RowExamples {
   CutCounts cuts;
   PairCounts pairs;
   std::vector<std::string> unsaid;  // as RenderedRow has them; cuts.unsaid counts them
+  std::string unknown;              // the first text that became the unknown token
   std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
 };
 
@@ -93,19 +96,32 @@ class ExampleMaker {
   // Whether it judges each by itself: then they go to make_judged().
   bool judges() const;
   bool reads_margins() const;
-  // The tokens of the row before any cut; throws Error(data).
-  Example tokens_of(const Row& row, RoleTokens* roles = nullptr,
-                    std::vector<std::string>* unsaid = nullptr) const;
+  // The tokens of the row before any cut, and what of it they do not teach; throws Error(data).
+  struct Untaught {
+    std::vector<std::string>& unsaid;
+    CutCounts& cuts;
+    std::string& unknown;
+  };
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr, const Untaught* untaught = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
+  // True if data.prompt_as makes turns of prompts that are texts.
+  bool user_prompts() const { return user_prompts_; }
   bool reads_source() const { return model_.reads_source(); }
   // Whether the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
   int64_t vocab_size() const { return tokenizer_.vocab_size(); }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
   Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
   // `roles` gets whose each token is.
-  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, std::vector<std::string>* unsaid) const;
+  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const;
+  bool teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const;
+  // Counts what `spans` of a rendered row do not teach.
+  void count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
+                      const Untaught& untaught) const;
+  void count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
+                     const Untaught& untaught) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
   // Of a conversation, one for each of `turns`.
@@ -130,6 +146,7 @@ class ExampleMaker {
   std::optional<int64_t> max_prompt_, max_completion_;
   Overlong overlong_;
   TruncationSide side_;
+  bool user_prompts_;
 };
 
 }  // namespace forge

@@ -35,14 +35,15 @@ void count_unsaid(RowExamples& made) {
   made.cuts.unsaid_tools = tools > 0;
 }
 
-// All answers lose the same part of their prompt.
+// All answers lose the same part of their prompt, which is kept whole where the end is cut.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
   const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
   int64_t front = 0, room = INT32_MAX;  // tokens the prompt loses, and could lose at most
   const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
     const int64_t prompt = prompt_of(*side), answer = std::min(length_of(*side) - prompt, most_answer);
-    front = std::max({front, prompt - most_prompt, prompt + answer - max_length_});
+    const int64_t past = side_ == TruncationSide::left ? prompt + answer - max_length_ : 0;
+    front = std::max({front, prompt - most_prompt, past});
     room = std::min(room, prompt - 1);  // the token before an answer predicts its first token
   }
   front = std::clamp<int64_t>(front, 0, std::max<int64_t>(0, room));
@@ -65,7 +66,8 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
   for (const AnswersRow::Answer& answer : row.answers) {
     try {
       const Row kind = std::visit([](const auto& value) { return Row(value); }, answer.row);
-      Example side = tokens_of(kind, roles, &made.unsaid);
+      const Untaught untaught{made.unsaid, made.cuts, made.unknown};
+      Example side = tokens_of(kind, roles, &untaught);
       const auto* texts = std::get_if<PairRow>(&kind);
       if (texts && texts->prompt.empty() && !tokenizer_.adds_bos())
         return "an empty prompt: the first token of an answer would be predicted from nothing";
@@ -91,6 +93,7 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
     }
   }
   count_unsaid(made);
+  made.cuts.bare_prompts = std::min<int64_t>(1, made.cuts.bare_prompts);
   return std::nullopt;
 }
 

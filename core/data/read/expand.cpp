@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/data/read/sources.h"
 
@@ -112,13 +113,18 @@ std::string starting_hint(const std::string& path) {
                                       : "relative paths start in the working directory";
 }
 
+std::string missing_hint(const std::string& path) {
+  const std::string meant = near_path(path);
+  return meant.empty() ? starting_hint(path) : "did you mean " + seen_path(meant) + "?";
+}
+
 std::vector<std::string> files_of(const std::string& path) {
   std::error_code ignored;
   const auto status = fs::status(path, ignored);
   if (fs::is_directory(status)) return files_in(path);
   if (fs::exists(status)) return {path};
   if (path.find_first_of("*?[") == std::string::npos)
-    throw Error(ErrorKind::data, seen_path(path) + ": no such file").hint(starting_hint(path));
+    throw Error(ErrorKind::data, seen_path(path) + ": no such file").hint(missing_hint(path));
   std::vector<std::string> files = Glob().files(path);
   if (files.empty())
     throw Error(ErrorKind::data, seen_path(path) + ": no file matches the pattern")

@@ -113,7 +113,7 @@ class JsonArray : public RowSource {
     expect('{', "[ (an array of rows) or { (an object that holds one)");
     in_object_ = true;
     for (skip_blanks(); reader_.peek() != '}'; skip_blanks()) {
-      skip_key();
+      array_key_ = skip_key();
       if (reader_.peek() == '[') return reader_.advance();
       SourceRow ignored;
       read_value(ignored);
@@ -127,7 +127,8 @@ class JsonArray : public RowSource {
             "the object holds no array, expected one array of rows");
   }
 
-  void skip_key() {
+  // Returns the key as it is written, with its quotes.
+  std::string skip_key() {
     skip_blanks();
     if (reader_.peek() != '"') unexpected("a key in quotes");
     SourceRow key;
@@ -135,17 +136,20 @@ class JsonArray : public RowSource {
     skip_blanks();
     expect(':', "a colon");
     skip_blanks();
+    return key.text;
   }
 
   bool finish() {
     reader_.advance();
     for (skip_blanks(); in_object_ && reader_.peek() != '}'; skip_blanks()) {
       expect(',', "a comma or }");
-      skip_key();
+      const std::string key = skip_key();
       if (reader_.peek() == '[')
         fail_at(reader_.path(), reader_.line(), reader_.column(),
-                "a second array in the object, expected one array of rows",
-                "write the array of rows alone, by its name: jq .rows OLD.json > NEW.json");
+                "a second array in the object, " + key + " beside " + array_key_ + ", expected one array of rows",
+                array_key_ == "\"columns\"" && (key == "\"index\"" || key == "\"data\"")
+                    ? "pandas wrote it with orient=\"split\"; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)"
+                    : "write each array to a file of its own: jq '.[" + array_key_ + "]' OLD.json > NEW.json");
       SourceRow ignored;
       read_value(ignored);
     }
@@ -191,6 +195,7 @@ class JsonArray : public RowSource {
 
   ByteReader reader_;
   const bool bare_;  // rows without an enclosing array
+  std::string array_key_;  // of the object that holds the array
   bool in_object_ = false, first_ = true, done_ = false;
 };
 

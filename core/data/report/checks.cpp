@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "core/base/text.h"
 
@@ -15,6 +16,27 @@ void empty_answer(const RowText& text, const Emit& emit) {
   for (const Turn& turn : text)
     if (is(turn, "assistant") && blank(turn.text) && !turn.calls)
       emit(turn.pointer, "the answer has no text");
+}
+
+// True if a question ends in a line that says only NaN: a second column that was joined to the first.
+bool ends_in_missing(const Turn& turn) {
+  static const std::set<std::string> kWords{"nan", "-nan", "nat", "<na>", "#n/a", "#null!"};
+  const size_t line = turn.text.rfind('\n');
+  return is(turn, "user") && line != std::string::npos && kWords.count(lower(std::string(trim(turn.text.substr(line))))) > 0;
+}
+
+// Texts that tables write for a value that is not there.
+void missing_value(const RowText& text, const Emit& emit) {
+  static const std::set<std::string> kWords{"nan",  "-nan", "nat", "none",     "null",   "nil",
+                                            "n/a",  "#n/a", "na",  "#na",      "<na>",   "undefined",
+                                            "none.", "#null!", "#ref!", "#value!", "#name?", "#div/0!"};
+  for (const Turn& turn : text) {
+    if (kWords.count(lower(std::string(trim(turn.text)))) > 0)
+      emit(turn.pointer, "the whole text is \"" + std::string(trim(turn.text)) + "\": a value that was missing in a table?");
+    else if (ends_in_missing(turn))
+      emit(turn.pointer, "the last line is \"" + std::string(trim(turn.text.substr(turn.text.rfind('\n')))) +
+                             "\": a value that was missing in a table?");
+  }
 }
 
 void empty_prompt(const RowText& text, const Emit& emit) {
@@ -81,15 +103,18 @@ void unanswered(const RowText& text, const Emit& emit) {
   if (!text.empty() && is(text.back(), "user")) emit(text.back().pointer, "the last turn is a question");
 }
 
+// OpenAI's role was "function" before calls were parallel.
+bool is_result(const Turn& turn) { return is(turn, "tool") || is(turn, "function"); }
+
 void orphan_result(const RowText& text, const Emit& emit) {
   for (size_t i = 0; i < text.size(); ++i)
-    if (is(text[i], "tool") && (i == 0 || (!is(text[i - 1], "tool") && !text[i - 1].calls)))
+    if (is_result(text[i]) && (i == 0 || (!is_result(text[i - 1]) && !text[i - 1].calls)))
       emit(text[i].pointer, "a tool's result without a call before it");
 }
 
 void open_call(const RowText& text, const Emit& emit) {
   for (size_t i = 0; i + 1 < text.size(); ++i)
-    if (text[i].calls && !is(text[i + 1], "tool"))
+    if (text[i].calls && !is_result(text[i + 1]))
       emit(text[i].pointer, "a tool call that no result follows");
 }
 
@@ -252,7 +277,8 @@ constexpr Check kChecks[] = {
     {"private_key", kWarning, "private keys in the text", private_key},
     {"api_key", kWarning, "texts that look like keys of services", api_key},
     {"password_url", kWarning, "URLs with passwords", password_url},
-    {"overlap", kWarning, "evaluation rows that are training rows too"},
+    {"overlap", kWarning, "evaluation rows that are training rows too", nullptr,
+     "eval_loss says how well they were learned by heart"},
     {"near_overlap", kWarning, "evaluation rows almost equal to training rows"},
     {"duplicate", kWarning, "rows that repeat an earlier row"},
     {"near_duplicate", kNote, "rows almost equal to an earlier row"},
@@ -261,9 +287,19 @@ constexpr Check kChecks[] = {
     {"cut", kWarning, "rows longer than the limits, which lose their end or beginning"},
     {"dropped", kWarning, "rows longer than the limits that are left out"},
     {"unsaid", kWarning, "answers of which the chat template leaves out a part: a thought, a tool call"},
-    {"unsaid_tools", kWarning, "rows whose tools the chat template does not write"},
+    {"unsaid_tools", kWarning, "rows whose tools the chat template does not write", nullptr,
+     "the model learns to call what it is not told of"},
+    {"unknown", kWarning, "rows with text that becomes the tokenizer's unknown token", nullptr,
+     "the model never sees that text"},
+    {"bare_prompt", kWarning, "prompts that are texts, which the model gets without its chat template", nullptr,
+     "an instruct model answers turns; data.prompt_as: user makes each a user's turn, and text silences this"},
+    {"endless", kWarning, "answers after which the chat template writes no token that ends a text, such as eos_token", nullptr,
+     "the model does not learn where an answer ends"},
+    {"glued", kWarning, "answers whose first letters share a token with the prompt and are not trained", nullptr,
+     "begin completions with the space, or end prompts before it"},
     {"empty_answer", kWarning, "answers without text", empty_answer},
     {"empty_prompt", kWarning, "questions without text", empty_prompt},
+    {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value", missing_value},
     {"looping_answer", kWarning, "answers that say the same again and again", looping_answer},
     {"copied_prompt", kWarning, "answers that repeat the question", copied_prompt},
     {"role_order", kWarning, "turns of one role in a row", role_order},

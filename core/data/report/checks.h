@@ -1,5 +1,5 @@
 #pragma once
-// What `forge data` looks for in rows: one table, one row a check.
+// Faults that `forge data`, plan and run look for in rows: one table, one row a check.
 //
 //   for (const Check& check : row_checks()) check.run(text, emit);
 //
@@ -43,6 +43,7 @@ struct Check {
   Severity severity;
   const char* says;
   void (*run)(const RowText& text, const Emit& emit) = nullptr;
+  const char* means = "";  // consequence or remedy, for the plan's warning
 };
 std::span<const Check> data_checks();
 // Index into data_checks(); the name must be in the table.

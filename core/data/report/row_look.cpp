@@ -13,10 +13,28 @@ uint64_t short_hash(std::string_view text) {
   return text.empty() ? 0 : std::stoull(hash_hex(text).substr(0, 16), nullptr, 16);
 }
 
+// The calls of a conversation's turns, and the tools that it offers.
+std::string calls_of(const ChatRow& chat) {
+  std::string all = chat.tools.empty() ? "" : dump_json(chat.tools) + "\n";
+  for (const Json& message : chat.messages)
+    if (const auto calls = message.find("tool_calls"); calls != message.end()) all += dump_json(*calls) + "\n";
+  return all;
+}
+
+std::string calls_of(const Row& row) {
+  if (const auto* chat = std::get_if<ChatRow>(&row)) return calls_of(*chat);
+  if (const auto* prompt = std::get_if<PromptRow>(&row)) return calls_of(prompt->chat);
+  std::string all;
+  if (const auto* answers = std::get_if<AnswersRow>(&row))
+    for (const AnswersRow::Answer& answer : answers->answers)
+      if (const auto* chat = std::get_if<ChatRow>(&answer.row)) all += calls_of(*chat);
+  return all;
+}
+
 // For rows of tokens, the ids stand in for the text.
 std::string words_of(const Row& row, const RowText& text) {
   if (const auto* tokens = std::get_if<TokensRow>(&row)) return dump_json(tokens->ids);
-  std::string all;
+  std::string all = calls_of(row);
   for (const Turn& turn : text) all += turn.role + "\n" + std::string(trim(turn.text)) + "\n";
   return all;
 }
@@ -30,6 +48,12 @@ void note_fate(const RowExamples& made, RowLook& look) {
   if (made.dropped) note("dropped", made.problem);
   for (const std::string& part : made.unsaid)
     note(part == "tools" ? "unsaid_tools" : "unsaid", "the chat template leaves out " + part);
+  if (made.cuts.unknown > 0)
+    note("unknown", format_count(made.cuts.unknown) + " of " + format_count(look.tokens) +
+                        " tokens, the first for " + dump_json(made.unknown));
+  if (made.cuts.bare_prompts > 0) note("bare_prompt", "a text, not turns");
+  if (made.cuts.endless > 0) note("endless", "no token that ends a text follows the answer");
+  if (made.cuts.glued > 0) note("glued", "the answer begins within a token of its prompt");
   if (made.truncated)
     note("cut", format_count(made.cuts.tokens) + " of " + format_count(look.tokens) + " tokens cut away");
 }
@@ -49,9 +73,22 @@ void run_checks(const CheckedText& text, const SourceRow& source, RowLook& look)
   }
 }
 
+// Control tokens of this model; those that many models share have been looked for.
+void find_control_tokens(const RowText& text, const SourceRow& source, const Tokenizer& tokenizer, RowLook& look) {
+  static const size_t kCheck = check_named("control_tokens");
+  const bool known = std::any_of(look.notes.begin(), look.notes.end(), [](const RowNote& note) { return note.check == kCheck; });
+  if (known) return;
+  for (const Turn& turn : text) {
+    const std::string token = tokenizer.control_token_in(turn.text);
+    if (token.size() < 3) continue;  // a word may be one
+    look.notes.push_back({kCheck, place_in_row(source, turn.pointer, ""), "the text says \"" + token + "\""});
+    return;
+  }
+}
+
 }  // namespace
 
-RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles) {
+RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles, const Tokenizer& tokenizer) {
   RowLook look;
   look.line = source.line;
   look.column = source.column;
@@ -60,6 +97,7 @@ RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made
   note_fate(made, look);
   for (const CheckedText& checked : checked_texts(row)) run_checks(checked, source, look);
   const RowText text = text_of(row);
+  find_control_tokens(text, source, tokenizer, look);
   look.content = short_hash(words_of(row, text));
   std::string prompt, said;
   for (size_t i = 0; i < text.size(); ++i) {

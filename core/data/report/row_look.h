@@ -28,6 +28,7 @@ struct RowLook {
   Sketch sketch;                                 // of all but system turns
 };
 
-RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles);
+// `tokenizer`: the model's, whose control tokens are looked for.
+RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles, const Tokenizer& tokenizer);
 
 }  // namespace forge

@@ -125,6 +125,15 @@ std::string container_advice(const Rows& rows) {
 
 std::string shape_advice(const Rows& rows) {
   const Json& row = rows[0].row;
+  const auto is_turn = [](const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); };
+  if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_turn)) {
+    const std::string name = row[0].contains("role") ? "messages" : "conversations";
+    return "each row is the list of a conversation's turns: write it as an object, {\"" + name + "\": […]}";
+  }
+  const auto is_bare_turn = [&](const LocatedRow& located) { return is_turn(located.row) && located.row.size() <= 3; };
+  if (std::all_of(rows.begin(), rows.end(), is_bare_turn))
+    return "each row is one turn: write each conversation as one row, {\"" +
+           std::string(row.contains("role") ? "messages" : "conversations") + "\": [its turns]}";
   if (row.is_array() && !row.empty() && row[0].is_object())
     return "a line holds a whole array: write one object a line, or name the file .json if it is one array";
   if (row.is_array())

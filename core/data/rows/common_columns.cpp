@@ -1,6 +1,7 @@
 #include "core/data/rows/common_columns.h"
 
 #include <algorithm>
+#include <cctype>
 #include <span>
 #include <string_view>
 
@@ -109,6 +110,22 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
   return join(lines, ", or ");
 }
 
+// Names that say nothing to forge: the first and the last text of a row are taken for question and answer.
+std::string own_names_proposal(const Rows& rows) {
+  std::vector<std::string> names;
+  if (rows.empty() || !rows[0].row.is_object()) return "";
+  const auto has_letters = [](const std::string& text) {
+    return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
+  };
+  for (const auto& [key, value] : rows[0].row.items())
+    if (has_text(rows, key.c_str()) && has_letters(value.get<std::string>())) names.push_back(key);
+  if (names.empty()) return "";
+  const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";
+  if (names.size() == 1) return document;
+  return "columns: " + columns_text({{"instruction", names.front()}, {"output", names.back()}}) +
+         (names.size() > 2 ? ", or others of " + join(names, ", ") : "");
+}
+
 std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& more) {
   first.insert(first.end(), more.begin(), more.end());
   return first;
@@ -159,6 +176,7 @@ CommonColumns common_columns(const Rows& rows) {
       pairs_proposal(joined(asks, asks.empty() ? texts(rows, kMaterial) : std::vector<std::string>{}),
                      joined(replies, texts(rows, kMade)));
   if (common.proposal.empty() && !asks.empty()) common.proposal = template_proposal(rows, asks[0]);
+  if (common.proposal.empty()) common.proposal = own_names_proposal(rows);
   return common;
 }
 

@@ -230,6 +230,30 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
   return detected;
 }
 
+namespace {
+
+ChatRow as_turns(const PairRow& pair) {
+  ChatRow chat{Json::array(), nullptr, {}, 1};
+  append_turn(chat, "user", pair.prompt);
+  append_turn(chat, "assistant", pair.completion);
+  return chat;
+}
+
+// Texts to be answered as the turns of a user.
+Row with_user_prompts(Row row) {
+  if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
+  if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
+    append_turn(prompt->chat, "user", prompt->text);
+    prompt->chat.prompt_messages = 1;
+  }
+  if (auto* answers = std::get_if<AnswersRow>(&row))
+    for (AnswersRow::Answer& answer : answers->answers)
+      if (const auto* pair = std::get_if<PairRow>(&answer.row)) answer.row = as_turns(*pair);
+  return row;
+}
+
+}  // namespace
+
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
                                RowFaults& faults) {
   const size_t before = faults.size();
@@ -241,7 +265,7 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
     if (entry.format != format) continue;
     Row result = entry.convert(row, options, faults);
     if (faults.size() != before) return std::nullopt;
-    return result;
+    return options.user_prompts ? with_user_prompts(std::move(result)) : result;
   }
   FORGE_CHECK(false, "a row format without a converter");
 }

@@ -79,7 +79,7 @@ struct AnswersRow {
 using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow, PromptRow, AnswersRow>;
 
 // Faults of one row: where (a JSON pointer into the row) and "what, expected what". `key` names a member that nothing
-// reads: such faults come with all rows of a file and are reported once.
+// reads, or a speaker that nobody knows: such faults come with all rows of a file and are reported once.
 struct RowFault {
   std::string pointer;
   std::string message;
@@ -92,6 +92,7 @@ struct RowOptions {
       true;  // without a chat template alpaca rows become prompt/completion in Alpaca's own words
   int64_t vocab_size = 0;  // ids of `tokens` rows lie below it; 0: not known
   bool source = false;     // for an encoder: alpaca rows become their instruction and input, without other words
+  bool user_prompts = false;  // a prompt that is a text becomes a user's turn, its completion an assistant's
 };
 
 // The name as the job file writes it.

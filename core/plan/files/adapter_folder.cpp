@@ -11,9 +11,11 @@
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
-#include "core/io/json.h"
+#include "core/io/python_json.h"
 #include "core/io/safetensors.h"
+#include "core/families/family.h"
 #include "core/families/modules.h"
+#include "core/families/wrapper.h"
 
 namespace forge {
 namespace {
@@ -34,7 +36,7 @@ bool is_of(const Json& json) {
   const auto all = [&](const auto& is_member) { return std::all_of(json.begin(), json.end(), is_member); };
   if constexpr (std::is_same_v<T, bool>) return json.is_boolean();
   else if constexpr (std::is_integral_v<T>) return json.is_number_integer();
-  else if constexpr (std::is_floating_point_v<T>) return json.is_number();
+  else if constexpr (std::is_floating_point_v<T>) return json.is_number() && std::isfinite(json.get<double>());
   else if constexpr (std::is_same_v<T, std::string>) return json.is_string();
   else if constexpr (requires { typename T::mapped_type; }) return json.is_object() && all(is_of<typename T::mapped_type>);
   else return json.is_array() && all(is_of<typename T::value_type>);
@@ -45,7 +47,7 @@ template <class T>
 T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   auto found = json.find(key);
   if (found == json.end() || found->is_null()) return otherwise;
-  if (!is_of<T>(*found)) throw fault(path, std::string(key) + " has the wrong type: " + dump_json(*found).substr(0, 60));
+  if (!is_of<T>(*found)) throw fault(path, std::string(key) + " has the wrong type: " + dump_python_json(*found).substr(0, 60));
   return found->get<T>();
 }
 
@@ -63,10 +65,10 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
       // read below
       "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora", "rank_pattern",
       "alpha_pattern", "modules_to_save", "exclude_modules", "layers_to_transform", "target_modules", "target_parameters",
-      "init_lora_weights", "bias", "trainable_token_indices",
+      "init_lora_weights", "bias", "trainable_token_indices", "layers_pattern", "ensure_weight_tying",
       // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
-      "layers_pattern", "megatron_core", "qalora_group_size", "fan_in_fan_out",  // by the layer's class, as PEFT decides it too
+      "megatron_core", "qalora_group_size", "fan_in_fan_out",  // by the layer's class, as PEFT decides it too
        "loftq_config", "eva_config", "corda_config",
       "lora_ga_config", "runtime_config"};
   const auto unset = [](const Json& value) {
@@ -94,7 +96,8 @@ void refuse_changed_base(const Json& json, const std::string& path) {
 void read_targets(const Json& json, const std::string& path, AdapterConfig& config) {
   if (json.contains("target_modules") && json["target_modules"].is_string()) {
     config.target_modules = {json["target_modules"].get<std::string>()};
-    config.target_is_regex = config.target_modules[0] != "all-linear";
+    config.target_is_regex = lower(config.target_modules[0]) != "all-linear";
+    if (!config.target_is_regex) config.target_modules = {"all-linear"};
   } else {
     config.target_modules = get<std::vector<std::string>>(json, "target_modules", {}, path);
   }
@@ -111,12 +114,36 @@ void read_targets(const Json& json, const std::string& path, AdapterConfig& conf
   config.target_parameters = get<std::vector<std::string>>(json, "target_parameters", {}, path);
 }
 
+void read_layers_pattern(const Json& json, const std::string& path, AdapterFile& file) {
+  if (json.contains("layers_pattern") && json["layers_pattern"].is_string())
+    file.layers_pattern = {json["layers_pattern"].get<std::string>()};
+  else
+    file.layers_pattern = get<std::vector<std::string>>(json, "layers_pattern", {}, path);
+  std::erase(file.layers_pattern, "");
+  // LoraConfig.__post_init__ does so: to it an empty list is a list.
+  const bool layers = !json.value("layers_to_transform", Json()).is_null(), expression = json.value("target_modules", Json()).is_string();
+  if (layers && expression) throw fault(path, "layers_to_transform is set beside a target_modules that is no list: PEFT refuses it, too");
+  if (!file.layers_pattern.empty() && !layers) throw fault(path, "layers_pattern is set without layers_to_transform: PEFT refuses it, too");
+}
+
 // A list is that of the input embedding.
 void read_tokens(const Json& json, const std::string& path, AdapterConfig& config) {
   const Json tokens = json.value("trainable_token_indices", Json());
   if (tokens.is_array() && !tokens.empty())
     config.trainable_token_indices[""] = get<std::vector<int64_t>>(json, "trainable_token_indices", {}, path);
   if (tokens.is_object()) config.trainable_token_indices = get<std::map<std::string, std::vector<int64_t>>>(json, "trainable_token_indices", {}, path);
+}
+
+// PEFT's save_embedding_layers writes whole matrices that modules_to_save does not name, and puts them in the base's place on loading.
+void read_saved_embeddings(const std::string& folder, AdapterConfig& config) {
+  if (!file_exists(folder + kWeights)) return;
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, Data::optional);
+  for (const TensorInfo& tensor : weights->tensors())
+    for (const std::string leaf : {"embed_tokens", "lm_head"}) {
+      const auto names = [&](const std::string& saved) { return ends_with("." + tensor.name, "." + saved + ".weight"); };
+      if (names(leaf) && std::none_of(config.modules_to_save.begin(), config.modules_to_save.end(), names))
+        config.modules_to_save.push_back(leaf);
+    }
 }
 
 std::vector<std::string> with_score(std::vector<std::string> saved) {
@@ -218,7 +245,7 @@ Json read_config(const std::string& folder) {
     throw Error(ErrorKind::environment, folder + ": holds no adapter_config.json, expected the folder of a PEFT adapter")
         .hint("a run's is RUN/adapter, a checkpoint's CHECKPOINT/adapter");
   require_link_inside(path, folder);
-  Json json = parse_json(read_file(path, kLargestConfig, ErrorKind::environment), path, ErrorKind::environment);
+  Json json = parse_python_json(read_file(path, kLargestConfig, ErrorKind::environment), path);
   if (!json.is_object()) throw fault(path, "expected an object");
   return json;
 }
@@ -243,10 +270,14 @@ AdapterFile read_adapter_config(const std::string& folder) {
   config.dropout = get<double>(json, "lora_dropout", 0, path);
   config.use_rslora = get<bool>(json, "use_rslora", false, path);
   config.use_dora = get<bool>(json, "use_dora", false, path);
-  config.rank_pattern = get<std::map<std::string, int64_t>>(json, "rank_pattern", {}, path);
-  config.alpha_pattern = get<std::map<std::string, double>>(json, "alpha_pattern", {}, path);
+  config.rank_pattern = get<InOrder<int64_t>>(json, "rank_pattern", {}, path);
+  config.alpha_pattern = get<InOrder<double>>(json, "alpha_pattern", {}, path);
+  config.init_from = folder;
   read_targets(json, path, config);
+  read_layers_pattern(json, path, file);
+  file.ties_weights = get<bool>(json, "ensure_weight_tying", false, path);
   read_tokens(json, path, config);
+  read_saved_embeddings(folder, config);
   config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
   file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
   // PEFT lists both names a transformers model may use for its head.
@@ -271,10 +302,36 @@ int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
   return rows;
 }
 
+// The settings as they choose modules of this model: where its layers are called otherwise than layers_pattern says, PEFT finds the
+// number of none, and only targets that are whole paths match.
+AdapterConfig settings_for(const AdapterFile& file, const ModelSpec& spec) {
+  const std::string layers = outer_modules(spec).layers;  // "model.layers."
+  const std::string list = layers.substr(layers.rfind('.', layers.size() - 2) + 1);
+  const auto is_list = [&](const std::string& pattern) { return pattern + "." == list; };
+  AdapterConfig config = file.config;
+  constexpr int64_t kNoLayer = INT64_MAX;
+  if (!config.layers_to_transform.empty() && !file.layers_pattern.empty() && std::none_of(file.layers_pattern.begin(), file.layers_pattern.end(), is_list))
+    config.layers_to_transform = {kNoLayer};
+  return config;
+}
+
+// Throws Error(job) where embedding and head would be adapted as one.
+void require_no_tying(const AdapterFile& file, const ModelSpec& spec) {
+  if (!file.ties_weights || !spec.tie_word_embeddings) return;
+  for (const std::string& module : {embedding_name(spec), head_name(spec)}) {
+    const std::string leaf = module.substr(0, module.rfind('.'));
+    const auto names = [&](const std::string& name) { return leaf == name || ends_with(leaf, "." + name); };
+    for (const auto* list : {&file.config.modules_to_save, &file.config.target_modules})
+      if (!file.config.target_is_regex && std::any_of(list->begin(), list->end(), names))
+        throw Error(ErrorKind::job, "ensure_weight_tying adapts embedding and head as one, which forge does not");
+  }
+}
+
 // What `select` makes of the file's settings; its faults are in the words of a job file.
 template <class Select>
-auto fitting(const AdapterFile& file, const Select& select) {
+auto fitting(const AdapterFile& file, const ModelSpec& spec, const Select& select) {
   try {
+    require_no_tying(file, spec);
     return select();
   } catch (const Error& error) {
     throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())
@@ -301,15 +358,15 @@ ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
 }
 
 std::vector<VocabularySite> vocabulary_sites_of(const AdapterFile& file, const ModelSpec& spec) {
-  return fitting(file, [&] { return vocabulary_sites(spec, file.config); });
+  return fitting(file, spec, [&] { return vocabulary_sites(spec, settings_for(file, spec)); });
 }
 
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec) {
-  return fitting(file, [&] { return adapter_sites(spec, file.config); });
+  return fitting(file, spec, [&] { return adapter_sites(spec, settings_for(file, spec)); });
 }
 
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec) {
-  std::vector<Parameter> trained = fitting(file, [&] { return run_parameters(spec, file.config, Quantization::none); });
+  std::vector<Parameter> trained = fitting(file, spec, [&] { return run_parameters(spec, settings_for(file, spec), Quantization::none); });
   std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
   return trained;
 }
@@ -359,7 +416,11 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
     throw Error(ErrorKind::environment, folder + ": holds no adapter_model.safetensors, expected it beside adapter_config.json")
         .hint("copy or download the adapter's whole folder");
   require_link_inside(path, folder);
-  return open_safetensors(path, data);
+  std::unique_ptr<TensorFile> file = open_safetensors(path, data);
+  const bool older = std::any_of(file->tensors().begin(), file->tensors().end(), [](const TensorInfo& tensor) {
+    return starts_with(tensor.name, std::string(kSavedPrefix) + "language_model.");
+  });
+  return older ? current_names(std::move(file), kSavedPrefix) : std::move(file);
 }
 
 namespace {

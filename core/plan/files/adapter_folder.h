@@ -18,6 +18,8 @@ namespace forge {
 struct AdapterFile {
   AdapterConfig config;  // rank, alpha, patterns, use_rslora, use_dora, targets as the file has them
   bool scores = false;   // of a reward model: its score head is among modules_to_save
+  bool ties_weights = false;                // ensure_weight_tying
+  std::vector<std::string> layers_pattern;  // what the list of layers may be called where layers_to_transform numbers them
   std::string folder;
 };
 
@@ -52,7 +54,8 @@ void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data
 // The parameters that the file holds, of a model that was made for it (spec_for). Throws Error(environment) where it does not fit.
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec);
 
-// adapter_model.safetensors. Throws Error(environment) for a folder without it, for pickles, and for links that leave the folder.
+// adapter_model.safetensors; names of models with towers are transformers 5's (wrapper.h), whichever
+// version wrote them. Throws Error(environment) for a folder without it, for pickles, and for links that leave the folder.
 std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data = Data::required);
 
 // Throws Error(environment) naming every tensor that is missing, extra or of another shape than `trained` asks for.

@@ -5,13 +5,14 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "core/families/config_keys.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
+#include "core/families/stored_file.h"
+#include "core/families/wrapper.h"
 
 namespace forge {
 namespace {
-
-constexpr const char* kLogitsBias = "final_logits_bias";
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> sizes;
@@ -19,10 +20,9 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(sizes, ", ") + "]";
 }
 
-bool computed_anyway(const std::string& name) {
-  return ends_with(name, ".rotary_emb.inv_freq") || name == "rope_freqs.weight" ||
-         ends_with(name, ".attn.masked_bias") || ends_with(name, ".attn.bias") ||  // GPT-2's causal mask
-         name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+bool computed_anyway(const ModelSpec& spec, const std::string& name) {
+  return ignored_tensor(config_keys_of(family_of(spec).name), name) || ends_with(name, ".inv_freq") ||
+         ends_with(name, ".masked_bias");
 }
 
 // The table of an encoder-decoder once more, as files of older tools hold it; BART's bias of the logits; and T5's bias by distance where
@@ -34,7 +34,7 @@ bool of_both_stacks(const ModelSpec& spec, const std::string& name) {
 
 // DeepSeek-V3's prediction of the token after the next, which training leaves out as transformers does.
 bool of_further_layer(const ModelSpec& spec, const std::string& name) {
-  const std::string prefix = family_of(spec).modules.layers;
+  const std::string prefix = outer_modules(spec).layers;
   if (!family_of(spec).further_layers || !starts_with(name, prefix)) return false;
   return std::atoll(name.c_str() + prefix.size()) >= spec.num_layers;
 }
@@ -58,7 +58,7 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
       const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
-      if (!other_head && !computed_anyway(tensor.name) && !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name))
+      if (!other_head && !of_towers(spec, tensor.name) && !computed_anyway(spec, tensor.name) && !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");
       continue;

@@ -6,7 +6,7 @@
 namespace forge {
 
 // Throws Error(environment) naming every tensor that is missing, has another shape, or is not part of the
-// model. Buffers that are computed anyway (rotary inv_freq, rope_freqs) are passed over, and so is a head
+// model. Buffers that are computed anyway (rotary inv_freq) are passed over, and so is a head
 // beside a tied embedding.
 void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::string& path = "model");
 

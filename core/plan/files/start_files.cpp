@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/base/file.h"
+#include "core/io/json.h"
 #include "core/io/members.h"
 #include "core/io/model_file.h"
 #include "core/plan/judge_plan.h"
@@ -41,7 +42,15 @@ constexpr auto kFileMembers = [](auto& file, auto&& member) {
   member("decides", file.decides, "with another content the run is not continued");
 };
 
+// Some of these files are only copied into the result, after training.
+void refuse_pointer(const std::string& path) {
+  constexpr int64_t kLargestPointer = 1024;
+  if (file_size(path) <= kLargestPointer)
+    refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
+}
+
 StartFile read(const std::string& path, std::string name, bool decides, KnownHashes& hashes) {
+  refuse_pointer(path);
   return {std::move(name), file_size(path), hashes.of(path), decides};
 }
 

@@ -1,6 +1,9 @@
 #include "core/plan/machine/device.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 #include "core/base/key_error.h"
 #include "core/base/text.h"
@@ -23,11 +26,21 @@ Device gpu_device(const Hardware& hardware, size_t index) {
   return device;
 }
 
-size_t most_free(const std::vector<GpuInfo>& gpus) {
-  const auto best = std::max_element(gpus.begin(), gpus.end(), [](const GpuInfo& a, const GpuInfo& b) {
-    return a.free_bytes < b.free_bytes;
-  });
-  return static_cast<size_t>(best - gpus.begin());
+// Indices of the GPUs, most free memory first.
+std::vector<size_t> by_free_memory(const std::vector<GpuInfo>& gpus) {
+  std::vector<size_t> order(gpus.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return gpus[a].free_bytes > gpus[b].free_bytes; });
+  return order;
+}
+
+std::string idle_text(const Hardware& hardware, size_t used) {
+  const size_t count = hardware.gpus.size();
+  if (count < 2) return "";
+  return std::to_string(count) + " GPUs are here and forge uses one, cuda:" + std::to_string(used) +
+         " (" + hardware.gpus[used].name +
+         "); the others stay idle (hardware.device: cuda:N gives each a job of its own)";
 }
 
 // A card of that name in this machine, else from the database: then it can only be planned for.
@@ -55,36 +68,90 @@ Device indexed(const Hardware& hardware, const std::string& number, const std::s
   throw KeyError(kind, key, asked + ": no such device, " + there);
 }
 
-}  // namespace
+std::string text_of(const CardFault& fault) {
+  return fault.remedy.empty() ? fault.what : fault.what + "; " + fault.remedy;
+}
 
-Device choose_device(const Hardware& hardware, const HardwareConfig& config) {
-  const std::string key = "hardware.device";
-  if (config.device == "cpu") return cpu_device(hardware);
-  if (config.device == "auto")
-    return hardware.gpus.empty() ? cpu_device(hardware) : gpu_device(hardware, most_free(hardware.gpus));
-  if (config.device == "cuda") {
-    if (!hardware.gpus.empty()) return gpu_device(hardware, most_free(hardware.gpus));
-    throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
-                   "hardware.device: auto uses the CPU where there is no GPU");
+// One choice of a device by what the user asked for.
+struct Choosing {
+  const Hardware& hardware;
+  const std::string& asked;
+  const JudgeCard& judge;
+  const std::string& key;
+
+  // "hardware.device: cpu", or "--device cpu".
+  std::string setting(const char* value) const {
+    return key + (starts_with(key, "--") ? " " : ": ") + value;
   }
-  const std::string number = starts_with(config.device, "cuda:") ? config.device.substr(5) : "";
-  if (!number.empty() && !whole_number(number)) {
+
+  CardFault fault_of(const Device& device) const {
+    return judge && device.gpu.probed ? judge(device) : CardFault();
+  }
+
+  [[noreturn]] void refuse(const Device& device, const CardFault& fault) const {
+    throw KeyError(ErrorKind::environment, key, asked + ": " + device.gpu.name + ": " + fault.what,
+                   fault.remedy + (fault.remedy.empty() ? "" : "; or ") + setting("cpu"));
+  }
+
+  // auto and cuda.
+  DeviceChoice emptiest() const {
+    std::optional<std::pair<Device, CardFault>> first;
+    for (const size_t index : by_free_memory(hardware.gpus)) {
+      const Device device = gpu_device(hardware, index);
+      const CardFault fault = fault_of(device);
+      if (!fault) return {device, "", idle_text(hardware, index)};
+      if (!first) first = {device, fault};
+    }
+    if (asked == "cuda" && first) refuse(first->first, first->second);
+    if (asked == "cuda")
+      throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
+                     setting("auto") + " uses the CPU where there is no GPU");
+    return {cpu_device(hardware), first ? instead_of(*first) : broken_driver(), ""};
+  }
+
+  // cuda:N, or cuda:NAME.
+  Device stated() const {
+    const std::string number = starts_with(asked, "cuda:") ? asked.substr(5) : "";
+    if (number.empty())
+      throw KeyError(ErrorKind::job, key, asked + ": expected auto, cpu, cuda or cuda:N");
+    const Device device = whole_number(number)
+                              ? indexed(hardware, number, key, asked, ErrorKind::environment)
+                              : named(number);
+    if (const CardFault fault = fault_of(device)) refuse(device, fault);
+    return device;
+  }
+
+ private:
+  Device named(const std::string& name) const {
     try {
-      return named_card(hardware, number);
+      return named_card(hardware, name);
     } catch (const Error& error) {
       throw KeyError(ErrorKind::job, key, error.what());
     }
   }
-  if (!whole_number(number))
-    throw KeyError(ErrorKind::job, key, config.device + ": expected auto, cpu, cuda or cuda:N");
-  return indexed(hardware, number, key, config.device, ErrorKind::environment);
+  static std::string instead_of(const std::pair<Device, CardFault>& card) {
+    return "the CPU computes, not the " + card.first.gpu.name + ": " + text_of(card.second);
+  }
+  std::string broken_driver() const {
+    return hardware.gpu_fault ? "the CPU computes: " + hardware.gpu_note : "";
+  }
+};
+
+}  // namespace
+
+DeviceChoice choose_device(const Hardware& hardware, const HardwareConfig& config,
+                           const JudgeCard& judge, const std::string& key) {
+  const Choosing choosing{hardware, config.device, judge, key};
+  if (config.device == "cpu") return {cpu_device(hardware), "", ""};
+  if (config.device == "auto" || config.device == "cuda") return choosing.emptiest();
+  return {choosing.stated(), "", ""};
 }
 
 Device device_by_name(const Hardware& hardware, const std::string& name) {
   if (name == "auto" || name == "cpu" || name == "cuda" || starts_with(name, "cuda:")) {
     HardwareConfig config;
     config.device = name;
-    return choose_device(hardware, config);
+    return choose_device(hardware, config).device;
   }
   // Numbers larger than any index are card names: 4090 is a card.
   constexpr unsigned long kFirstCardNumber = 100;

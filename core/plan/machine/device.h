@@ -1,6 +1,10 @@
 #pragma once
 // The one device of a run, chosen from the machine or from the database of cards.
+#include <functional>
+#include <string>
+
 #include "core/config/job.h"
+#include "core/graph/graph.h"
 #include "core/plan/machine/hardware.h"
 
 namespace forge {
@@ -15,9 +19,29 @@ struct Device {
   int64_t free_bytes() const { return cuda ? gpu.free_bytes : cpu.available_bytes; }
 };
 
-// hardware.device of the job: auto takes the GPU with the most free memory, else the CPU. Throws
-// Error(environment) when the device asked for is not there.
-Device choose_device(const Hardware& hardware, const HardwareConfig& config);
+// The GPU's, or a large one's where an older forge's plan does not say.
+inline int64_t multiprocessors_of(const Device& device) {
+  return device.gpu.multiprocessors > 0 ? device.gpu.multiprocessors : StepSizes().multiprocessors;
+}
+
+// Why a card cannot be computed on here, and what helps. Without words: it can.
+struct CardFault {
+  std::string what, remedy;
+  explicit operator bool() const { return !what.empty(); }
+};
+using JudgeCard = std::function<CardFault(const Device&)>;
+
+struct DeviceChoice {
+  Device device;
+  std::string warning;  // why `auto` computes on the CPU beside a GPU; else empty
+  std::string idle;     // "8 GPUs are here and forge uses one: …"; empty where `key` names the GPU
+};
+
+// hardware.device of the job: auto takes the GPU with the most free memory that `judge` finds no fault with, else the CPU.
+// Throws KeyError(environment) when the device asked for is not there or has a fault. `key` is what the user sets: a key of
+// the job or, as "--device", an option.
+DeviceChoice choose_device(const Hardware& hardware, const HardwareConfig& config, const JudgeCard& judge = {},
+                           const std::string& key = "hardware.device");
 // `forge plan --gpu NAME`: a card of the database in this machine, or Error(usage). "cpu", "auto" and an
 // index choose from the machine.
 Device device_by_name(const Hardware& hardware, const std::string& name);

@@ -15,6 +15,7 @@ struct GpuCard {
   const char* aliases;  // other names, separated by '|'
   const char* architecture;
   int64_t compute_capability;  // 86 is 8.6
+  int64_t multiprocessors;
   double memory_gib;
   double bandwidth_gbs;  // GB/s
   // Dense TFLOP/s with 32-bit accumulation, as the vendor states them; 0: the card has no such units and

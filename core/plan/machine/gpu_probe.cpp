@@ -46,7 +46,9 @@ bool load(const Library& library, Cuda& cuda) {
          library.load(cuda.pci, "cuDeviceGetPCIBusId") && library.load(cuda.uuid, "cuDeviceGetUuid");
 }
 
+constexpr int kNoDevice = 100;                         // CUDA_ERROR_NO_DEVICE
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr int kMultiprocessors = 16;                   // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 // "GPU-8a3c…" as nvidia-smi prints it.
 std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
@@ -59,7 +61,7 @@ std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
 }
 
 bool describe(const Cuda& cuda, int index, GpuInfo& gpu) {
-  int device = 0, major = 0, minor = 0;
+  int device = 0, major = 0, minor = 0, multiprocessors = 0;
   size_t total = 0;
   char name[128] = "", pci[32] = "";
   std::array<unsigned char, 16> uuid{};
@@ -70,6 +72,7 @@ bool describe(const Cuda& cuda, int index, GpuInfo& gpu) {
   gpu.name = name;
   gpu.compute_capability = major * 10 + minor;
   gpu.memory_bytes = gpu.free_bytes = static_cast<int64_t>(total);
+  if (cuda.attribute(&multiprocessors, kMultiprocessors, device) == 0) gpu.multiprocessors = multiprocessors;
   if (cuda.pci(pci, sizeof(pci), device) == 0) gpu.pci = pci;
   if (cuda.uuid(&uuid, device) == 0) gpu.uuid = uuid_text(uuid);
   return true;
@@ -103,31 +106,47 @@ void add_free_memory(std::vector<GpuInfo>& gpus) {
   shutdown();
 }
 
+// Why cuInit failed, by the driver's cuda.h, and what helps where that is known.
+std::string init_text(int code) {
+  const std::string text =
+      "the NVIDIA driver finds no usable device (cuInit returned " + std::to_string(code);
+  switch (code) {
+    case kNoDevice:
+      return text + ": no device)";
+    case 802:
+      return text + ": the system is not ready; start nvidia-fabricmanager)";
+    case 803:
+      return text +
+             ": its library and its kernel module are of different versions; restart the machine)";
+    default:
+      return text + "; nvidia-smi may say why)";
+  }
+}
+
 }  // namespace
 
-std::vector<GpuInfo> probe_gpus(std::string* note) {
-  const auto none = [&](std::string why) {
-    if (note) *note = std::move(why);
-    return std::vector<GpuInfo>();
+void probe_gpus(Hardware& hardware) {
+  const auto none = [&](std::string why, bool fault) {
+    hardware.gpu_note = std::move(why);
+    hardware.gpu_fault = fault;
   };
   const Library library("libcuda.so.1");
-  if (!library) return none("no NVIDIA driver (libcuda.so.1 is not installed)");
+  if (!library) return none("no NVIDIA driver (libcuda.so.1 is not installed)", false);
   Cuda cuda{};
-  if (!load(library, cuda)) return none("the NVIDIA driver is too old (libcuda.so.1 lacks a function)");
-  if (const int code = cuda.init(0); code != 0)
-    return none("the NVIDIA driver finds no usable device (cuInit returned " + std::to_string(code) + ")");
+  if (!load(library, cuda))
+    return none("the NVIDIA driver is too old (libcuda.so.1 lacks a function)", true);
+  if (const int code = cuda.init(0); code != 0) return none(init_text(code), code != kNoDevice);
   int count = 0, version = 0;
-  if (cuda.count(&count) != 0 || count == 0) return none("the NVIDIA driver lists no device");
+  if (cuda.count(&count) != 0 || count == 0)
+    return none("the NVIDIA driver lists no device", false);
   if (cuda.driver_version(&version) != 0) version = 0;
-  std::vector<GpuInfo> gpus;
   for (int index = 0; index < count; ++index) {
     GpuInfo gpu;
     if (!describe(cuda, index, gpu)) continue;
     gpu.cuda_version = version;
-    gpus.push_back(std::move(gpu));
+    hardware.gpus.push_back(std::move(gpu));
   }
-  add_free_memory(gpus);
-  return gpus;
+  add_free_memory(hardware.gpus);
 }
 
 }  // namespace forge

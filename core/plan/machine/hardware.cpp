@@ -171,6 +171,7 @@ constexpr auto kCpuMembers = [](auto& cpu, auto&& member) {
 constexpr auto kGpuMembers = [](auto& gpu, auto&& member) {
   member("name", gpu.name, "the card's name");
   member("compute_capability", gpu.compute_capability, "86 is 8.6", at_least(0));
+  member.later("multiprocessors", gpu.multiprocessors, "which the grids of its kernels fill; 0 when unknown", at_least(0));
   member("memory_bytes", gpu.memory_bytes, "of the card", at_least(0));
   member("free_bytes", gpu.free_bytes, "not taken by other programs; memory_bytes when nobody says", at_least(0));
   member("driver", gpu.driver, "the driver's version, empty when unknown");
@@ -232,7 +233,7 @@ Hardware probe_hardware() {
   Hardware hardware;
   hardware.cpu = probe_cpu();
   if (const auto stated = stated_instructions()) hardware.cpu = as_stated(hardware.cpu, *stated);
-  hardware.gpus = probe_gpus(&hardware.gpu_note);
+  probe_gpus(hardware);
   return hardware;
 }
 

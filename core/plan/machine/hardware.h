@@ -26,6 +26,7 @@ struct CpuInfo {
 struct GpuInfo {
   std::string name;
   int64_t compute_capability = 0;  // 86 is 8.6
+  int64_t multiprocessors = 0;     // 0: nobody has said
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;    // memory_bytes when NVML does not say
   std::string driver;        // "580.65.06"; empty without NVML
@@ -34,10 +35,14 @@ struct GpuInfo {
   bool probed = true;  // false: a card from the database that is not in this machine
 };
 
+// 86 → "8.6".
+inline std::string capability_text(int64_t capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
+
 struct Hardware {
   CpuInfo cpu;
   std::vector<GpuInfo> gpus;
-  std::string gpu_note;  // why there are none: "no libcuda.so.1"
+  std::string gpu_note;    // why there are none: "no libcuda.so.1"
+  bool gpu_fault = false;  // there are none because a driver that is here does not work
 };
 
 // Where the kernel's files are; tests point it at their own.
@@ -52,8 +57,8 @@ CpuInfo probe_cpu(const SystemRoot& root = {});
 bool fast_pairs(const CpuInfo& cpu);
 // Whether products in bf16 are forge's own tiles, as kernels/product/gemm_tiles.h says of the processor at hand.
 bool bf16_tiles(const CpuInfo& cpu);
-// CUDA_VISIBLE_DEVICES is honoured, as the driver does. `note` says why the list is empty.
-std::vector<GpuInfo> probe_gpus(std::string* note);
+// Sets the three members about GPUs. CUDA_VISIBLE_DEVICES is honoured, as the driver does.
+void probe_gpus(Hardware& hardware);
 // With what the environment states of the processor (core/base/instruction_set.h).
 Hardware probe_hardware();
 

@@ -126,10 +126,6 @@ ProfileMatch read_match(const Node& node, Diagnostics& faults) {
   return match;
 }
 
-std::string capability_text(int64_t capability) {
-  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-}
-
 // The part of the card's name that matches one of the profile's patterns; empty if none does.
 std::string matching_name(const std::vector<std::string>& patterns, const std::string& name) {
   for (const std::string& pattern : patterns)
@@ -215,7 +211,7 @@ Profile parse_profile(std::string_view text, const std::string& name) {
     return enum_of<Residual>(entry.text("value", names(Residual()))).value_or(Residual::compute);
   });
   profile.attention = one_of("attention", {"tiles", "efficient", "flash"});
-  profile.engine = one_of("engine", {"cpu", "cuda12", "cuda13"});
+  profile.engine = one_of("engine", {"cpu", "cuda13", kNoEngine});
   const auto count = [&](const std::string& key) {
     return choice<int64_t>(reader, faults, key, [](ProfileReader& entry) { return entry.integer("value"); });
   };

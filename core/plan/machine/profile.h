@@ -15,6 +15,9 @@
 
 namespace forge {
 
+// The engine of cards that no engine of this version computes on.
+inline constexpr const char* kNoEngine = "none";
+
 template <class T>
 struct Choice {
   T value{};
@@ -38,7 +41,7 @@ struct Profile {
   Choice<std::string> loss_scaling;  // none | dynamic
   Choice<Residual> residual;         // the stream's type in fp16
   Choice<std::string> attention;     // tiles | efficient | flash: of plain layers, by the provider fused
-  Choice<std::string> engine;        // cpu | cuda13 | cuda12
+  Choice<std::string> engine;        // cpu | cuda13 | kNoEngine
   Choice<int64_t> micro_batch_tokens;           // the knee: more tokens at once gain nothing
   Choice<int64_t> smallest_micro_batch_tokens;  // below this a device is mostly waiting
   Choice<int64_t> reserve_bytes;  // taken by the runtime itself, outside of what the plan counts

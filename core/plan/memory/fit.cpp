@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMostExamples = int64_t{1} << 24;  // the largest train.micro_batch_size
 
 int64_t available_bytes(const Plan& plan, const Profile& profile) {
-  const int64_t free = std::max<int64_t>(0, plan.device.free_bytes() - profile.reserve_bytes.value);
+  const int64_t taken = profile.reserve_bytes.value + (plan.device.cuda ? allocator_slack(plan.device.free_bytes()) : 0);
+  const int64_t free = std::max<int64_t>(0, plan.device.free_bytes() - taken);
   return plan.job.hardware.memory_limit ? std::min(free, *plan.job.hardware.memory_limit) : free;
 }
 
@@ -27,7 +28,7 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
   if (!search.fixed_checkpointing) {
     const std::string cost = *train.activation_checkpointing == Checkpointing::none
                                  ? "nothing needs to be computed again: "
-                                 : "computes again " + describe(plan.recompute) + ": ";
+                                 : "computes again " + describe(plan.step.recompute) + ": ";
     derived(plan, "train.activation_checkpointing", cost + room_text(plan));
   }
   const std::string key = plan.job.data.packing ? "train.micro_batch_tokens" : "train.micro_batch_size";
@@ -65,6 +66,8 @@ void complete_fixed_batch(Plan& plan) {
 }
 
 }  // namespace
+
+int64_t allocator_slack(int64_t bytes) { return std::max(int64_t{96} << 20, bytes / 100); }
 
 void resolve_memory(Plan& plan, const Profile& profile, const Provider& provider, const Provider* plain,
                     const ExampleCounts& counts) {

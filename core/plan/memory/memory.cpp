@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "core/base/ceil_div.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
@@ -16,7 +17,6 @@ namespace {
 constexpr int64_t kBlock = 64;        // weights that share one absmax
 constexpr int64_t kOuterBlock = 256;  // absmax values that share one fp32 scale in double quantisation
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Counts {
   int64_t frozen = 0, quantized = 0, quantized_bytes = 0;

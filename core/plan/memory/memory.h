@@ -65,7 +65,9 @@ struct ActivationShape : StepChoice {
   Precision storage = Precision::fp32;
   Quantization quantization = Quantization::none;
   bool cuda = false;
-  int64_t capability = 0;  // of the GPU: 86 is 8.6
+  bool deterministic = false;  // train.deterministic
+  int64_t capability = 0;      // of the GPU: 86 is 8.6
+  int64_t multiprocessors = StepSizes().multiprocessors;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool bf16_tiles = false;  // a CPU's products in bf16 are forge's own tiles (kernels/product/gemm_tiles.h), but for the reference's layers
   bool trains_base = false;                                // adapter.type none

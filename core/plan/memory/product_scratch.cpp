@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/ceil_div.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
 
@@ -18,7 +19,6 @@ constexpr int64_t kAlignment = 128;         // added to every part
 constexpr int64_t kBatchElement = 16 * 40;  // a thread's list of blocks, for each block at a time
 constexpr int64_t kColumnBlock = 64, kInnerGranularity = 32;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 

@@ -48,8 +48,6 @@ bool narrow(Plan& plan, Search& search) {
   const bool cuda = plan.device.cuda;
   if (cuda ? plan.device.gpu.compute_capability < 80 : instructions_of(plan.device.cpu) < InstructionSet::avx512_bf16) return false;
   plan.job.train.precision = plan.storage = Precision::bf16;
-  resolve_head(plan);
-  resolve_adapters(plan);
   return true;
 }
 
@@ -68,6 +66,16 @@ bool lower_rank(Plan& plan, Search& search) {
   plan.job.adapter.rank = 8;
   return true;
 }
+
+// Every weight is trained, and the optimizer's state is the larger part of what that holds.
+bool smaller_state(Plan& plan, Search& search, OptimizerType type) {
+  free_all(plan, search);
+  if (plan.job.adapter.type != AdapterType::none || plan.job.optimizer.type != OptimizerType::adamw) return false;
+  plan.job.optimizer.type = type;
+  return true;
+}
+bool state_of_8_bits(Plan& plan, Search& search) { return smaller_state(plan, search, OptimizerType::adamw_8bit); }
+bool factored_state(Plan& plan, Search& search) { return smaller_state(plan, search, OptimizerType::adafactor); }
 
 bool adapt(Plan& plan, Search& search) {
   free_all(plan, search);
@@ -125,6 +133,14 @@ constexpr Remedy kRemedies[] = {
      },
      lower_rank},
     {[](const Plan&) {
+       return Settings{{"optimizer.type", "adamw_8bit"}};
+     },
+     state_of_8_bits},
+    {[](const Plan&) {
+       return Settings{{"optimizer.type", "adafactor"}};
+     },
+     factored_state},
+    {[](const Plan&) {
        return Settings{{"adapter.type", "lora"}};
      },
      adapt},
@@ -155,32 +171,44 @@ int64_t least_held(Plan plan, const Search& search) {
   return total_bytes(fixed_memory(plan, parameters_of(plan)).held);
 }
 
-// The first remedy under which the plan fits, tried by planning again.
-FoundRemedy remedy_for(const Plan& asked, const Search& original) {
+constexpr size_t kShownRemedies = 3;
+
+// The first remedies under which the plan fits, tried by planning again.
+std::vector<FoundRemedy> remedies_for(const Plan& asked, const Search& original) {
   static const ExampleCounts unknown;
+  std::vector<FoundRemedy> found;
   for (const Remedy& remedy : kRemedies) {
     Plan plan = asked;
     Search search = original;
     if (!remedy.change(plan, search)) continue;
     if (remedy.change == shorten) search.counts = &unknown;
     if (least_held(plan, search) >= plan.available_bytes) continue;
-    if (fits(plan, search)) return {remedy.settings(plan), plan.predicted_peak_bytes};
+    if (!fits(plan, search)) continue;
+    found.push_back({remedy.settings(plan), plan.predicted_peak_bytes});
+    if (found.size() == kShownRemedies) break;
   }
-  return {};
+  return found;
+}
+
+std::string texts_of(const std::vector<FoundRemedy>& remedies) {
+  std::vector<std::string> texts;
+  for (const FoundRemedy& remedy : remedies)
+    texts.push_back(remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")");
+  return join(texts, "; or ");
 }
 
 }  // namespace
 
 void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
-  const FoundRemedy remedy = remedy_for(asked, search);
+  const std::vector<FoundRemedy> remedies = remedies_for(asked, search);
   if (smallest.predicted_peak_bytes <= asked.available_bytes) refuse_host(smallest);  // which has less room than is missing on the card
   const std::string shortage = search.fixed_offload ? "" : state_shortage(asked);
   std::vector<std::string> moved;
   if (!search.fixed_offloading && smallest.job.train.activation_offloading == Offload::host) moved.push_back("the layers' inputs");
   if (!search.fixed_offload && smallest.job.optimizer.offload == Offload::host) moved.push_back("the optimizer's state");
   const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
-             none = remedy.settings.empty();
+             none = remedies.empty();
   throw Error(
       ErrorKind::fit,
       "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
@@ -189,9 +217,9 @@ void refuse(const Plan& asked, const Plan& smallest, const Search& search) {
           "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
           largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
           (none ? ""
-                : "; the cheapest remedy: " + remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")"))
+                : "; the cheapest remedy: " + texts_of(remedies)))
       .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"
-                 : "set " + remedy.text());
+                 : "set " + remedies[0].text());
 }
 
 }  // namespace forge

@@ -19,7 +19,7 @@ namespace {
 ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Fullest& fullest,
                          bool training) {
   const Job& job = plan.job;
-  ActivationShape shape{step_choice(plan, inventory)};
+  ActivationShape shape{plan.step};
   shape.spec = plan.model;
   shape.adapter = job.adapter;
   shape.lists = inventory.lists;
@@ -29,6 +29,8 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   shape.quantization = job.model.quantization;
   shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
+  shape.multiprocessors = multiprocessors_of(plan.device);
+  shape.deterministic = job.train.deterministic;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.bf16_tiles = !plan.device.cuda && shape.precision == Precision::bf16 && bf16_tiles(plan.device.cpu);
   shape.trains_base = job.adapter.type == AdapterType::none;
@@ -141,7 +143,7 @@ std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& invento
   std::vector<MemoryLine> lines = fixed.on_host;
   if (plan.job.train.activation_offloading != Offload::host) return lines;
   const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
-  const int64_t bytes = host_bytes(inventory.lists->training(step_choice(plan, inventory)), sizes);
+  const int64_t bytes = host_bytes(inventory.lists->training(plan.step), sizes);
   if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that are trained through but the last"});
   return lines;
 }

@@ -6,6 +6,7 @@
 
 #include "core/graph/ops.h"
 #include "core/plan/memory/offload.h"
+#include "core/plan/step_choice.h"
 
 namespace forge {
 
@@ -61,7 +62,7 @@ class Recomputation {
   // With a fixed choice. True where the plan fits.
   bool fits(Checkpointing policy) {
     plan_.job.train.activation_checkpointing = policy;
-    plan_.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
+    plan_.step.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
     return fits();
   }
   // With the least that fits, where something must be computed again: at most this share of a step's arithmetic. What was enough
@@ -82,9 +83,9 @@ class Recomputation {
   // Where nothing is computed again and memory is left, norms' results stay, too.
   void keep_norms() {
     take_micro_batch();
-    plan_.kept_norms = true;
+    plan_.step.kept_norms = true;
     if (fits()) return;
-    plan_.kept_norms = false;
+    plan_.step.kept_norms = false;
     fits();
   }
 
@@ -92,7 +93,7 @@ class Recomputation {
   double extra() const {
     double flops = 0;
     for (const RecomputeUnit& unit : units_)
-      if (plan_.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
+      if (plan_.step.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
     return flops / (3 * forward_flops_);
   }
 
@@ -113,8 +114,8 @@ class Recomputation {
   }
   bool fits_first(size_t count) {
     plan_.job.train.activation_checkpointing = Checkpointing::chosen;
-    plan_.recompute = {};
-    for (size_t i = 0; i < count; ++i) plan_.recompute.add(units_[i]);
+    plan_.step.recompute = {};
+    for (size_t i = 0; i < count; ++i) plan_.step.recompute.add(units_[i]);
     return fits();
   }
 
@@ -134,7 +135,7 @@ double overhead_tokens(const Search& search) { return static_cast<double>(search
 
 // With activations and the optimizer's state where the plan has them.
 bool fits_in_place(Plan& plan, const Search& search) {
-  plan.kept_norms = false;
+  choose_step(plan);
   const Inventory inventory = inventory_of(plan);
   Recomputation recomputation(plan, search, inventory);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
@@ -168,7 +169,7 @@ bool fits_in_place(Plan& plan, const Search& search) {
   }
   const bool found = best < std::numeric_limits<double>::infinity();
   plan = found ? fastest : smallest;
-  if (found && plan.folded_adapters && plan.recompute.layers.empty()) recomputation.keep_norms();
+  if (found && plan.step.folded_adapters && plan.step.recompute.layers.empty()) recomputation.keep_norms();
   return found;
 }
 

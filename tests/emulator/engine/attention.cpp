@@ -3,12 +3,11 @@
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
+#include "kernels/device/runtime.h"
 #include "tests/emulator/grid.h"
 
 namespace forge {
 namespace {
-
-constexpr int64_t kCapability = 89;
 
 // Some heads of all tokens.
 void touch(const AttentionShape& s, const void* data, int64_t stride, int64_t heads, bool writes) {
@@ -31,7 +30,7 @@ void touch_lse(const AttentionShape& s, const float* lse, bool writes) {
 }  // namespace
 
 void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
-  const AttentionKernel kernel = attention_choice_of(args, kCapability, /*backward=*/false).kernel;
+  const AttentionKernel kernel = attention_choice_of(args, runtime::capability(0), /*backward=*/false).kernel;
   if (kernel == AttentionKernel::own) return attention_forward_own(args, stream);
   if (kernel == AttentionKernel::flash) return attention_forward_flash(args, stream);
   emulator::queue("attention", stream, [=] {
@@ -46,7 +45,7 @@ void attention_forward_cuda(const AttentionForward& args, CudaStream stream) {
 }
 
 void attention_backward_cuda(const AttentionBackward& args, CudaStream stream) {
-  const AttentionKernel kernel = attention_choice_of(args, kCapability, /*backward=*/true).kernel;
+  const AttentionKernel kernel = attention_choice_of(args, runtime::capability(0), /*backward=*/true).kernel;
   if (kernel == AttentionKernel::own) return attention_backward_own(args, stream);
   if (kernel == AttentionKernel::flash) return attention_backward_flash(args, stream);
   emulator::queue("attention backward", stream, [=] {

@@ -26,6 +26,7 @@ DeviceMemory memory(int) {
 }
 void synchronize(int) {}
 void limit_memory(int, int64_t) {}
+void release_product_memory() {}
 void check_collectives() {}
 
 }  // namespace cuda

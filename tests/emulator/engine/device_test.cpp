@@ -10,7 +10,7 @@
 #include "tests/test.h"
 
 using namespace forge;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 
@@ -84,6 +84,21 @@ TEST_CASE("two streams that write one place") {
   settle();
   device().clear(y.get(), kBytes, Stream::weights);
   CHECK_THROWS_WITH(device().clear(y.get(), kBytes), Contains("over what clear writes"));
+  settle();
+}
+
+TEST_CASE("a moment that was marked in a capture has no time") {
+  Numbers x("x"), y("y");
+  settle();
+  device().forget_moments();
+  const Moment before = device().mark();
+  Moment within;
+  const auto captured = device().capture([&] {
+    device().run(add(x.get(), y.get()));
+    within = device().mark();
+  });
+  CHECK_THROWS_WITH(device().seconds(before, within), Contains("recorded in a capture"));
+  device().forget_moments();
   settle();
 }
 

@@ -19,10 +19,12 @@
 #include "core/optim/optimizer.h"
 #include "core/tensor/device.h"
 #include "core/train/network.h"
+#include "core/train/step_shares.h"
 #include "kernels/device/device_of.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/gpu_launches.h"
 #include "tests/emulator/engine/recording.h"
+#include "tests/emulator/grid.h"
 #include "tests/emulator/memory.h"
 #include "tests/engine/batch_of.h"
 #include "tests/test.h"
@@ -97,6 +99,15 @@ struct Run {
   }
 };
 
+StepSizes sizes_of(const StepSpan& span, int64_t compute_bytes) {
+  return {.tokens = span.tokens,
+          .targets = span.targets,
+          .compute_bytes = compute_bytes,
+          .gpu = true,
+          .multiprocessors = emulator::multiprocessors(),
+          .deterministic = at::globalContext().deterministicAlgorithms()};
+}
+
 // Ops whose launches are not the listed ones. "op: given …; listed …"
 std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
                                      c10::ScalarType type, bool folded, bool kept_norms = false, bool offloaded = false) {
@@ -114,7 +125,7 @@ std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing
       given.erase(given.begin(), std::find_if(given.begin(), given.end(), [](const std::string& name) {
                     return name.starts_with("embed");
                   }));
-    const StepSizes sizes{span.tokens, span.targets, static_cast<int64_t>(c10::elementSize(type)), 1, true};
+    const StepSizes sizes = sizes_of(span, static_cast<int64_t>(c10::elementSize(type)));
     std::vector<std::string> listed;
     for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes)) listed.push_back(launch.name);
     if (given != listed)
@@ -146,6 +157,13 @@ TEST_CASE("the device is given what is listed, op by op") {
     }
 }
 
+TEST_CASE("the device is given what is listed for a deterministic step, which clears its sums of d q") {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const std::string faults = said(differences(lora(4), Checkpointing::none, at::kBFloat16, true));
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  CHECK(faults == "");
+}
+
 // Weights are transposed ahead, so that an op's launches are those of the whole list.
 TEST_CASE("the device is given what is listed for a base in fp8") {
   c10::NoGradGuard no_grad;
@@ -158,7 +176,7 @@ TEST_CASE("the device is given what is listed for a base in fp8") {
     std::map<std::string, int64_t> given, listed;
     int64_t products = 0;
     run.provider->watch([&](const StepSpan& span) {
-      for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, {span.tokens, span.targets, 2, 1, true})) ++listed[launch.name];
+      for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes_of(span, 2))) ++listed[launch.name];
       products += span.op->kind == OpKind::linear || span.op->kind == OpKind::linear_input_gradient;
     });
     const size_t begin = emulator::works();
@@ -174,6 +192,58 @@ TEST_CASE("the device is given what is listed for a base in fp8") {
     CHECK(given["dequantize"] == 0);
     CHECK(given["scaled_product"] > given["quantize_rows"]);  // of q, k and v the rows are quantised once
   }
+}
+
+TEST_CASE("each op of a watched step lies between two events of its own, in order, and shares add up to the step") {
+  c10::NoGradGuard no_grad;
+  Job job;
+  job.adapter = lora(4);
+  Run run(job.adapter, Checkpointing::none, at::kBFloat16, job, true);
+  Network network(run.model, run.trainables, *run.provider, job);
+  Optimizer optimizer(job.optimizer, 1, run.trainables);
+  ComputeDevice& device = device_of(run.gpu);
+  std::vector<StepSpan> spans;
+  network.watch([&](const StepSpan& span) { spans.push_back(span); });
+  device.forget_moments();
+  const size_t first = emulator::works_at_moments().size();
+  const Moment begin = device.mark();
+  network.forward_backward(run.batch, {30, 1});
+  network.measure(optimizer, 1, 1);
+  network.update(optimizer, 1e-3, 1);
+  const Moment end = device.mark();
+
+  const std::vector<size_t> marks(emulator::works_at_moments().begin() + static_cast<std::ptrdiff_t>(first), emulator::works_at_moments().end());
+  REQUIRE(spans.size() > 40);
+  REQUIRE(marks.size() == 2 * spans.size() + 2);
+  StepShares shares(Precision::bf16, device_of(run.gpu));
+  double before = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const StepSpan& span = spans[i];
+    INFO("op " << i << ", " << span.name);
+    CHECK(span.begin.number == static_cast<int64_t>(2 * i + 1));
+    CHECK(span.end.number == static_cast<int64_t>(2 * i + 2));
+    std::vector<std::string> given = emulator::works_from(marks[2 * i + 1]);
+    given.resize(marks[2 * i + 2] - marks[2 * i + 1]);
+    const bool in_list = span.tokens > 0 && std::string(span.name) != "head";
+    std::vector<std::string> listed;
+    if (in_list)
+      for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes_of(span, 2))) listed.push_back(launch.name);
+    CHECK((in_list ? given == listed : !given.empty()));
+    const double since = device.seconds(begin, span.begin), seconds = device.seconds(span.begin, span.end);
+    CHECK(seconds >= 0);
+    CHECK(since >= before);
+    before = since + seconds - 1e-9;
+    shares.add(span, seconds);
+  }
+  const double step = device.seconds(begin, end);
+  double sum = 0, bytes = 0, listed_bytes = 0;
+  const Json event = shares.event(step, 1);
+  for (const Json& op : event.at("ops")) sum += op.at("seconds").get<double>(), bytes += op.at("bytes").get<double>();
+  for (const StepSpan& span : spans)
+    for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes_of(span, 2))) listed_bytes += launch.bytes;
+  CHECK(bytes == listed_bytes);
+  CHECK(event.at("ops").back().at("name") == "between ops");
+  CHECK(std::abs(sum / step - 1) < 1e-9);
 }
 
 // Waits for what the host does not know to be done, from the first micro-batch to the update.
@@ -279,8 +349,8 @@ TEST_CASE("weights are decoded ahead of their products, and what does not wait f
   CHECK(std::count(names.begin(), names.end(), "dequantize") > 20);
   const auto product = std::find(names.begin(), names.end(), "product");
   CHECK(std::count(names.begin(), product, "dequantize") == 2);
-  CHECK_THROWS_WITH(quantized_pass(1), Catch::Matchers::Contains("what dequantize writes"));
-  CHECK_THROWS_WITH(quantized_pass(2), Catch::Matchers::Contains("dequantize") && Catch::Matchers::Contains("reads, and no wait orders them"));
+  CHECK_THROWS_WITH(quantized_pass(1), Catch::Contains("what dequantize writes"));
+  CHECK_THROWS_WITH(quantized_pass(2), Catch::Contains("dequantize") && Catch::Contains("reads, and no wait orders them"));
 }
 
 namespace {

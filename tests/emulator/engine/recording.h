@@ -8,6 +8,8 @@ namespace forge::emulator {
 
 size_t works();
 std::vector<std::string> works_from(size_t first);
+// works() at each ComputeDevice::mark(), in order.
+const std::vector<size_t>& works_at_moments();
 
 // A stream whose waits are dropped, by its number (1: compute, 2: weights, 3: copy), until it is 0 again: a fault that a test plants.
 size_t& deaf_stream();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <memory>
@@ -36,6 +37,8 @@ void join(Clock& into, const Clock& other) {
 struct EventState {
   Clock at{};
   size_t capture = 0;  // that it was last recorded in, by number; 0: none
+  bool timed = false;
+  std::chrono::steady_clock::time_point time;  // work runs when it is queued
 };
 
 // Work on its stream, or a step of order between streams, in which `run` is null.
@@ -74,6 +77,7 @@ struct State {
   const Allocation* last = nullptr;  // and its words, which the next access most often wants
   std::vector<Word>* last_words = nullptr;
   std::vector<std::string> works{"nothing"};
+  std::vector<size_t> timed;  // works so far at each record of a timed event
   // What runs now.
   size_t queue = kHost;
   uint32_t time = 0, work = 0;
@@ -188,6 +192,9 @@ CudaStream use(int gpu) {
   return compute;
 }
 
+int64_t multiprocessors(int) { return emulator::multiprocessors(); }
+int64_t capability(int) { return 89; }
+
 CudaStream new_stream(int) {
   State& s = state();
   if (s.streams == kStreamsAtMost) throw Fault("more streams than the emulator has clocks for");
@@ -270,6 +277,9 @@ void record(EventHandle event, CudaStream stream) {
   to->capture = graph ? graph->number : 0;
   to->at = graph ? graph->seen[number_of(stream)] : queue_of(stream).seen;
   if (graph) graph->nodes.push_back({"an event is recorded", number_of(stream), nullptr, to});
+  if (!to->timed) return;
+  to->time = std::chrono::steady_clock::now();
+  state().timed.push_back(state().works.size());
 }
 void wait(CudaStream stream, EventHandle event) {
   const size_t number = number_of(stream);
@@ -303,6 +313,18 @@ void synchronize(CudaStream stream) {
   not_captured("the host waits");
   note_wait(queue_of(stream).seen);
   join(state().queues[kHost].seen, queue_of(stream).seen);
+}
+
+EventHandle new_timed_event() {
+  auto* event = new EventState;
+  event->timed = true;
+  return event;
+}
+double seconds_between(EventHandle from, EventHandle to) {
+  for (const EventState* event : {event_of(from), event_of(to)})
+    if (event->capture) throw Fault("the time of an event that was recorded in a capture");
+  wait_for(to);
+  return std::chrono::duration<double>(event_of(to)->time - event_of(from)->time).count();
 }
 
 void begin_capture(CudaStream stream) {
@@ -362,6 +384,7 @@ bool& refuses_captures() {
   return refuses;
 }
 size_t works() { return runtime::state().works.size(); }
+const std::vector<size_t>& works_at_moments() { return runtime::state().timed; }
 std::vector<std::string> works_from(size_t first) {
   const std::vector<std::string>& all = runtime::state().works;
   return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};

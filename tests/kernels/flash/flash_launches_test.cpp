@@ -2,6 +2,7 @@
 // shared memory, and the same arguments byte for byte, but for the places of results and scratch. So flash_params.h is held to the library
 // that is linked, on a machine without a GPU (recording_cuda.h).
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
@@ -26,9 +27,11 @@ using recording::Launch;
 
 namespace {
 std::vector<GroupSums> group_sums;
-}
-// Instead of the kernel: what it would be given.
+std::vector<std::pair<const void*, int64_t>> cleared;  // bytes
+}  // namespace
+// Instead of the kernels: what they would be given.
 void forge::group_sums_cuda(const GroupSums& args, CudaStream) { group_sums.push_back(args); }
+void forge::clear_sums_cuda(float* sums, int64_t bytes, CudaStream) { cleared.push_back({sums, bytes}); }
 
 namespace {
 
@@ -45,6 +48,7 @@ struct Shape {
   Element type;
   int64_t heads, kv_heads, head_dim;
   std::vector<int64_t> lengths;
+  int64_t multiprocessors = 0;  // the card's, of a deterministic backward
   int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t sequences() const { return static_cast<int64_t>(lengths.size()); }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
@@ -76,6 +80,7 @@ struct Operands {
     Args a{.shape = {.type = s.type, .sequences = s.sequences(), .cu_seqlens = cu.const_data_ptr<int32_t>()}};
     a.shape.heads = s.heads, a.shape.kv_heads = s.kv_heads, a.shape.head_dim = s.head_dim;
     a.shape.scale = kScale, a.shape.tokens = s.tokens(), a.shape.longest = s.longest();
+    if (s.multiprocessors > 0) a.shape.deterministic = true, a.shape.multiprocessors = s.multiprocessors;
     a.q = q.data_ptr(), a.k = k.data_ptr(), a.v = v.data_ptr(), a.out = out.data_ptr();
     a.q_stride = q.stride(0), a.k_stride = k.stride(0), a.v_stride = v.stride(0), a.out_stride = out.stride(0);
     a.lse = lse.data_ptr<float>();
@@ -126,6 +131,15 @@ Recorded record(Work work) {
   return {recording::take(), asked(), results};
 }
 
+// LibTorch's flag while it lives; memory is not filled for it.
+struct Deterministic {
+  explicit Deterministic(bool is) {
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+    at::globalContext().setDeterministicAlgorithms(is, /*warn_only=*/false);
+  }
+  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
+
 Recorded library_forward(const Operands& o) {
   return record([&] {
     const auto [out, lse, state, unused, mask] =
@@ -136,6 +150,7 @@ Recorded library_forward(const Operands& o) {
 Recorded library_backward(const Operands& o) {
   const at::Tensor unused = at::empty({2}, o.cu.options().dtype(at::kUInt64));
   const at::Tensor out = o.out.contiguous(), d_out = o.d_out.contiguous();  // else it would do so itself
+  const Deterministic deterministic(o.shape.multiprocessors > 0);
   Recorded recorded = record([&] {
     const auto [d_q, d_k, d_v] = at::_flash_attention_backward(d_out, o.q, o.k, o.v, out, o.lse, o.cu, o.cu, o.shape.longest(),
                                                                o.shape.longest(), 0, true, unused, unused, kScale);
@@ -148,7 +163,7 @@ Recorded own_forward(const AttentionForward& args, CudaStream stream) {
   return record([&] { return attention_forward_flash(args, stream), std::vector<at::Tensor>(); });
 }
 Recorded own_backward(const AttentionBackward& args, CudaStream stream) {
-  group_sums.clear();
+  group_sums.clear(), cleared.clear();
   return record([&] { return attention_backward_flash(args, stream), std::vector<at::Tensor>(); });
 }
 
@@ -208,7 +223,8 @@ void check_places_back(const Recorded& library, const Shape& s) {
   CHECK((p.d_q == d_q.data_ptr() && p.d_q_row_stride == d_q.stride(0) && p.d_q_head_stride == d_q.stride(1)));
   CHECK((p.out == library.results[3].data_ptr() && p.d_out == library.results[4].data_ptr()));
   const int64_t rows = s.tokens() + 128 * s.sequences();
-  CHECK(library.bytes_of(p.d_q_sums) == static_cast<size_t>(4 * rows * s.heads * flash_head_dim(s.head_dim)));
+  const int64_t grids = s.sequences() * s.heads, splits = s.multiprocessors > 0 ? (s.multiprocessors + grids - 1) / grids : 1;
+  CHECK(library.bytes_of(p.d_q_sums) == static_cast<size_t>(4 * splits * rows * s.heads * flash_head_dim(s.head_dim)));
   CHECK(library.bytes_of(p.dots) == static_cast<size_t>(4 * rows * s.heads));
   if (s.heads == s.kv_heads) {
     CHECK((p.d_k == d_k.data_ptr() && p.d_k_row_stride == d_k.stride(0) && p.d_k_head_stride == d_k.stride(1)));
@@ -244,6 +260,12 @@ void check_same(const Launch& library, const Launch& given, const Args& args, in
   Params wanted = argument_of<Params>(library);
   replace_places(wanted, args);
   CHECK(differences(argument_of<Params>(given), wanted) == "");
+}
+
+// A library's launches of flash attention's kernels.
+std::vector<Launch> of_flash(std::vector<Launch> launches) {
+  std::erase_if(launches, [](const Launch& l) { return !is_flash(l.kernel, "fwd") && !is_flash(l.kernel, "bwd"); });
+  return launches;
 }
 
 // On a stream of its own, as the engine's.
@@ -366,6 +388,48 @@ TEST_CASE("many sequences have their gradients in turns") {
     p.cu_seqlens_q += first, p.cu_seqlens_k += first;
     std::memcpy(wanted.argument.data(), &p, sizeof p);
     check_same<Flash_bwd_params>(wanted, own.launches[i], args, 0);
+  }
+}
+
+TEST_CASE("a deterministic backward is launched as LibTorch launches it") {
+  const int card = GENERATE(range(0, recording::kCards));
+  const std::pair<int64_t, int64_t> heads = GENERATE(std::pair<int64_t, int64_t>{4, 4}, std::pair<int64_t, int64_t>{48, 12});
+  const std::vector<int64_t> lengths = GENERATE(std::vector<int64_t>{300}, std::vector<int64_t>{7, 130, 64, 2});
+  OnCard on(card);
+  for (const int64_t head_dim : {64, 80, 128, 256}) {
+    Shape s{Element::bf16, heads.first, heads.second, head_dim, lengths};
+    s.multiprocessors = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(card))->multiProcessorCount;
+    INFO("sm_" << recording::kCapabilities[card] << ", head_dim " << head_dim << ", " << s.heads << " heads");
+    const Operands o(s, on.here());
+    Recorded library = library_backward(o);
+    library.launches = of_flash(library.launches);  // without what clears the sums
+    const Recorded own = own_backward(o.backward(), on.stream);
+    REQUIRE((library.launches.size() == 3 && own.launches.size() == 3));
+    check_places_back(library, s);
+    for (size_t i = 0; i < 3; ++i)
+      check_same<Flash_bwd_params>(library.launches[i], own.launches[i], o.backward(), card);
+    const auto p = argument_of<Flash_bwd_params>(library.launches[0]);
+    CHECK(p.deterministic);
+    REQUIRE(cleared.size() == 1);
+    CHECK(static_cast<size_t>(cleared[0].second) == library.bytes_of(p.d_q_sums));
+    CHECK(cleared[0].first == argument_of<Flash_bwd_params>(own.launches[0]).d_q_sums);
+  }
+}
+
+TEST_CASE("each turn of a deterministic backward clears sums that the scratch has room for") {
+  OnCard on(0);
+  Shape s{Element::bf16, 4, 4, 64, std::vector<int64_t>(20, 9)};
+  s.multiprocessors = 108;
+  const Operands o(s, on.here());
+  const AttentionBackward args = o.backward();
+  const FlashSpace space = flash_space(args.shape);
+  const Recorded own = own_backward(args, on.stream);
+  REQUIRE((own.launches.size() == 9 && cleared.size() == 3));
+  const int64_t splits[] = {4, 4, 7}, sequences[] = {8, 8, 4};  // of 108 multiprocessors, 4 heads
+  for (size_t turn = 0; turn < 3; ++turn) {
+    CHECK(own.launches[3 * turn + 1].grid[0] == splits[turn]);
+    CHECK(cleared[turn].second == 4 * splits[turn] * (180 + 128 * sequences[turn]) * 4 * 64);
+    CHECK(cleared[turn].second <= space.dots - space.d_q_sums);
   }
 }
 

@@ -1,8 +1,6 @@
 #pragma once
-// A CUDA runtime without a GPU: it answers as several cards, its device memory is the host's, and kernels are recorded instead of run.
-//
-// LibTorch's CUDA libraries bind cudart's functions by name, so a program that defines them (recording_cuda.cpp) stands before
-// libcudart. What LibTorch launches, with which grid and which bytes as arguments, can then be seen on any machine.
+// Launches of LibTorch on the cards of the hollow GPU (tests/hollow), with grids and bytes of arguments: seen on
+// any machine.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,11 +21,11 @@ struct Launch {
   std::vector<char> argument;  // the first one's bytes, as many as argument_bytes said
 };
 
-// What was launched since the last call. Copies and clears by the runtime are launches of that name.
+// Launches since the last call. Copies and fills by the runtime are launches of that name.
 std::vector<Launch> take();
 // Shared memory that a kernel may have on a card, bytes.
 size_t shared_bytes(int card);
-// How large a kernel's first argument is; cudart does not say.
+// Says how large a kernel's first argument is, which cudart does not.
 void set_argument_bytes(std::function<size_t(const std::string& kernel)> bytes);
 
 }  // namespace forge::recording

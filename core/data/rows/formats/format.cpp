@@ -1,5 +1,7 @@
 #include "core/data/rows/formats/format.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 
 namespace forge {
@@ -17,6 +19,16 @@ std::string kind_of(const Json& value) {
   return value.is_array() ? "a list" : "an object";
 }
 
+Json without_nulls(Json value) {
+  if (value.is_array())
+    for (Json& item : value) item = without_nulls(std::move(item));
+  if (!value.is_object()) return value;
+  Json kept = Json::object();
+  for (auto& [key, member] : value.items())
+    if (!member.is_null()) kept[key] = without_nulls(std::move(member));
+  return kept;
+}
+
 namespace {
 std::vector<std::string> keys_of(const Json& object) {
   std::vector<std::string> keys;
@@ -24,6 +36,40 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 }  // namespace
+
+namespace {
+
+// Words by which data sets call those who ask and those who answer.
+std::string likely_role(const std::string& name) {
+  static constexpr const char* kAsking[] = {"human",   "customer", "client", "caller",  "question", "student",
+                                            "patient", "prompter", "person", "visitor", "buyer",    "q"};
+  static constexpr const char* kAnswering[] = {"gpt",     "chatgpt", "agent",  "bot",    "ai",       "model",
+                                               "chatbot", "support", "answer", "doctor", "operator", "teacher",
+                                               "tutor",   "expert",  "a"};
+  static constexpr const char* kReturning[] = {"ipython",       "observation",   "environment", "tool_response",
+                                               "tool_result",   "function_response", "api",      "output"};
+  const std::string word = lower(name);
+  const auto is = [&](const char* known) { return word == known; };
+  if (std::any_of(std::begin(kReturning), std::end(kReturning), is)) return "tool";
+  if (std::any_of(std::begin(kAsking), std::end(kAsking), is)) return "user";
+  if (std::any_of(std::begin(kAnswering), std::end(kAnswering), is)) return "assistant";
+  return "";
+}
+
+}  // namespace
+
+void refuse_speaker(const std::string& name, const char* what, const std::string& pointer,
+                    const std::vector<std::string>& expected, RowFaults& faults) {
+  const std::string key = std::string(what) + " " + name;
+  const auto said = [&](const RowFault& fault) { return fault.key == key; };
+  if (std::any_of(faults.begin(), faults.end(), said)) return;
+  const std::string role = likely_role(name), meant = role.empty() ? did_you_mean(name, expected) : "";
+  std::string way = meant;
+  if (meant.empty())
+    way = "; say who it is: roles: {" + name + ": " + (role.empty() ? "user" : role) + "}" +
+          (role.empty() ? ", or assistant" : "");
+  faults.push_back({pointer, std::string("unknown ") + what + " \"" + name + "\", expected " + join(expected, ", ") + way, key});
+}
 
 std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,
                         RowFaults& faults) {
@@ -81,7 +127,7 @@ Json tools_member(const Json& row, RowFaults& faults) {
     return nullptr;
   }
   for (size_t i = 0; i < tools.size(); ++i)
-    tools[i] = wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults);
+    tools[i] = without_nulls(wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults));
   return tools.empty() ? Json(nullptr) : tools;
 }
 

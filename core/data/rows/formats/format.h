@@ -24,6 +24,11 @@ const Json* member(const Json& object, const std::string& key);
 // "a text", "a list", …: what a value is, in words.
 std::string kind_of(const Json& value);
 
+// A turn of a speaker that no format knows: one fault for a name, with the `roles` that would say who it is. `expected`
+// are the names that the format knows.
+void refuse_speaker(const std::string& name, const char* what, const std::string& pointer,
+                    const std::vector<std::string>& expected, RowFaults& faults);
+
 // A text member. Adds a fault and returns "" when it is not a text, or absent although `required`.
 std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,
                         RowFaults& faults);
@@ -40,6 +45,8 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
 void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
                  TurnTraining training = TurnTraining::by_role);
+// The value without members that are null, at any depth, as TRL passes it to templates: tables have null for absent members.
+Json without_nulls(Json value);
 // Calls in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an
 // object}}.
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults);

@@ -2,6 +2,7 @@
 // as it is.
 #include <algorithm>
 
+#include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
 #include "core/text/chat_template.h"
@@ -58,8 +59,7 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
   const size_t faults_before = faults.size();
   const std::string role = text_member(message, "role", pointer, true, faults);
   if (faults.size() == faults_before && std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
-    faults.push_back({pointer + "/role", "unknown role \"" + role + "\", expected " + join(kRoles, ", ") +
-                                             did_you_mean(role, kRoles)});
+    refuse_speaker(role, "role", pointer + "/role", kRoles, faults);
   check_content(message, role, pointer, faults);
 
   Json turn = Json::object();
@@ -75,7 +75,7 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
       turn["tool_calls"] = Json::array({normalise_tool_call(value, place, faults)});
     } else if (key == "content" || !value.is_null()) {
       // Tables have null for absent members, and templates test `'name' in message`.
-      turn[key] = value;
+      turn[key] = without_nulls(value);
     }
   }
   chat.messages.push_back(std::move(turn));
@@ -129,6 +129,28 @@ Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults
   return result;
 }
 
+namespace {
+
+// OpenAI's API has arguments as a JSON string; templates and inference servers use the object.
+Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
+  Json arguments = without_nulls(given);
+  if (given.is_string()) {
+    try {
+      arguments = parse_json(given.get<std::string>(), "arguments", ErrorKind::data);
+    } catch (const PlacedError& error) {
+      const bool wide = error.problem().find("64 bits") != std::string::npos;
+      faults.push_back({place + "/arguments", wide ? "arguments: " + error.problem() + ", expected it as a text in quotes"
+                                                   : "arguments is a text that is not JSON (" + error.problem() + "), expected an object"});
+      return nullptr;
+    }
+  }
+  if (!arguments.is_object())
+    faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
+  return arguments;
+}
+
+}  // namespace
+
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults) {
   if (!call.is_object()) {
     faults.push_back({pointer, "a tool call is " + kind_of(call) + ", expected an object"});
@@ -141,21 +163,19 @@ Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults
   }
   const std::string place = function ? pointer + "/function" : pointer;
   const Json& body = function ? *function : call;
-  Json result{{"type", "function"}, {"function", {{"name", text_member(body, "name", place, true, faults)}}}};
-  if (const Json* id = member(call, "id")) result["id"] = *id;
-  Json arguments = member(body, "arguments") ? *member(body, "arguments") : Json::object();
-  if (arguments.is_string()) {
-    // OpenAI's API has arguments as a JSON string; templates and inference servers use the object.
-    try {
-      arguments = parse_json(arguments.get<std::string>(), "arguments", ErrorKind::data);
-    } catch (const Error&) {
-      faults.push_back({place + "/arguments", "arguments is a text that is not JSON, expected an object"});
-      return nullptr;
-    }
-  }
-  if (!arguments.is_object())
-    faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
-  result["function"]["arguments"] = std::move(arguments);
+  text_member(body, "name", place, true, faults);
+  // The row's own order and members: a template may print a call whole.
+  Json named = Json::object();
+  for (const auto& [key, value] : body.items())
+    if (!value.is_null() && (function || (key != "id" && key != "type")))
+      named[key] = key == "arguments" ? call_arguments(value, place, faults) : without_nulls(value);
+  if (!named.contains("arguments")) named["arguments"] = Json::object();
+  Json result = Json::object();
+  if (!function) result["type"] = "function";
+  for (const auto& [key, value] : call.items())
+    if (function && !value.is_null()) result[key] = key == "function" ? named : without_nulls(value);
+  if (!function) result["function"] = std::move(named);
+  if (const Json* id = member(call, "id"); id && !function) result["id"] = *id;
   return result;
 }
 

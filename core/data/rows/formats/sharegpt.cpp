@@ -23,12 +23,6 @@ constexpr Speaker kSpeakers[] = {
     {"tool_call", "call"},
 };
 
-std::vector<std::string> speaker_names() {
-  std::vector<std::string> names;
-  for (const Speaker& speaker : kSpeakers) names.emplace_back(speaker.from);
-  return names;
-}
-
 // A call is written as JSON in the value: one {"name", "arguments"} or a list of them.
 void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& chat, RowFaults& faults) {
   const auto value = entry["value"].get<std::string>();
@@ -74,10 +68,7 @@ void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, 
     append_turn(chat, speaker.role, value, training_flag(entry, speaker.role, pointer, faults));
     return;
   }
-  faults.push_back({pointer + "/from", "unknown speaker \"" + from +
-                                           "\", expected human, gpt, system, function_call or "
-                                           "observation" +
-                                           did_you_mean(from, speaker_names())});
+  refuse_speaker(from, "speaker", pointer + "/from", {"human", "gpt", "system", "function_call", "observation"}, faults);
 }
 
 Row convert_sharegpt(const Json& row, const RowOptions&, RowFaults& faults) {

@@ -3,7 +3,9 @@
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/io/python_json.h"
 #include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/load/late_tokens.h"
 #include "core/text/tokenizer/load/parts.h"
 
 namespace forge {
@@ -13,7 +15,7 @@ using namespace text;
 
 Json parse_or_empty(const std::string& content, const std::string& name) {
   if (content.empty()) return Json::object();
-  return parse_json(content, name, ErrorKind::environment, kTokenizerConfigLimits);
+  return parse_python_json(content, name);
 }
 
 // A token the model knows keeps the model's id; a file that contradicts it is refused, since the embeddings match only one of
@@ -70,20 +72,12 @@ std::optional<int32_t> named_id(const TokenizerParts& parts, const Json& config,
   return std::nullopt;
 }
 
-// transformers 5: where tokenizer_config.json states add_bos_token or add_eos_token, the template is built
-// anew.
-void apply_config(TokenizerParts& parts, const Json& config, const Json& map, const std::string& where) {
+void name_ids(TokenizerParts& parts, const Json& config, const Json& map) {
   parts.bos_id = named_id(parts, config, map, "bos_token");
   parts.eos_id = named_id(parts, config, map, "eos_token");
   parts.pad_id = named_id(parts, config, map, "pad_token");
   parts.unk_id = named_id(parts, config, map, "unk_token");
   if (!parts.unk_id) parts.unk_id = parts.model->unk_id();
-  if (find_member(config, "add_bos_token") == nullptr && find_member(config, "add_eos_token") == nullptr)
-    return;
-  std::vector<int32_t> before, behind;
-  if (bool_member(config, "add_bos_token", where, false) && parts.bos_id) before.push_back(*parts.bos_id);
-  if (bool_member(config, "add_eos_token", where, false) && parts.eos_id) behind.push_back(*parts.eos_id);
-  parts.post_processor = make_template(before, behind);
 }
 
 std::string sibling(const std::string& name, const char* file) {
@@ -91,14 +85,26 @@ std::string sibling(const std::string& name, const char* file) {
   return slash == std::string::npos ? file : name.substr(0, slash + 1) + file;
 }
 
+text::TokenFiles files_beside(const TokenizerJson& source) {
+  return {parse_or_empty(source.config, sibling(source.name, "tokenizer_config.json")),
+          parse_or_empty(source.special_tokens_map, sibling(source.name, "special_tokens_map.json")),
+          parse_or_empty(source.added_tokens, sibling(source.name, "added_tokens.json"))};
+}
+
+Json whole_json(const TokenizerJson& source, const text::TokenFiles& files) {
+  Json root = parse_python_json(source.tokenizer, source.name);
+  if (root.is_object()) add_late_tokens(root, files, source.name);
+  return root;
+}
+
 }  // namespace
 
+Json whole_tokenizer_json(const TokenizerJson& source) { return whole_json(source, files_beside(source)); }
+
 Tokenizer load_tokenizer_json(const TokenizerJson& source) {
-  const Json root = parse_json(source.tokenizer, source.name, ErrorKind::environment);
+  const text::TokenFiles files = files_beside(source);
+  const Json root = whole_json(source, files);
   const std::string where = source.name + ": ";
-  const std::string config_name = sibling(source.name, "tokenizer_config.json");
-  const Json config = parse_or_empty(source.config, config_name);
-  const Json map = parse_or_empty(source.special_tokens_map, sibling(source.name, "special_tokens_map.json"));
   if (!root.is_object() || find_member(root, "model") == nullptr) {
     throw Error(ErrorKind::environment, source.name + ": expected an object with a \"model\"");
   }
@@ -122,10 +128,10 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   if (find_member(root, "added_tokens") != nullptr) {
     add_tokens(*parts, array_member(root, "added_tokens", source.name), where + "added_tokens");
   }
-  apply_config(*parts, config, map, config_name);
+  name_ids(*parts, files.config, files.special_tokens_map);
   parts->finish();
   parts->content_hash =
-      Hasher().add(source.tokenizer).add(source.config).add(source.special_tokens_map).hex();
+      Hasher().add(source.tokenizer).add(source.config).add(source.special_tokens_map).add(source.added_tokens).hex();
   return Tokenizer(std::move(parts));
 }
 

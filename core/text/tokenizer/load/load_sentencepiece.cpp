@@ -2,12 +2,16 @@
 // does it.
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/load_tiktoken.h"
 #include "core/text/tokenizer/load/parts.h"
 #include "core/text/tokenizer/load/tokenizer_config.h"
+#include "core/text/tokenizer/models/sentencepiece_unigram.h"
+#include "core/text/tokenizer/unicode.h"
 
 namespace forge {
 namespace {
@@ -25,10 +29,17 @@ class SentencePiece : public Model {
     }
     for (int id = 0; id < processor_.GetPieceSize(); ++id)
       vocabulary_.add(processor_.IdToPiece(id), id, where);
+    SentencePieceVocabulary read = read_sentencepiece(content, where);
+    constexpr int64_t kUnigram = 1;
+    constexpr int32_t kUserDefined = 4;
+    const bool own = read.model_type == kUnigram && std::count(read.types.begin(), read.types.end(), kUserDefined) == 0;
+    if (!own || !characters_.LoadFromSerializedProto(character_model(content, read)).ok()) return;
+    unigram_.emplace(std::move(read));
   }
   const sentencepiece::SentencePieceProcessor& processor() const { return processor_; }
 
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
+    if (unigram_) return unigram_->cut(characters_of(word), tokens);
     const auto text = processor_.EncodeAsImmutableProto({word.data(), word.size()});
     for (const auto& piece : text.pieces()) {
       tokens.push_back({static_cast<int32_t>(piece.id()), static_cast<int32_t>(piece.begin()),
@@ -44,8 +55,34 @@ class SentencePiece : public Model {
   }
 
  private:
+  // A character without a piece comes as its bytes, of which the first has where it begins and the last where it ends.
+  std::vector<NormalCharacter> characters_of(std::string_view word) const {
+    std::vector<NormalCharacter> characters;
+    size_t missing = 0;  // bytes of the last one
+    const auto text = characters_.EncodeAsImmutableProto({word.data(), word.size()});
+    for (const auto& piece : text.pieces()) {
+      const auto begin = static_cast<int32_t>(piece.begin()), end = static_cast<int32_t>(piece.end());
+      if (!characters_.IsByte(static_cast<int>(piece.id()))) {
+        characters.push_back({piece.piece(), begin, end});
+        continue;
+      }
+      const char byte = static_cast<char>(std::stoi(piece.piece().substr(3, 2), nullptr, 16));
+      if (missing == 0) {
+        missing = static_cast<size_t>(utf8_length(static_cast<unsigned char>(byte)));
+        characters.push_back({"", begin, end});
+      }
+      characters.back().text += byte;
+      characters.back().end = end;
+      --missing;
+    }
+    return characters;
+  }
+
   std::string where_;
   sentencepiece::SentencePieceProcessor processor_;
+  // The two of a unigram model, whose ties the library decides otherwise than its later versions.
+  sentencepiece::SentencePieceProcessor characters_;
+  std::optional<SentencePieceUnigram> unigram_;
   Vocabulary vocabulary_;
 };
 
@@ -67,6 +104,7 @@ std::optional<int32_t> valid(int id) { return id < 0 ? std::nullopt : std::optio
 
 Tokenizer load_sentencepiece(const std::string& path, const std::string& config_text) {
   const std::string content = read_file(path, kLargestModel, ErrorKind::environment);
+  refuse_git_lfs(content, path, ErrorKind::environment);
   if (looks_like_tiktoken(content)) return load_tiktoken(path, content, config_text);
   const TokenizerConfig config(path, config_text);
   auto parts = std::make_shared<TokenizerParts>();

@@ -13,15 +13,16 @@ std::string read_if_there(const std::string& path) {
 
 }  // namespace
 
-Tokenizer open_tokenizer(const std::string& model_dir) {
+TokenizerJson read_tokenizer_json(const std::string& model_dir) {
   const std::string json = model_dir + "/tokenizer.json";
-  const std::string config = read_if_there(model_dir + "/tokenizer_config.json");
-  if (file_exists(json)) {
-    return load_tokenizer_json({json, read_file(json, kLargestFile, ErrorKind::environment), config,
-                                read_if_there(model_dir + "/special_tokens_map.json")});
-  }
+  return {json, read_file(json, kLargestFile, ErrorKind::environment), read_if_there(model_dir + "/tokenizer_config.json"),
+          read_if_there(model_dir + "/special_tokens_map.json"), read_if_there(model_dir + "/added_tokens.json")};
+}
+
+Tokenizer open_tokenizer(const std::string& model_dir) {
+  if (file_exists(model_dir + "/tokenizer.json")) return load_tokenizer_json(read_tokenizer_json(model_dir));
   const std::string model = model_dir + "/tokenizer.model";
-  if (file_exists(model)) return load_sentencepiece(model, config);
+  if (file_exists(model)) return load_sentencepiece(model, read_if_there(model_dir + "/tokenizer_config.json"));
   if (file_exists(model_dir + "/tekken.json")) {
     throw Error(ErrorKind::environment,
                 model_dir + "/tekken.json: forge does not read Mistral's tekken files")

@@ -1,58 +1,63 @@
 #include "core/text/tokenizer/load/tokenizer_config.h"
 
+#include "core/base/file.h"
+#include "core/io/python_json.h"
 #include "core/text/tokenizer/load/json_fields.h"
 
 namespace forge::text {
 namespace {
 
-std::string config_beside(const std::string& path) {
+constexpr int64_t kLargestFile = 64 << 20;
+
+std::string beside(const std::string& path, const char* name) {
   const size_t slash = path.rfind('/');
-  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "tokenizer_config.json";
+  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + name;
 }
 
-int32_t id_of_key(const std::string& key, const std::string& where) {
-  const bool digits =
-      !key.empty() && key.size() < 9 && key.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits)
-    throw Error(ErrorKind::environment,
-                where + ": added_tokens_decoder: expected an id, found \"" + key + "\"");
-  return std::stoi(key);
+Json object_of(const std::string& text, const std::string& name) {
+  if (text.empty()) return Json::object();
+  Json json = parse_python_json(text, name);
+  if (!json.is_object()) throw Error(ErrorKind::environment, name + ": expected an object");
+  return json;
+}
+
+Json file_beside(const std::string& path, const char* name) {
+  const std::string file = beside(path, name);
+  return object_of(file_exists(file) ? read_file(file, kLargestFile, ErrorKind::environment) : "", file);
 }
 
 }  // namespace
 
 TokenizerConfig::TokenizerConfig(const std::string& model_path, const std::string& text)
-    : name_(config_beside(model_path)),
-      json_(text.empty() ? Json::object()
-                         : parse_json(text, name_, ErrorKind::environment, kTokenizerConfigLimits)) {}
+    : name_(beside(model_path, "tokenizer_config.json")),
+      model_path_(model_path),
+      files_{object_of(text, name_), file_beside(model_path, "special_tokens_map.json"), file_beside(model_path, "added_tokens.json")} {}
 
 bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
-  const Json* added = find_member(json_, "added_tokens_decoder");
-  if (added == nullptr || !added->is_object()) return false;
-  for (const auto& [key, spec] : added->items()) {
-    AddedToken token = added_token(spec, name_);
-    token.id = id_of_key(key, name_);
-    const auto twin = parts.added.find(token.id);
-    if (twin != parts.added.end() && twin->second.content != token.content) {
-      throw Error(ErrorKind::environment, name_ + ": added_tokens_decoder: the id " + std::to_string(token.id) +
-                                              " appears twice, for \"" + twin->second.content + "\" and for \"" +
-                                              token.content + "\"");
-    }
+  const std::vector<LateToken> tokens = late_tokens(files_, model_path_);
+  for (const LateToken& late : tokens) {
+    AddedToken token = added_token(late.token, name_);
     const auto known = parts.id_of(token.content);
-    if (known && *known != token.id) {
-      throw Error(ErrorKind::environment, name_ + ": added_tokens_decoder: \"" + token.content +
-                                              "\" has the id " + key + " here and " + std::to_string(*known) +
-                                              " in the model");
+    if (known && late.id && *known != *late.id) {
+      throw Error(ErrorKind::environment, "beside " + model_path_ + ": \"" + token.content + "\" has the id " + std::to_string(*late.id) +
+                                              " and in the model " + std::to_string(*known));
     }
-    if (!parts.added.contains(token.id)) parts.add_token(token);
+    const int64_t id = known ? *known : late.id.value_or(parts.max_id() + 1);
+    const auto twin = parts.added.find(static_cast<int32_t>(id));
+    if (twin != parts.added.end() && twin->second.content != token.content) {
+      throw Error(ErrorKind::environment, "beside " + model_path_ + ": the id " + std::to_string(id) + " appears twice, for \"" +
+                                              twin->second.content + "\" and for \"" + token.content + "\"");
+    }
+    token.id = static_cast<int32_t>(id);
+    if (twin == parts.added.end()) parts.add_token(token);
   }
-  return !added->empty();
+  return !tokens.empty();
 }
 
 void TokenizerConfig::name_ids(TokenizerParts& parts) const {
   for (auto [key, id] :
        {std::pair{"bos_token", &parts.bos_id}, {"eos_token", &parts.eos_id}, {"pad_token", &parts.pad_id}}) {
-    const Json* named = find_member(json_, key);
+    const Json* named = find_member(files_.config, key);
     if (named != nullptr && named->is_object()) named = find_member(*named, "content");
     if (named == nullptr || !named->is_string()) continue;
     if (const auto found = parts.id_of(named->get<std::string>())) *id = found;
@@ -61,8 +66,8 @@ void TokenizerConfig::name_ids(TokenizerParts& parts) const {
 
 void TokenizerConfig::add_template(TokenizerParts& parts, bool add_bos) const {
   std::vector<int32_t> before, behind;
-  if (bool_member(json_, "add_bos_token", name_, add_bos) && parts.bos_id) before.push_back(*parts.bos_id);
-  if (bool_member(json_, "add_eos_token", name_, false) && parts.eos_id) behind.push_back(*parts.eos_id);
+  if (bool_member(files_.config, "add_bos_token", name_, add_bos) && parts.bos_id) before.push_back(*parts.bos_id);
+  if (bool_member(files_.config, "add_eos_token", name_, false) && parts.eos_id) behind.push_back(*parts.eos_id);
   parts.post_processor = make_template(before, behind);
 }
 

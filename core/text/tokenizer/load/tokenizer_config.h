@@ -1,5 +1,7 @@
 #pragma once
-// What tokenizer_config.json says beside a tokenizer.model, which knows pieces and little else.
+// Tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json say beside a tokenizer.model, which knows
+// pieces and little else.
+#include "core/text/tokenizer/load/late_tokens.h"
 #include "core/text/tokenizer/load/parts.h"
 
 namespace forge::text {
@@ -9,8 +11,7 @@ class TokenizerConfig {
   // `model_path` names the file that the configuration stands beside; an empty text is an absent file.
   TokenizerConfig(const std::string& model_path, const std::string& text);
 
-  // {"added_tokens_decoder": {"32000": {"content": "<|im_start|>", "special": true, …}}}. False when there
-  // are none.
+  // The tokens that the files name (late_tokens.h). False when there are none.
   bool add_tokens(TokenizerParts& parts) const;
   // bos_token, eos_token, pad_token.
   void name_ids(TokenizerParts& parts) const;
@@ -18,8 +19,8 @@ class TokenizerConfig {
   void add_template(TokenizerParts& parts, bool add_bos) const;
 
  private:
-  std::string name_;
-  Json json_;
+  std::string name_, model_path_;
+  TokenFiles files_;
 };
 
 }  // namespace forge::text

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/text/tokenizer/load/json_fields.h"
+#include "core/text/tokenizer/models/piece_index.h"
 #include "core/text/tokenizer/models/word_cache.h"
 #include "core/text/tokenizer/unicode.h"
 
@@ -14,68 +15,15 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;  // an unknown character scores this much below the worst piece
 
-// All pieces as one sorted list of byte strings, walked by binary search: a trie without nodes. The range
-// [low, high) are the pieces that begin with the bytes read so far.
-class PieceIndex {
- public:
-  explicit PieceIndex(const std::vector<std::pair<std::string, double>>& pieces) {
-    order_.reserve(pieces.size());
-    for (size_t id = 0; id < pieces.size(); ++id) {
-      if (!pieces[id].first.empty()) order_.emplace_back(pieces[id].first, static_cast<int32_t>(id));
-    }
-    // Of pieces with the same text, the last id counts.
-    std::stable_sort(order_.begin(), order_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    size_t kept = 0;
-    for (size_t k = 0; k < order_.size(); ++k) {
-      if (kept > 0 && order_[kept - 1].first == order_[k].first) --kept;
-      order_[kept++] = order_[k];
-    }
-    order_.resize(kept);
-    size_t at = 0;
-    for (int byte = 0; byte < 256; ++byte) {
-      first_[byte] = static_cast<uint32_t>(at);
-      while (at < order_.size() && static_cast<unsigned char>(order_[at].first[0]) == byte) ++at;
-    }
-    first_[256] = static_cast<uint32_t>(at);
-  }
-
-  // Calls on_piece(length, id) for every piece that is a prefix of `text`, shortest first.
-  template <class OnPiece>
-  void prefixes(std::string_view text, OnPiece on_piece) const {
-    const auto lead = static_cast<unsigned char>(text[0]);
-    size_t low = first_[lead], high = first_[lead + 1];
-    for (size_t length = 1; low < high; ++length) {
-      if (order_[low].first.size() == length) {
-        on_piece(length, order_[low].second);
-        ++low;
-      }
-      if (length >= text.size()) return;
-      const auto next = static_cast<unsigned char>(text[length]);
-      const auto byte = [&](size_t k) { return static_cast<unsigned char>(order_[k].first[length]); };
-      size_t a = low, b = high;
-      while (a < b) {
-        const size_t middle = (a + b) / 2;
-        byte(middle) < next ? a = middle + 1 : b = middle;
-      }
-      low = a;
-      b = high;
-      while (a < b) {
-        const size_t middle = (a + b) / 2;
-        byte(middle) <= next ? a = middle + 1 : b = middle;
-      }
-      high = a;
-    }
-  }
-
- private:
-  std::vector<std::pair<std::string_view, int32_t>> order_;
-  uint32_t first_[257];
-};
+std::vector<std::string_view> texts_of(const std::vector<std::pair<std::string, double>>& pieces) {
+  std::vector<std::string_view> texts;
+  for (const auto& [text, score] : pieces) texts.push_back(text);
+  return texts;
+}
 
 class Unigram : public Model {
  public:
-  explicit Unigram(UnigramSpec spec) : spec_(std::move(spec)), index_(spec_.pieces) {
+  explicit Unigram(UnigramSpec spec) : spec_(std::move(spec)), index_(texts_of(spec_.pieces)) {
     double worst = std::numeric_limits<double>::infinity();
     for (size_t id = 0; id < spec_.pieces.size(); ++id) {
       vocabulary_.add(spec_.pieces[id].first, static_cast<int64_t>(id), spec_.where);

@@ -1,0 +1,9 @@
+#pragma once
+#include <cstdint>
+
+namespace forge {
+
+// Parts of `size` that cover `total`; neither is negative.
+constexpr int64_t ceil_div(int64_t total, int64_t size) { return (total + size - 1) / size; }
+
+}  // namespace forge

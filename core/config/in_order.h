@@ -1,0 +1,34 @@
+#pragma once
+// Names and their values where the order counts: of several patterns that match, the first decides.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/io/json.h"
+
+namespace forge {
+
+template <class T>
+struct InOrder : std::vector<std::pair<std::string, T>> {
+  using mapped_type = T;
+  // The value of a name, which is added behind the others if it is new.
+  T& operator[](const std::string& name) {
+    for (auto& [known, value] : *this)
+      if (known == name) return value;
+    return this->emplace_back(name, T()).second;
+  }
+};
+
+template <class T>
+void to_json(Json& json, const InOrder<T>& values) {
+  json = Json::object();
+  for (const auto& [name, value] : values) json[name] = value;
+}
+
+template <class T>
+void from_json(const Json& json, InOrder<T>& values) {
+  values.clear();
+  for (const auto& [name, value] : json.items()) values.emplace_back(name, value.template get<T>());
+}
+
+}  // namespace forge

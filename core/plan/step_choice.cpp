@@ -1,0 +1,45 @@
+#include "core/plan/step_choice.h"
+
+#include "core/families/trained_layout.h"
+#include "core/objective/objective.h"
+#include "core/plan/inventory.h"
+
+namespace forge {
+namespace {
+
+bool fuses_head(const Plan& plan) {
+  const Precision precision = *plan.job.train.precision;
+  const bool by_token = objective_of(plan.job.objective.type).coupling == Coupling::token;
+  return by_token && plan.provider == "fused" && plan.storage == precision &&
+         (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
+}
+
+// On a GPU a pass over y and one over d x are saved. On a CPU that gains too little for its memory (docs/decisions.md); what is decoded
+// or converted before each product has no place for the adapter; dropout's mask lies between x and A but not between x and W.
+bool folds_adapters(const Plan& plan) {
+  const AdapterConfig& adapter = plan.job.adapter;
+  return plan.device.cuda && plan.provider == "fused" && adapter.type == AdapterType::lora && !adapter.use_dora && adapter.dropout == 0 &&
+         plan.job.model.quantization == Quantization::none && plan.storage == *plan.job.train.precision;
+}
+
+}  // namespace
+
+bool head_without_logits(Precision precision, InstructionSet instructions) {
+  if (precision == Precision::fp32) return false;
+  return precision != Precision::bf16 || instructions < InstructionSet::avx512_bf16;
+}
+
+bool folds_residuals(const Plan& plan) { return plan.device.cuda && plan.provider == "fused"; }
+
+void choose_step(Plan& plan) {
+  plan.step = {.fused_head = fuses_head(plan), .folded_adapters = folds_adapters(plan)};
+  follow_job(plan);
+}
+
+void follow_job(Plan& plan) {
+  plan.step.trained = trained_size(trained_layout(parameters_of(plan), plan.job.optimizer), *plan.job.train.precision);
+  plan.step.folded_residuals = folds_residuals(plan);
+  plan.step.offloaded = plan.job.train.activation_offloading == Offload::host;
+}
+
+}  // namespace forge

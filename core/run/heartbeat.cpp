@@ -1,0 +1,111 @@
+#include "core/run/heartbeat.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/temporary.h"
+#include "core/base/text.h"
+#include "core/io/json.h"
+
+namespace forge {
+namespace {
+
+constexpr int64_t kLargest = 4096;  // bytes
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// Without /proc, the host's name has to do. As a stream, since files there have no size.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) && !id.empty() ? id : host_name();
+}
+
+std::optional<Json> read_beat(const std::string& path) {
+  try {
+    const Json beat = parse_json(read_file(path, kLargest, ErrorKind::environment), path, ErrorKind::environment);
+    if (beat.is_object() && beat.value("boot", Json()).is_string() && beat.value("host", Json()).is_string()) return beat;
+  } catch (const Error&) {  // no beat, or what a full disk left of one
+  }
+  return std::nullopt;
+}
+
+std::optional<double> changed_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+}
+
+// Seconds since the file was written, by the clock of its file system: a new file beside it says what time it is.
+std::optional<double> age_of(const std::string& path) {
+  const std::string now = temporary_of(path);
+  const int descriptor = ::open(now.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor < 0) return std::nullopt;
+  (void)!::write(descriptor, "\n", 1);
+  ::close(descriptor);
+  const std::optional<double> here = changed_at(now), there = changed_at(path);
+  ::unlink(now.c_str());
+  return here && there ? std::optional(*here - *there) : std::nullopt;
+}
+
+void refuse_beat_of_others(const std::string& folder, const std::string& path) {
+  const std::optional<Json> beat = read_beat(path);
+  if (!beat || (*beat)["boot"] == boot_id()) return;
+  const std::optional<double> age = age_of(path);
+  const auto stale = static_cast<double>(kStaleBeat.count());
+  if (!age || *age >= stale) return;
+  throw Error(ErrorKind::environment, folder + ": the machine " + show_name((*beat)["host"].get<std::string>()) +
+                                          " works on this run; it said so " + format_seconds(std::max(0.0, *age)) + " ago")
+      .hint("stop it there, or, if that machine is gone, run again in " + format_seconds(std::min(stale, stale - *age)));
+}
+
+}  // namespace
+
+Heartbeat::Heartbeat(const std::string& folder) : path_(folder + "/" + kHeartbeat) {
+  refuse_beat_of_others(folder, path_);
+  beat();
+  // A thread begins with its parent's mask: signals are left to the main thread, which knows what they mean just now.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kBeat, [this] { return ends_; })) beat();
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (const std::optional<Json> beat = read_beat(path_); beat && (*beat)["boot"] == boot_id()) ::unlink(path_.c_str());
+}
+
+// Over what stands there: half a beat is no beat, and the next one follows. No rename and no sync, since a beat that is lost to a
+// power cut is one of a machine that is gone.
+void Heartbeat::beat() const {
+  const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) return;
+  const std::string text = dump_json({{"host", host_name()}, {"boot", boot_id()}, {"process", static_cast<int64_t>(::getpid())}}) + "\n";
+  (void)!::write(descriptor, text.data(), text.size());
+  ::close(descriptor);
+}
+
+}  // namespace forge

@@ -1,0 +1,23 @@
+#include "core/base/near_path.h"
+
+#include "tests/test.h"
+
+using namespace forge;
+
+TEST_CASE("a path that is not there is answered with the one that is nearest") {
+  TemporaryFolder folder;
+  folder.write("data/train.jsonl", "");
+  folder.write("data/eval.jsonl", "");
+  folder.write("models/SmolLM2-135M/config.json", "");
+  const auto meant = [&](const std::string& path) { return near_path(folder.path(path)); };
+  CHECK(meant("data/trian.jsonl") == folder.path("data/train.jsonl"));
+  CHECK(meant("data/train.json") == folder.path("data/train.jsonl"));
+  CHECK(meant("data/Train.jsonl") == folder.path("data/train.jsonl"));
+  CHECK(meant("dta/train.jsonl") == folder.path("data/train.jsonl"));
+  CHECK(meant("dta/other.jsonl") == folder.path("data"));
+  CHECK(meant("models/SmolLM2-135m") == folder.path("models/SmolLM2-135M"));
+  CHECK(meant("data/rows.parquet").empty());
+  CHECK(meant("data/*.json").empty());
+  CHECK(near_path_hint(folder.path("data/x"), "look again") == "look again");
+  CHECK(near_path_hint(folder.path("data/train.json")) == "did you mean " + folder.path("data/train.jsonl") + "?");
+}

@@ -1,0 +1,95 @@
+// adapter_config.json as PEFT 0.21.2 reads it: tests/parity/make_adapter_goldens.py wrote what it made of each.
+#include "core/export/adapter_check.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/file.h"
+#include "core/plan/files/adapter_folder.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+const std::string kParity = std::string(FORGE_SOURCE_DIR) + "/tests/parity/goldens/";
+
+std::string content(const std::string& path) { return read_file(path, 64 << 20, ErrorKind::environment); }
+
+Json golden(const std::string& name) {
+  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/export/goldens/" + name;
+  return parse_json(content(path), path, ErrorKind::environment);
+}
+
+ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama"); }
+
+// The module that each adapts, or {} where forge refuses it.
+std::map<std::string, std::pair<int64_t, double>> adapted(const std::string& folder, const ModelSpec& spec, std::string& refusal) {
+  std::map<std::string, std::pair<int64_t, double>> modules;
+  try {
+    const AdapterFile file = read_adapter_config(folder);
+    for (const AdapterSite& site : sites_of(file, spec)) modules[site.module] = {site.rank, site.scale};
+    for (const VocabularySite& site : vocabulary_sites_of(file, spec)) modules[site.module] = {site.rank, site.scale};
+  } catch (const Error& error) {
+    refusal = error.what();
+    modules.clear();
+  }
+  return modules;
+}
+
+}  // namespace
+
+TEST_CASE("settings adapt the modules that PEFT adapts, with its ranks and scales, or are refused by both") {
+  const ModelSpec spec = tiny();
+  TemporaryFolder folder;
+  int accepted = 0, refused = 0;
+  for (const Json& one : golden("adapter-rules.json")) {
+    folder.write("adapter_config.json", dump_json(one["settings"]));
+    std::string refusal;
+    const auto modules = adapted(folder.path(), spec, refusal);
+    INFO(dump_json(one) << "\n" << refusal);
+    if (one.contains("refused")) {
+      CHECK(modules.empty());
+      ++refused;
+      continue;
+    }
+    std::map<std::string, std::pair<int64_t, double>> want;
+    for (const auto& [module, of] : one["modules"].items()) want[module] = {of[0].get<int64_t>(), of[1].get<double>()};
+    CHECK(modules.size() == want.size());
+    if (modules.size() != want.size()) continue;
+    for (const auto& [module, of] : want) {
+      INFO(module);
+      REQUIRE(modules.count(module) == 1);
+      CHECK(modules.at(module).first == of.first);
+      CHECK(modules.at(module).second == Approx(of.second).epsilon(1e-9));
+    }
+    ++accepted;
+  }
+  CHECK(accepted > 100);
+  CHECK(refused > 50);
+}
+
+TEST_CASE("adapter check says that PEFT loads a folder where it does, and where it does not that it does not") {
+  const ModelSpec spec = tiny();
+  TemporaryFolder folder;
+  const std::string start = kParity + "adapter-init-lora/";
+  folder.write("adapter_model.safetensors", content(start + "adapter_model.safetensors"));
+  const Json settings = parse_json(content(start + "adapter_config.json"), start, ErrorKind::environment);
+  std::map<std::string, int> seen;
+  for (const Json& edit : golden("adapter-edits.json")) {
+    // PEFT takes an object for the list of its keys, and a model of scores for any model.
+    if (edit.value("/set/exclude_modules"_json_pointer, Json()).is_object() || edit.value("/set/task_type"_json_pointer, Json()) == "SEQ_CLS") continue;
+    Json changed = settings;
+    if (edit.contains("set")) changed.update(edit["set"]);
+    if (edit.contains("remove")) changed.erase(edit["remove"].get<std::string>());
+    folder.write("adapter_config.json", dump_json(changed));
+    const AdapterCheck check = check_adapter(folder.path(), spec);
+    const auto loader = std::find_if(check.loaders.begin(), check.loaders.end(), [](const Loader& one) { return one.program == "PEFT"; });
+    const bool says_yes = loader != check.loaders.end() && loader->refusal.empty();
+    INFO(dump_json(edit) << "\n" << dump_json(to_json(check)));
+    CHECK(says_yes == (edit["peft"] == "loads"));
+    ++seen[edit["peft"].get<std::string>()];
+  }
+  CHECK((seen["loads"] > 300 && seen["refused"] > 300 && seen["partly"] > 30));
+}
+
+}  // namespace forge

@@ -1,0 +1,44 @@
+# Libraries that LibTorch's CUDA half is linked to and that are only on machines with a GPU: cuBLAS,
+# cuDNN, NCCL … They are stood in for on every machine by empty ones of the same name and version
+# nodes: what a test sees does not depend on the machine, and the real ones take longer to load than
+# it takes to run. Their functions are bound when they are called, and then missing by name.
+#
+#   forge_stand_ins(targets)     # a target for each; the files are in build/hollow
+set(FORGE_HOLLOW_FOLDER ${PROJECT_BINARY_DIR}/hollow)
+find_program(FORGE_READELF readelf REQUIRED)
+
+function(forge_stand_ins result)
+  set(targets)
+  foreach(library torch_cuda torch_nvshmem c10_cuda)
+    execute_process(COMMAND ${FORGE_READELF} -dVW ${FORGE_TORCH_ROOT}/torch/lib/lib${library}.so
+                    OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "NEEDED\\)[^\n]*\\[lib(cu|nv|nccl)[^]\n]*\\]" needed "${said}")
+    foreach(line IN LISTS needed)
+      string(REGEX REPLACE ".*\\[(.*)\\]" "\\1" name "${line}")
+      if(name MATCHES "^libcudart")
+        continue()
+      endif()
+      list(APPEND names ${name})
+      # "File: libcublas.so.13  Cnt: 1", then a line for each version of it that is asked for.
+      string(REGEX MATCH "File: ${name}  Cnt: 1\n[^\n]*Name: ([^ ]+)" found "${said}")
+      if(found)
+        set(version_of_${name} ${CMAKE_MATCH_1})
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/stand_in.cpp "")
+  foreach(name IN LISTS names)
+    set(script ${CMAKE_CURRENT_BINARY_DIR}/${name}.version)
+    file(CONFIGURE OUTPUT ${script} CONTENT "${version_of_${name}} { global: *; };\n")
+    string(MAKE_C_IDENTIFIER stand_in_${name} target)
+    list(APPEND targets ${target})
+    if(NOT TARGET ${target})
+      add_library(${target} SHARED ${CMAKE_CURRENT_BINARY_DIR}/stand_in.cpp)
+      set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX ""
+                            NO_SONAME ON LIBRARY_OUTPUT_DIRECTORY ${FORGE_HOLLOW_FOLDER})
+      target_link_options(${target} PRIVATE -Wl,-soname,${name} -Wl,--version-script=${script})
+    endif()
+  endforeach()
+  set(${result} ${targets} PARENT_SCOPE)
+endfunction()

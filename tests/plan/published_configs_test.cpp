@@ -1,0 +1,200 @@
+// config.json as people publish it, with words that transformers never reads, against the table of what its classes read.
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/file.h"
+#include "core/families/config_keys.h"
+#include "core/families/config_spec.h"
+#include "core/families/family.h"
+#include "core/families/modules.h"
+#include "core/families/parameters.h"
+#include "core/families/stored_file.h"
+#include "core/io/python_json.h"
+#include "core/io/safetensors.h"
+#include "tests/test.h"
+
+namespace forge {
+namespace {
+
+const std::string kFolder = std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/";
+
+Json config_of(const std::string& name) {
+  const std::string path = kFolder + name + ".json";
+  return parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path);
+}
+
+Json tiny_llama(const Json& more = Json::object()) {
+  Json config{{"model_type", "llama"}, {"vocab_size", 64}, {"hidden_size", 32}, {"intermediate_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 2}};
+  config.update(more);
+  return config;
+}
+
+ConfigNotes notes_with(const Json& more) { return read_config(tiny_llama(more), "c").notes; }
+
+}  // namespace
+
+TEST_CASE("every published config.json of a claimed family opens with its published parameters") {
+  std::istringstream table(read_file(kFolder + "table.tsv", 1 << 20, ErrorKind::internal));
+  std::string line, name, architecture, parameters;
+  std::getline(table, line);
+  int opened = 0;
+  for (; std::getline(table, line); ++opened) {
+    std::istringstream(line) >> name >> architecture >> parameters;
+    INFO(name);
+    const Json config = config_of(name);
+    const std::string error = error_of([&] {
+      const ModelSpec spec = model_spec_from_config(config, name);
+      CHECK(spec.architecture == architecture);
+      const int64_t total = count_parameters(base_parameters(spec)).total;
+      if (parameters != "-") CHECK(total == std::stoll(parameters));
+    });
+    // "!alibi": what the file asks for and forge does not compute, which the refusal names.
+    const bool refused = parameters.starts_with('!');
+    CHECK((error == "no error") == !refused);
+    if (refused) CHECK_THAT(error, Catch::Contains(parameters.substr(1)));
+  }
+  CHECK(opened > 60);
+}
+
+TEST_CASE("a base model's file, whose names lack the prefix, shows those of the language model") {
+  TemporaryFolder folder;
+  const ModelSpec spec = model_spec_from_config(tiny_llama({{"architectures", {"LlamaModel"}}}), "c");
+  const std::string zeros(64 * 32 * 4, '\0');
+  const auto entry = [&](const char* name) { return SafetensorsEntry{{name, {64, 32}, DType::f32}, zeros}; };
+  write_safetensors(folder.path() + "/model.safetensors", {entry("embed_tokens.weight"), entry("norm.weight"), entry("lm_head.weight")}, {});
+  const std::unique_ptr<TensorFile> bare = open_weights(spec, folder.path());
+  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}) CHECK(bare->find(name) >= 0);
+  write_safetensors(folder.path() + "/model.safetensors", {entry("model.embed_tokens.weight")}, {});
+  CHECK(open_weights(spec, folder.path())->find("model.embed_tokens.weight") >= 0);
+}
+
+TEST_CASE("the table has every family, by its class") {
+  for (const Family& family : families()) {
+    INFO(family.name);
+    const ConfigKeys& keys = config_keys_of(family.name);
+    CHECK(keys.architecture == family.architecture);
+    CHECK(keys.reads.count("vocab_size") == 1);
+  }
+  CHECK(config_keys_of("qwen3_moe").aliases.at("num_experts") == "num_local_experts");
+  CHECK(ignored_tensor(config_keys_of("gpt_neox"), "gpt_neox.layers.3.attention.masked_bias"));
+  CHECK(ignored_tensor(config_keys_of("gpt_neox"), "gpt_neox.layers.3.attention.bias"));
+  CHECK(!ignored_tensor(config_keys_of("gpt_neox"), "gpt_neox.layers.3.attention.dense.bias"));
+  CHECK(ignored_tensor(config_keys_of("llama"), "model.layers.0.self_attn.rotary_emb.inv_freq"));
+}
+
+TEST_CASE("what a class never reads is named and ignored, what it reads and forge does not compute is refused") {
+  CHECK(notes_with({{"full_attn_mod", 1}, {"license", "mit"}, {"off", false}, {"pretraining_tp", 1}}).ignored ==
+        std::vector<std::string>{"full_attn_mod (1)"});
+  CHECK(notes_with({{"pretraining_tp", 2}}).ignored == std::vector<std::string>{"pretraining_tp (2)"});
+  CHECK_THAT(error_of([] { notes_with({{"per_layer_config", {{"0", {{"head_dim", 8}}}}}}); }),
+             Catch::Contains("which LlamaForCausalLM reads and forge does not compute"));
+  CHECK_THAT(error_of([] { notes_with({{"is_causal", false}}); }), Catch::Contains("is_causal is false"));
+}
+
+TEST_CASE("two names of one setting must agree") {
+  Json config = config_of("Qwen3-30B-A3B-FP8");
+  const int64_t experts = config.at("num_experts");
+  config["num_local_experts"] = experts;
+  CHECK(model_spec_from_config(config, "c").num_experts == experts);
+  config.erase("num_experts");
+  config["num_local_experts"] = 5;
+  config["num_experts_per_tok"] = 2;
+  CHECK(model_spec_from_config(config, "c").num_experts == 5);
+  config["num_experts"] = 6;
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("two names of one setting"));
+}
+
+TEST_CASE("dropout inside the base model is left out alike in every family, and said") {
+  CHECK(notes_with({{"attention_dropout", 0.1}}).dropouts == std::vector<std::string>{"attention_dropout 0.1"});
+  CHECK(notes_with({{"attention_dropout", 0.0}}).dropouts.empty());
+  CHECK(read_config(config_of("starcoder2-7b"), "c").notes.dropouts.size() == 3);
+  CHECK(read_config(config_of("gpt2"), "c").notes.dropouts.size() == 3);
+  TemporaryFolder folder;
+  folder.write("config.json", tiny_llama({{"attention_dropout", 0.1}}).dump());
+  ModelConfig model{.path = folder.path()};
+  CHECK(config_notes(model).dropouts.size() == 1);
+  model.dropout = BaseDropout::config;
+  CHECK_THAT(error_of([&] { config_notes(model); }), Catch::Contains("attention_dropout 0.1: forge computes no dropout inside the base model"));
+  folder.write("config.json", tiny_llama().dump());
+  CHECK(error_of([&] { config_notes(model); }) == "no error");
+}
+
+TEST_CASE("model_type decides what is built, as in transformers") {
+  const ModelSpec bare = model_spec_from_config(tiny_llama(), "c");
+  CHECK((bare.family == "llama" && bare.architecture == "LlamaForCausalLM"));
+  CHECK(model_spec_from_config(tiny_llama({{"architectures", {"LlamaModel"}}}), "c").architecture == "LlamaForCausalLM");
+  const ReadConfig gemma = read_config(tiny_llama({{"model_type", "gemma"}, {"architectures", {"LlamaForCausalLM"}}, {"num_key_value_heads", 2}}), "c");
+  CHECK((gemma.spec.family == "gemma" && gemma.spec.norm_offset == 1));
+  CHECK(gemma.notes.built == "config.json names LlamaForCausalLM beside model_type gemma: built as GemmaForCausalLM, as transformers does");
+  const ReadConfig unknown = read_config(tiny_llama({{"model_type", "own"}, {"architectures", {"LlamaForCausalLM"}}}), "c");
+  CHECK_THAT(unknown.notes.built, Catch::Contains("model_type \"own\" is unknown here: built as LlamaForCausalLM"));
+  const ModelSpec scores = model_spec_from_config(tiny_llama({{"architectures", {"LlamaForSequenceClassification"}}, {"num_labels", 1}}), "c");
+  CHECK((scores.score_head && scores.architecture == "LlamaForSequenceClassification"));
+  CHECK_THAT(error_of([] { model_spec_from_config({{"vocab_size", 5}}, "c"); }), Catch::Contains("no architecture is named"));
+}
+
+TEST_CASE("an empty rope_scaling is none, and two that differ are refused by name") {
+  const Json yarn{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 512}};
+  const Json scaled{{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
+  const RopeSpec rope = model_spec_from_config(tiny_llama({{"rope_scaling", Json::object()}, {"rope_parameters", scaled}}), "c").rope;
+  CHECK((rope.type == RopeType::linear && rope.theta == 5e5));
+  CHECK_THAT(error_of([&] { model_spec_from_config(tiny_llama({{"rope_scaling", yarn}, {"rope_parameters", scaled}}), "c"); }),
+             Catch::Contains("rope_scaling is {") && Catch::Contains("and rope_parameters {"));
+  Json old = yarn;
+  old.erase("rope_type"), old["type"] = "yarn";
+  CHECK(model_spec_from_config(tiny_llama({{"rope_scaling", old}, {"rope_parameters", yarn}}), "c").rope.type == RopeType::yarn);
+  CHECK_THAT(error_of([&] { model_spec_from_config(tiny_llama({{"rope_theta", 1e6}, {"rope_parameters", scaled}}), "c"); }),
+             Catch::Contains("rope_theta is 1000000 and rope_parameters.rope_theta 500000"));
+}
+
+TEST_CASE("the language model of a class with towers is that of its text_config, with its class's defaults") {
+  const ModelSpec gemma = model_spec_from_config(config_of("gemma-3-4b-it"), "c");
+  CHECK((gemma.family == "gemma3_text" && gemma.wrapper == "gemma3"));
+  CHECK((gemma.vocab_size == 262208 && gemma.num_heads == 8 && gemma.num_kv_heads == 4 && gemma.head_dim == 256));
+  CHECK((gemma.tie_word_embeddings && gemma.pad_token_id == 0 && gemma.eos_token_ids == std::vector<int64_t>{1, 106}));
+  CHECK((gemma.rope.type == RopeType::linear && gemma.rope.theta == 1e6 && gemma.window_rope_theta == 1e4 && gemma.sliding_window == 1024));
+  CHECK(embedding_name(gemma) == "model.language_model.embed_tokens.weight");
+  const ModelSpec alone = model_spec_from_config(config_of("gemma-3-4b-text-export"), "c");
+  CHECK(count_parameters(base_parameters(gemma)).total == count_parameters(base_parameters(alone)).total);
+  const ModelSpec mistral = model_spec_from_config(config_of("Mistral-Small-3.2-24B-2506"), "c");
+  CHECK((mistral.family == "mistral" && mistral.sliding_window == 0 && !mistral.tie_word_embeddings));
+  const ModelSpec least = model_spec_from_config({{"model_type", "gemma3"}, {"text_config", Json::object()}}, "c");
+  CHECK((least.num_layers == 26 && least.hidden_size == 2304 && least.sliding_window == 4096));
+}
+
+TEST_CASE("a class with towers is judged by its own keys, its text_config by the language model's") {
+  Json config = config_of("gemma-3-4b-it");
+  config["mm_pooling"] = "mean";
+  config["text_config"]["flavour"] = 3;
+  config["text_config"]["final_logit_softcapping"] = 30.0;
+  const ReadConfig read = read_config(config, "c");
+  CHECK(read.notes.ignored == std::vector<std::string>{"mm_pooling (\"mean\")", "text_config.flavour (3)", "text_config.final_logit_softcapping (30.0)"});
+  CHECK(read.spec.logit_softcap == 0);
+  config["text_config"]["use_bidirectional_attention"] = true;
+  CHECK_THAT(error_of([&] { read_config(config, "c"); }), Catch::Contains("c: text_config: use_bidirectional_attention is true"));
+  Json mistral = config_of("Mistral-Small-3.2-24B-2506");
+  mistral["text_config"]["model_type"] = "ministral3";
+  CHECK_THAT(error_of([&] { read_config(mistral, "c"); }),
+             Catch::Contains("text_config is of model_type \"ministral3\"") && Catch::Contains("those around mistral"));
+  mistral["text_config"] = nullptr;
+  CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("text_config is null, expected an object"));
+  mistral = config_of("Mistral-Small-3.2-24B-2506");
+  mistral["quantization_config"] = {{"quant_method", "gptq"}};
+  CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("already quantised"));
+  mistral.erase("quantization_config");
+  mistral["tie_word_embeddings"] = true;
+  CHECK(read_config(mistral, "c").spec.tie_word_embeddings);
+}
+
+TEST_CASE("config.json may have Python's NaN and Infinity") {
+  TemporaryFolder folder;
+  std::string text = tiny_llama().dump();
+  text.back() = ',';
+  folder.write("config.json", text + R"("time_step_limit":[0.0,Infinity],"low":-Infinity,"none":NaN,"said":"NaN, \"Infinity\""})");
+  CHECK(error_of([&] { read_model_spec(folder.path()); }) == "no error");
+  const ConfigNotes notes = config_notes({.path = folder.path()});
+  CHECK(notes.ignored == std::vector<std::string>{"time_step_limit ([0.0,Infinity])", "low (-Infinity)", "none (NaN)", "said (\"NaN, \\\"Infinity\\\"\")"});
+  CHECK_THAT(error_of([] { parse_json("{\"a\": Infinity}", "rows.jsonl", ErrorKind::data); }), Catch::Contains("rows.jsonl:1"));
+}
+
+}  // namespace forge
