@@ -159,6 +159,37 @@ void judge_saved_modules(const Json& config, const Contents& contents, const std
   }
 }
 
+// The name that PEFT saves factors under, for one that holds the adapter's own name too ("lora_A.default.weight"), which PEFT puts in
+// on loading and so does not find; empty for any other.
+std::string saved_name(const std::string& tensor) {
+  for (const std::string_view factor : {".lora_A.", ".lora_B."}) {
+    const size_t at = tensor.rfind(factor);
+    if (at == std::string::npos || !ends_with(tensor, ".weight")) continue;
+    const std::string name = tensor.substr(0, at + factor.size()) + "weight";
+    if (name != tensor) return name;
+  }
+  return "";
+}
+
+// Tried with PEFT 0.21: it makes tensors that it does not find by their names anew, and says so in a warning.
+void judge_names(const Json& config, const Contents& contents, AdapterCheck& check) {
+  int64_t named = 0;
+  for (const std::string& tensor : contents.others)
+    if (const std::string saved = saved_name(tensor); !saved.empty() && ++named == 1)
+      check.faults.push_back(tensor + ": forge and PEFT look for " + saved + ", and PEFT starts it anew; rename the tensors");
+  if (config.value("use_dora", Json()) != true) return;
+  int64_t missing = 0;
+  std::string first;
+  for (const auto& [module, factors] : contents.factors) {
+    const std::string magnitude = module + ".lora_magnitude_vector";
+    const auto is_it = [&](const std::string& tensor) { return tensor == magnitude || tensor == magnitude + ".weight"; };
+    if (!std::any_of(contents.others.begin(), contents.others.end(), is_it) && ++missing == 1) first = magnitude;
+  }
+  if (missing > 0)
+    check.faults.push_back("adapter_config.json: use_dora is set, and no tensor is " + first +
+                           (missing > 1 ? " (and " + format_count(missing - 1) + " more)" : "") + ": forge refuses it, and PEFT starts it anew");
+}
+
 // What adapter_config.json says against what the tensors are.
 void judge_settings(const std::string& folder, const Json& config, const Contents& contents, const std::optional<ModelSpec>& base,
                     AdapterCheck& check) {
@@ -168,6 +199,7 @@ void judge_settings(const std::string& folder, const Json& config, const Content
                              ", and the tensors are LoRA's: forge refuses it, and PEFT passes the tensors over");
     return;
   }
+  judge_names(config, contents, check);
   judge_ranks(folder, config, contents, base, check);
   judge_saved_modules(config, contents, base, check);
 }

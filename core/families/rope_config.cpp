@@ -59,7 +59,10 @@ void read_longrope(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_
 // `outer` is original_max_position_embeddings beside rope_parameters (Phi-3's place), 0 when absent; it wins.
 void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t outer) {
   const int64_t max_positions = model.max_position_embeddings;
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  const std::string old_type = rope.text("type", "default");
+  const std::string type = rope.text("rope_type", old_type);
+  if (rope.has("type") && type != old_type)
+    rope.unsupported("type", "is \"" + old_type + "\" and rope_type \"" + type + "\": keep the one that is meant");
   const auto* row = std::find_if(std::begin(kRopeTypes), std::end(kRopeTypes),
                                  [&](const RopeRow& known) { return type == known.name; });
   if (row == std::end(kRopeTypes)) {
@@ -97,6 +100,31 @@ std::map<std::string, Json> normal(const Json& parameters) {
     members.erase("type");
   }
   return members;
+}
+
+// Refuses a setting that stands in config.json and in a table of it with two values, of which two readers take one each.
+void refuse_two(Settings& settings, const char* key, double beside, const std::string& where, double inside) {
+  if (!settings.find(key) || beside == inside) return;
+  settings.unsupported(key, "is " + format_number(beside) + " and " + where + " " + format_number(inside) + ": keep the one that is meant");
+}
+
+// Reads the tables of a family whose layers with a window turn otherwise, as transformers 5 writes them: rope_parameters
+// {full_attention, sliding_attention}. Returns the first, null where it is absent.
+const Json* read_tables(Settings& settings, const Json& parameters, double& window_theta) {
+  for (const auto& [key, value] : parameters.items())
+    if (key != "sliding_attention" && key != "full_attention" && !value.is_null())
+      settings.unsupported("rope_parameters", "has " + key + " beside full_attention and sliding_attention: move it into the one that is meant");
+  const std::string where = "rope_parameters.sliding_attention";
+  if (const auto table = parameters.find("sliding_attention"); table != parameters.end()) {
+    Settings windows(*table, settings.name() + ": " + where);
+    const double beside = window_theta;
+    window_theta = windows.number("rope_theta", 1, 1e12, beside);
+    refuse_two(settings, "rope_local_base_freq", beside, where + ".rope_theta", window_theta);
+    windows.must_be("rope_type", "default", "unscaled positions in layers with a window");
+    settings.absorb(windows, where, harmless_rope_setting);
+  }
+  const auto full = parameters.find("full_attention");
+  return full == parameters.end() ? nullptr : &*full;
 }
 
 }  // namespace
@@ -152,24 +180,17 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
   const int64_t outer = settings.integer("original_max_position_embeddings", 0, int64_t{1} << 40, 0);
   if (family.window_rope_theta > 0)
     spec.window_rope_theta = settings.number("rope_local_base_freq", 1, 1e12, family.window_rope_theta);
-  // transformers 5 writes those of layers with a window apart, where a family has two.
-  if (spec.window_rope_theta > 0 && parameters && parameters->contains("sliding_attention")) {
-    Settings windows(parameters->at("sliding_attention"), settings.name() + ": rope_parameters: sliding_attention");
-    spec.window_rope_theta = windows.number("rope_theta", 1, 1e12, spec.window_rope_theta);
-    windows.must_be("rope_type", "default", "unscaled positions in layers with a window");
-    settings.absorb(windows, "rope_parameters.sliding_attention", harmless_rope_setting);
-    const auto full = parameters->find("full_attention");
-    parameters = full == parameters->end() ? nullptr : &*full;
-  }
+  const bool tables = spec.window_rope_theta > 0 && parameters &&
+                      (parameters->contains("full_attention") || parameters->contains("sliding_attention"));
+  if (tables) parameters = read_tables(settings, *parameters, spec.window_rope_theta);
   static const Json none = Json::object();
   const Json& source = scaling ? *scaling : parameters ? *parameters : none;
   const std::string where = scaling ? "rope_scaling" : "rope_parameters";
   Settings rope(source, settings.name() + ": " + where);
   spec.rope.theta = rope.number("rope_theta", 1, 1e12, theta);
   spec.rope.partial_rotary_factor = rope.number("partial_rotary_factor", 0, 1, partial);
-  if (settings.has("rope_theta") && spec.rope.theta != theta)
-    settings.unsupported("rope_theta", "is " + format_number(theta) + " and " + where + ".rope_theta " + format_number(spec.rope.theta) +
-                                           ": keep the one that is meant");
+  refuse_two(settings, "rope_theta", theta, where + ".rope_theta", spec.rope.theta);
+  refuse_two(settings, "partial_rotary_factor", partial, where + ".partial_rotary_factor", spec.rope.partial_rotary_factor);
   if (spec.rope.partial_rotary_factor != 1 && !family.partial_rotary)
     rope.unsupported("partial_rotary_factor", "is " + format_number(spec.rope.partial_rotary_factor) +
                                                   ", this family rotates whole heads");

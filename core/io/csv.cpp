@@ -143,8 +143,12 @@ size_t index_columns(const std::vector<CsvCell>& cells) {
   return first == cells.end() ? 0 : static_cast<size_t>(first - cells.begin());
 }
 
-// The names that pandas reads them by.
-std::string index_name(size_t column) { return "Unnamed: " + std::to_string(column); }
+// The name that pandas reads it by, which a file may hold of an earlier reading.
+std::string index_name(size_t column, const std::vector<CsvCell>& cells) {
+  std::string name = "Unnamed: " + std::to_string(column);
+  while (std::any_of(cells.begin(), cells.end(), [&](const CsvCell& cell) { return cell.text == name; })) name += ".1";
+  return name;
+}
 
 void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::string& path) {
   std::vector<std::string> faults;
@@ -201,7 +205,7 @@ void CsvFile::read_header() {
   const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
   check_header(cells, table.delimiter, reader_.path());
   for (size_t i = 0; i < cells.size(); ++i)
-    table.header.push_back(trim(cells[i].text).empty() ? index_name(i) : cells[i].text);
+    table.header.push_back(trim(cells[i].text).empty() ? index_name(i, cells) : cells[i].text);
   table_ = std::make_shared<const CsvTable>(std::move(table));
 }
 

@@ -74,11 +74,22 @@ void warn_of_warmup(const Plan& plan, const Warn& warn) {
        format_number(std::round(100.0 * static_cast<double>(plan.steps - 1) / static_cast<double>(warmup))) + " % of it");
 }
 
+// A cosine of one step is its peak alone.
+void warn_of_short_cycles(const Plan& plan, const Warn& warn) {
+  const ScheduleConfig& schedule = plan.job.schedule;
+  const int64_t left = plan.steps - warmup_steps(schedule, plan.steps);
+  if (schedule.type != ScheduleType::cosine_with_restarts || left <= 0 || left >= 2 * schedule.cycles) return;
+  warn("schedule.cycles " + format_count(schedule.cycles) + " in " + format_count(left) + (left == 1 ? " step" : " steps") +
+       " after the warmup: a cycle has less than two steps, and the learning rate does not fall as a cosine does; at most " +
+       format_count(std::max<int64_t>(1, left / 2)) + (left < 4 ? " cycle fits" : " cycles fit"));
+}
+
 // Weights move by the rate times a gradient that these leave next to nothing of, or that noise covers.
 void warn_of_extremes(const Plan& plan, const Warn& warn) {
   const Job& job = plan.job;
   const AdapterConfig& adapter = job.adapter;
   warn_of_warmup(plan, warn);
+  warn_of_short_cycles(plan, warn);
   constexpr double kLeastNorm = 1e-4, kMostScale = 128, kMostNoise = 200;
   if (job.train.max_grad_norm > 0 && job.train.max_grad_norm < kLeastNorm)
     warn("train.max_grad_norm " + format_number(job.train.max_grad_norm) +

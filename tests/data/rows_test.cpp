@@ -93,6 +93,10 @@ TEST_CASE("tool calls keep the row's order and lose the nulls that tables make")
         start + R"({"function":{"arguments":{"b":1,"c":[null,{}]},"name":"f"},"index":0}]}] ?)");
   CHECK(calls(R"([{"arguments": "{\"a\": null}", "name": "f"}])") ==
         start + R"({"type":"function","function":{"arguments":{"a":null},"name":"f"}}]}] ?)");  // a text that somebody wrote
+  CHECK(calls(R"("[{\"function\": {\"name\": \"f\", \"arguments\": {\"a\": null}}, \"id\": null}]")") ==
+        start + R"({"function":{"name":"f","arguments":{"a":null}}}]}] ?)");
+  CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}], "tools": "[{\"name\": \"f\", \"parameters\": {\"default\": null}}]"})",
+                RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{"default":null}}}])");
   CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "f", "description": null, "parameters": {"to": null}}]})",
                 RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{}}}])");
   CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 99999999999999999999}"}])"),
@@ -448,6 +452,10 @@ TEST_CASE("common columns are taken where only one reading is possible, and prop
   CHECK(columns(R"({"question": "q", "chosen": "a", "rejected": "b"})") == "preference {prompt: question}");
   CHECK(columns(R"({"chat": [{"role": "user", "content": "q"}]})") == "messages {messages: chat}");
   CHECK(columns(R"({"dialog": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: dialog}");
+  CHECK(columns(R"({"messages": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: messages}");
+  CHECK(columns(R"({"messages": [{"role": "user", "content": "q", "from": "x", "value": "y"}]})") == "messages {}");
+  // A CSV's header with a blank after its comma: the name as YAML reads it back.
+  CHECK(hint(R"({"article": "q", " summary": "a"})") == R"(map them: columns: {instruction: article, output: " summary"})");
   CHECK(hint(R"({"article": "q", "summary": "a"})") == "map them: columns: {instruction: article, output: summary}");
   CHECK(hint(R"({"question": "q", "answer": "a", "response": "b"})") ==
         "map them: columns: {instruction: question, output: response}, or columns: {instruction: question, output: answer}");
@@ -587,6 +595,10 @@ TEST_CASE("rows without names get the hint that helps") {
           R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}]})") ==
       "read");
   CHECK(hint(R"({"input_ids": [1, 2], "labels": [1, 2]})") == "read");
+  CHECK(hint(R"([[{"role": "user", "content": "q"}], [{"role": "user", "content": "r"}]])") ==
+        "each row is a list of conversations: write each conversation as a row of its own, {\"messages\": […]}");
+  CHECK(hint(R"({"version": 1, "data": {"train": [{"prompt": "p"}]}})") ==
+        "the rows lie under data.train: write that list alone to a file, as jq '.data.train' does");
 }
 
 TEST_CASE("what Python writes in the place of JSON is named, and binary text is refused") {

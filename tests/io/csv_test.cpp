@@ -63,6 +63,7 @@ TEST_CASE("an index that pandas wrote has the names that pandas reads it by") {
   TemporaryFolder folder;
   const auto header = [&](const std::string& text) { return CsvFile(folder.write("a.csv", text), ',').table()->header; };
   CHECK(header(",a,b\n0,1,2\n") == std::vector<std::string>{"Unnamed: 0", "a", "b"});
+  CHECK(header(",Unnamed: 0,a\n0,1,2\n") == std::vector<std::string>{"Unnamed: 0.1", "Unnamed: 0", "a"});
   CHECK(header(",,a\n0,1,2\n") == std::vector<std::string>{"Unnamed: 0", "Unnamed: 1", "a"});
 }
 

@@ -107,6 +107,44 @@ TEST_CASE("every rope type") {
              Catch::Contains("full_attention is {\"factor\":8.0}, settings that forge does not know"));
 }
 
+TEST_CASE("a rope setting that stands in two places with two values is refused") {
+  CHECK_THAT(fault_with("rope_scaling", {{"type", "linear"}, {"rope_type", "dynamic"}, {"factor", 4.0}}),
+             Catch::Contains("type is \"linear\" and rope_type \"dynamic\": keep the one that is meant"));
+  CHECK(fault_with("rope_scaling", {{"type", "linear"}, {"rope_type", "linear"}, {"factor", 4.0}}) == "no error");
+  Json neox = llama_config();
+  neox["architectures"] = {"GPTNeoXForCausalLM"};
+  neox["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 0.5}};
+  const auto fault = [](const Json& config) { return error_of([&] { model_spec_from_config(config, "c"); }); };
+  CHECK(fault(neox) == "no error");
+  neox["rotary_pct"] = 0.25;
+  CHECK_THAT(fault(neox), Catch::Contains("rotary_pct is 0.25 and rope_parameters.partial_rotary_factor 0.5: keep the one that is meant"));
+  neox["rotary_pct"] = 0.5;
+  CHECK(fault(neox) == "no error");
+  neox["rotary_emb_base"] = 5e4;
+  CHECK_THAT(fault(neox), Catch::Contains("rotary_emb_base is 50000 and rope_parameters.rope_theta 10000"));
+}
+
+TEST_CASE("Gemma 3's two tables of rope settings") {
+  Json config = llama_config();
+  config["architectures"] = {"Gemma3ForCausalLM"};
+  const auto read = [&](const Json& tables) {
+    config["rope_parameters"] = tables;
+    return model_spec_from_config(config, "c");
+  };
+  const auto fault = [&](const Json& tables) { return error_of([&] { read(tables); }); };
+  const Json full{{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1e6}}, windows{{"rope_type", "default"}, {"rope_theta", 2e4}};
+  const ModelSpec both = read({{"full_attention", full}, {"sliding_attention", windows}});
+  CHECK((both.rope.factor == 8 && both.rope.theta == 1e6 && both.window_rope_theta == 2e4));
+  CHECK(read({{"full_attention", full}}).window_rope_theta == 1e4);
+  CHECK(read({{"sliding_attention", windows}}).rope.type == RopeType::standard);
+  CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}, {"factor", 4.0}}),
+             Catch::Contains("rope_parameters has factor beside full_attention and sliding_attention"));
+  config["rope_local_base_freq"] = 3e4;
+  CHECK(read({{"full_attention", full}}).window_rope_theta == 3e4);
+  CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}}),
+             Catch::Contains("rope_local_base_freq is 30000 and rope_parameters.sliding_attention.rope_theta 20000"));
+}
+
 TEST_CASE("settings that would change the computation are refused, harmless ones are not") {
   CHECK_THAT(fault_with("hidden_act", "gelu"),
              Catch::Contains("hidden_act is \"gelu\", forge computes only \"silu\""));

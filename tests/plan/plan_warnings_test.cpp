@@ -35,6 +35,13 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   using Catch::Contains;
   CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_steps = 10000; }),
              Contains("schedule.warmup_steps 10,000 is not over in the run's 32 steps"));
+  const auto cycles = [](int64_t count) {
+    return [=](PlanInput& given) {
+      given.job.schedule.type = ScheduleType::cosine_with_restarts, given.job.schedule.cycles = count, given.job.schedule.warmup_steps = 2;
+    };
+  };
+  CHECK_THAT(warnings(cycles(16)), Contains("schedule.cycles 16 in 30 steps after the warmup") && Contains("at most 15 cycles fit"));
+  CHECK_THAT(warnings(cycles(15)), !Contains("schedule.cycles"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.schedule.warmup_ratio = 1; }),
              Contains("schedule.warmup_ratio 1 (32 steps) is not over in the run's 32 steps"));
   const auto short_run = [](int64_t steps, double ratio) {

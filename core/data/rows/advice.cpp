@@ -123,22 +123,43 @@ std::string container_advice(const Rows& rows) {
   return "";
 }
 
+namespace {
+
+bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
+
+// Returns the path of the first list of rows below members that are objects; empty if there is none.
+std::string list_of_rows(const Json& object, const std::string& path) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_array() && !value.empty() && value[0].is_object() && !is_turn(value[0])) return path + key;
+    if (!value.is_object()) continue;
+    if (const std::string found = list_of_rows(value, path + key + "."); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string shape_advice(const Rows& rows) {
   const Json& row = rows[0].row;
-  const auto is_turn = [](const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); };
   if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_turn)) {
     const std::string name = row[0].contains("role") ? "messages" : "conversations";
     return "each row is the list of a conversation's turns: write it as an object, {\"" + name + "\": […]}";
   }
-  const auto is_bare_turn = [&](const LocatedRow& located) { return is_turn(located.row) && located.row.size() <= 3; };
+  const auto is_bare_turn = [](const LocatedRow& located) { return is_turn(located.row) && located.row.size() <= 3; };
   if (std::all_of(rows.begin(), rows.end(), is_bare_turn))
     return "each row is one turn: write each conversation as one row, {\"" +
            std::string(row.contains("role") ? "messages" : "conversations") + "\": [its turns]}";
+  const auto is_conversation = [](const Json& item) { return item.is_array() && !item.empty() && is_turn(item[0]); };
+  if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_conversation))
+    return "each row is a list of conversations: write each conversation as a row of its own, {\"" +
+           std::string(row[0][0].contains("role") ? "messages" : "conversations") + "\": […]}";
   if (row.is_array() && !row.empty() && row[0].is_object())
     return "a line holds a whole array: write one object a line, or name the file .json if it is one array";
   if (row.is_array())
     return "name the values: write each row as an object, {\"prompt\": …, \"completion\": …}";
   if (!row.is_object()) return "write each row as an object, {\"text\": …}, or plain texts in a .txt file";
+  if (const std::string list = rows.size() == 1 ? list_of_rows(row, "") : ""; !list.empty())
+    return "the rows lie under " + list + ": write that list alone to a file, as jq '." + list + "' does";
   const Json* inner = member(row, "row");
   if (!inner || !inner->is_object()) return "";
   Rows below;

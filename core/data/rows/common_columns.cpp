@@ -134,8 +134,14 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 }  // namespace
 
 std::string columns_text(const std::map<std::string, std::string>& columns) {
+  // YAML takes these for themselves; any other name is quoted, which JSON's quotes do.
+  const auto is_plain = [](const std::string& name) {
+    const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
+    return !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
+           std::all_of(name.begin(), name.end(), inner);
+  };
   std::vector<std::string> parts;
-  for (const auto& [field, name] : columns) parts.push_back(field + ": " + name);
+  for (const auto& [field, name] : columns) parts.push_back(field + ": " + (is_plain(name) ? name : Json(name).dump()));
   return "{" + join(parts, ", ") + "}";
 }
 

@@ -23,6 +23,14 @@ bool is_alpaca(const Json& row) {
   return has(row, "instruction") && (has(row, "output") || has(row, "tool_calls"));
 }
 
+// Turns of ShareGPT's under this name are read by columns.
+bool has_messages(const Json& row) {
+  if (!has(row, "messages")) return false;
+  const Json& turns = row["messages"];
+  const bool named = turns.is_array() && !turns.empty() && turns[0].is_object();
+  return !named || turns[0].contains("role") || !turns[0].contains("from") || !turns[0].contains("value");
+}
+
 bool is_kto(const Json& row) {
   const Json* label = member(row, "label");
   if ((has(row, "prompt") && has(row, "completion")) || has(row, "messages") || has(row, "conversations"))
@@ -50,8 +58,7 @@ const Format kFormats[] = {
     {RowFormat::tokens, "tokens", "token ids",
      [](const Json& row) { return has(row, "input_ids") || (has(row, "ids") && has(row, "mask")); },
      convert_tokens},
-    {RowFormat::messages, "messages", "messages", [](const Json& row) { return has(row, "messages"); },
-     convert_messages},
+    {RowFormat::messages, "messages", "messages", has_messages, convert_messages},
     {RowFormat::sharegpt, "sharegpt", "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
     {RowFormat::alpaca, "alpaca", "instruction and output", is_alpaca, convert_alpaca},

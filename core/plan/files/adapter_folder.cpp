@@ -459,11 +459,11 @@ void check_adapter_weights(const TensorFile& weights, const std::string& folder,
   if (faults.empty()) return;
   constexpr size_t kShown = 5;
   const size_t shown = std::min(faults.size(), kShown);
-  std::string text = "does not fit the job's adapter: " +
+  std::string text = "does not fit its adapter_config.json and the model: " +
                      join({faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(shown)}, "; ");
   if (shown < faults.size()) text += "; and " + std::to_string(faults.size() - shown) + " more";
   throw fault(folder + kWeights, text)
-      .hint("rank, target_modules and modules_to_save must be the adapter's own");
+      .hint("an adapter belongs to the model and the settings (r, target_modules, modules_to_save) that it was trained with");
 }
 
 }  // namespace forge

@@ -126,8 +126,10 @@ Json tools_member(const Json& row, RowFaults& faults) {
     faults.push_back({"/" + key, key + " is " + kind_of(tools) + ", expected a list of tools"});
     return nullptr;
   }
-  for (size_t i = 0; i < tools.size(); ++i)
-    tools[i] = without_nulls(wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults));
+  for (size_t i = 0; i < tools.size(); ++i) {
+    Json tool = wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults);
+    tools[i] = given->is_string() ? std::move(tool) : without_nulls(std::move(tool));
+  }
   return tools.empty() ? Json(nullptr) : tools;
 }
 

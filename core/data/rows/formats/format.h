@@ -45,13 +45,14 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
 void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
                  TurnTraining training = TurnTraining::by_role);
-// The value without members that are null, at any depth, as TRL passes it to templates: tables have null for absent members.
+// Returns the value without members that are null, at any depth, as TRL passes it to templates: tables have null for absent members.
 Json without_nulls(Json value);
-// Calls in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an
-// object}}.
-Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults);
-// A list of calls, or a text that holds one as JSON.
-Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults);
+// Nulls of a value: a table's stand for absent members, those in a text of JSON were written.
+enum class Nulls { of_table, written };
+// Returns a call in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an object}}.
+Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);
+// Returns a list of calls; `calls` may be a text that holds one as JSON.
+Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);
 // `tools` or `functions` as a list of {"type": "function", "function": {…}}; also from a text that holds one, and from
 // bare schemas.
 Json tools_member(const Json& row, RowFaults& faults);

@@ -111,11 +111,11 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
   return training;
 }
 
-Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults) {
+Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls) {
   if (calls.is_string()) {
     try {
       if (const Json parsed = parse_json(calls.get<std::string>(), "calls", ErrorKind::data); !parsed.is_string())
-        return tool_calls(parsed, pointer, faults);
+        return tool_calls(parsed, pointer, faults, Nulls::written);
     } catch (const Error&) {
     }
   }
@@ -125,7 +125,7 @@ Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults
   }
   Json result = Json::array();
   for (size_t i = 0; i < calls.size(); ++i)
-    result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults));
+    result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults, nulls));
   return result;
 }
 
@@ -133,7 +133,7 @@ namespace {
 
 // OpenAI's API has arguments as a JSON string; templates and inference servers use the object.
 Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
-  Json arguments = without_nulls(given);
+  Json arguments = given;
   if (given.is_string()) {
     try {
       arguments = parse_json(given.get<std::string>(), "arguments", ErrorKind::data);
@@ -151,7 +151,7 @@ Json call_arguments(const Json& given, const std::string& place, RowFaults& faul
 
 }  // namespace
 
-Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults) {
+Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls) {
   if (!call.is_object()) {
     faults.push_back({pointer, "a tool call is " + kind_of(call) + ", expected an object"});
     return nullptr;
@@ -164,16 +164,17 @@ Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults
   const std::string place = function ? pointer + "/function" : pointer;
   const Json& body = function ? *function : call;
   text_member(body, "name", place, true, faults);
+  const auto kept = [&](const Json& value) { return nulls == Nulls::written ? value : without_nulls(value); };
   // The row's own order and members: a template may print a call whole.
   Json named = Json::object();
   for (const auto& [key, value] : body.items())
     if (!value.is_null() && (function || (key != "id" && key != "type")))
-      named[key] = key == "arguments" ? call_arguments(value, place, faults) : without_nulls(value);
+      named[key] = key == "arguments" ? call_arguments(value.is_string() ? value : kept(value), place, faults) : kept(value);
   if (!named.contains("arguments")) named["arguments"] = Json::object();
   Json result = Json::object();
   if (!function) result["type"] = "function";
   for (const auto& [key, value] : call.items())
-    if (function && !value.is_null()) result[key] = key == "function" ? named : without_nulls(value);
+    if (function && !value.is_null()) result[key] = key == "function" ? named : kept(value);
   if (!function) result["function"] = std::move(named);
   if (const Json* id = member(call, "id"); id && !function) result["id"] = *id;
   return result;

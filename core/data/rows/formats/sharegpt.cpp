@@ -37,7 +37,7 @@ void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& c
   }
   if (!calls.is_array()) calls = Json::array({calls});
   Json turn{{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array()}};
-  for (const Json& call : calls) turn["tool_calls"].push_back(normalise_tool_call(call, pointer, faults));
+  for (const Json& call : calls) turn["tool_calls"].push_back(normalise_tool_call(call, pointer, faults, Nulls::written));
   chat.messages.push_back(std::move(turn));
   chat.training.push_back(training_flag(entry, "assistant", entry_pointer, faults));
 }
