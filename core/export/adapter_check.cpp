@@ -159,14 +159,13 @@ void judge_saved_modules(const Json& config, const Contents& contents, const std
   }
 }
 
-// The name that PEFT saves factors under, for one that holds the adapter's own name too ("lora_A.default.weight"), which PEFT puts in
-// on loading and so does not find; empty for any other.
+// Returns the name that PEFT saves a factor under, for one that holds the adapter's own name too ("lora_A.default.weight"), which PEFT
+// puts in on loading and so does not find; empty for any other tensor.
 std::string saved_name(const std::string& tensor) {
   for (const std::string_view factor : {".lora_A.", ".lora_B."}) {
     const size_t at = tensor.rfind(factor);
-    if (at == std::string::npos || !ends_with(tensor, ".weight")) continue;
-    const std::string name = tensor.substr(0, at + factor.size()) + "weight";
-    if (name != tensor) return name;
+    if (at == std::string::npos || tensor.substr(at + factor.size()) == "bias") continue;
+    return tensor.substr(0, at + factor.size()) + "weight";
   }
   return "";
 }
@@ -182,8 +181,7 @@ void judge_names(const Json& config, const Contents& contents, AdapterCheck& che
   std::string first;
   for (const auto& [module, factors] : contents.factors) {
     const std::string magnitude = module + ".lora_magnitude_vector";
-    const auto is_it = [&](const std::string& tensor) { return tensor == magnitude || tensor == magnitude + ".weight"; };
-    if (!std::any_of(contents.others.begin(), contents.others.end(), is_it) && ++missing == 1) first = magnitude;
+    if (std::find(contents.others.begin(), contents.others.end(), magnitude) == contents.others.end() && ++missing == 1) first = magnitude;
   }
   if (missing > 0)
     check.faults.push_back("adapter_config.json: use_dora is set, and no tensor is " + first +

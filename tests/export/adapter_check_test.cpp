@@ -2,6 +2,7 @@
 #include "core/export/adapter_check.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/base/file.h"
@@ -66,6 +67,60 @@ TEST_CASE("settings adapt the modules that PEFT adapts, with its ranks and scale
   }
   CHECK(accepted > 100);
   CHECK(refused > 50);
+}
+
+namespace {
+
+// A safetensors file under other names, with more tensors of fp32 zeros: name → length.
+std::string renamed(const std::string& file, const std::string& old, const std::optional<std::string>& now, const std::map<std::string, int64_t>& more) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const Json header = Json::parse(file.substr(8, length));
+  std::string data = file.substr(8 + length);
+  Json changed = Json::object();
+  for (const auto& [name, entry] : header.items()) {
+    std::string other = name;
+    const size_t at = old.empty() ? std::string::npos : name.find(old);
+    if (at != std::string::npos && !now) continue;
+    if (at != std::string::npos) other.replace(at, old.size(), *now);
+    changed[other] = entry;
+  }
+  for (const auto& [name, count] : more) {
+    changed[name] = {{"dtype", "F32"}, {"shape", {count}}, {"data_offsets", {data.size(), data.size() + 4 * static_cast<size_t>(count)}}};
+    data.append(4 * static_cast<size_t>(count), '\0');
+  }
+  const std::string text = changed.dump();
+  length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data;
+}
+
+}  // namespace
+
+TEST_CASE("adapter check says that PEFT loads tensors by the names that it loads them by, also without the base model") {
+  const ModelSpec spec = tiny();
+  TemporaryFolder folder;
+  const std::string start = kParity + "adapter-init-lora/", file = content(start + "adapter_model.safetensors");
+  const Json settings = parse_json(content(start + "adapter_config.json"), start, ErrorKind::environment);
+  const std::vector<AdapterSite> trained = sites_of(read_adapter_config(start), spec);
+  int loaded = 0;
+  for (const Json& one : golden("adapter-tensors.json")) {
+    Json changed = settings;
+    if (one.contains("set")) changed.update(one["set"]);
+    folder.write("adapter_config.json", dump_json(changed));
+    std::map<std::string, int64_t> magnitudes;
+    if (one.contains("magnitudes"))
+      for (const AdapterSite& site : trained) magnitudes["base_model.model." + site.adapter + one["magnitudes"].get<std::string>()] = site.out_features;
+    const Json replace = one.value("replace", Json::array({"", ""}));
+    folder.write("adapter_model.safetensors", renamed(file, replace[0], replace[1].is_null() ? std::nullopt : std::optional(replace[1].get<std::string>()), magnitudes));
+    for (const std::optional<ModelSpec>& base : {std::optional<ModelSpec>(), std::optional(spec)}) {
+      const AdapterCheck check = check_adapter(folder.path(), base);
+      const auto loader = std::find_if(check.loaders.begin(), check.loaders.end(), [](const Loader& two) { return two.program == "PEFT"; });
+      INFO(dump_json(one) << "\n" << dump_json(to_json(check)));
+      CHECK((loader != check.loaders.end() && loader->refusal.empty()) == (one["peft"] == "loads"));
+    }
+    loaded += one["peft"] == "loads";
+  }
+  CHECK(loaded == 2);
 }
 
 TEST_CASE("adapter check says that PEFT loads a folder where it does, and where it does not that it does not") {

@@ -2,11 +2,12 @@
 
     python tests/parity/make_adapter_goldens.py
 
-Writes tests/export/goldens/adapter-rules.json and adapter-edits.json. Needs torch, transformers and peft.
+Writes tests/export/goldens/adapter-rules.json, adapter-edits.json and adapter-tensors.json. Needs torch, transformers and peft.
 
 rules: settings with the module that each adapts, [rank, scale], or the error's class. edits: one change to the settings of
 tests/parity/goldens/adapter-init-lora each, and "loads"; "refused", with the error's class; or "partly" where PEFT loads it and says
-that tensors are missing or left over, or sets a key aside that it does not know.
+that tensors are missing or left over, or sets a key aside that it does not know. tensors: other names of the tensors, by what stands
+in them and what takes its place ("" removes them), with settings that go with them; and the same outcomes.
 """
 import json
 import random
@@ -133,6 +134,38 @@ def edits(root: Path) -> list[dict]:
     return cases
 
 
+def tensors(root: Path) -> list[dict]:
+    settings = json.loads((START / "adapter_config.json").read_text())
+    own = load_file(START / "adapter_model.safetensors")
+    cases = [{"replace": [".lora_A.weight", ".lora_A.default.weight"]},
+             {"replace": [".lora_B.weight", ".lora_B.other.weight"]},
+             {"replace": [".lora_A.weight", ".lora_A.default"]},
+             {"replace": ["base_model.model.", ""]},
+             {"replace": [".q_proj.lora_B.weight", None]},
+             {"replace": [".layers.1.mlp.up_proj.lora_A.weight", None]},
+             {"set": {"use_dora": True}},
+             {"set": {"use_dora": True}, "magnitudes": ".lora_magnitude_vector"},
+             {"set": {"use_dora": True}, "magnitudes": ".lora_magnitude_vector.weight"},
+             {"set": {"use_dora": True}, "magnitudes": ".lora_magnitude_vector.default.weight"},
+             {}]
+    model = load("base", root)
+    folder = root / "renamed"
+    folder.mkdir()
+    for case in cases:
+        (folder / "adapter_config.json").write_text(json.dumps(settings | case.get("set", {})))
+        old, new = case.get("replace", ("", ""))
+        kept = {name.replace(old, new or "") if old else name: value for name, value in own.items() if new is not None or old not in name}
+        if "magnitudes" in case:
+            for name in own:
+                if name.endswith(".lora_A.weight"):
+                    module = name.removesuffix(".lora_A.weight")
+                    weight = model.get_parameter(module.removeprefix("base_model.model.") + ".weight")
+                    kept[module + case["magnitudes"]] = weight.norm(dim=1).detach().clone()
+        save_file(kept, folder / "adapter_model.safetensors", {"format": "pt"})
+        case |= outcome(folder, root)
+    return cases
+
+
 def write(name: str, cases: list[dict]) -> None:
     (GOLDENS / name).write_text("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
 
@@ -142,3 +175,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         write("adapter-rules.json", rules(Path(temporary)))
         write("adapter-edits.json", edits(Path(temporary)))
+        write("adapter-tensors.json", tensors(Path(temporary)))

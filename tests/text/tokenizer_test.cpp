@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/text/tokenizer/load/base64.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -225,6 +226,25 @@ TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transforme
     for (size_t i = 0; i < golden.at("texts").size(); ++i)
       CHECK(ids_of(tokenizer.encode(golden.at("texts")[i].get<std::string>(), {.add_special_tokens = true})) ==
             wanted.at("ids")[i].get<std::vector<int32_t>>());
+  }
+}
+
+// By transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).
+TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokenizer]") {
+  const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
+  const auto& texts = golden.at("texts");
+  TemporaryFolder folder;
+  for (const Json& wanted : golden.at("cases")) {
+    const std::string content = text::decode_base64(golden.at("models").at(wanted.at("model").get<std::string>()).get<std::string>()).value();
+    const Tokenizer tokenizer = load_sentencepiece(folder.write("tokenizer.model", content), wanted.at("config").dump());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      INFO(wanted.at("model") << " " << wanted.at("config") << " " << texts[i]);
+      const auto ids = wanted.at("ids")[i].get<std::vector<int32_t>>();
+      CHECK(ids_of(tokenizer.encode(texts[i].get<std::string>(), {})) == ids);
+      CHECK(ids_of(tokenizer.encode(texts[i].get<std::string>(), {.add_special_tokens = true})) ==
+            wanted.at("ids_with_special")[i].get<std::vector<int32_t>>());
+      CHECK(tokenizer.decode(ids) == wanted.at("decoded")[i].get<std::string>());
+    }
   }
 }
 

@@ -86,16 +86,24 @@ class SentencePiece : public Model {
   Vocabulary vocabulary_;
 };
 
-Json decoder_of(const sentencepiece::SentencePieceProcessor& processor) {
+// Stated only in the model's protobuf, so it is observed by running it.
+bool adds_prefix(const sentencepiece::SentencePieceProcessor& processor) {
+  const std::vector<std::string> probe = processor.EncodeAsPieces("a");
+  return !probe.empty() && starts_with(probe[0], "▁");
+}
+
+Json decoder_of(bool strips_prefix) {
   Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
                 {{"type", "ByteFallback"}},
                 {{"type", "Fuse"}}};
-  // Whether the model adds a leading space is stated only in its protobuf, so it is observed by running it.
-  const std::vector<std::string> probe = processor.EncodeAsPieces("a");
-  if (!probe.empty() && starts_with(probe[0], "▁")) {
-    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  }
+  if (strips_prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return {{"type", "Sequence"}, {"decoders", steps}};
+}
+
+// The model file whose normaliser puts no blank before a text: of a protobuf's member that comes twice the later value counts.
+std::string without_prefix(const std::string& content) {
+  constexpr std::string_view kNormalizerSpec = "\x1a\x02", kNoDummyPrefix{"\x18\x00", 2};
+  return content + std::string(kNormalizerSpec) + std::string(kNoDummyPrefix);
 }
 
 std::optional<int32_t> valid(int id) { return id < 0 ? std::nullopt : std::optional(id); }
@@ -109,10 +117,18 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   const TokenizerConfig config(path, config_text);
   auto parts = std::make_shared<TokenizerParts>();
   parts->name = path;
-  const auto model = std::make_shared<SentencePiece>(content, path);
+  auto model = std::make_shared<SentencePiece>(content, path);
+  const bool prefix = adds_prefix(model->processor());
+  const PrefixRule rule = prefix ? config.prefix_rule() : PrefixRule::of_model;
+  if (rule != PrefixRule::of_model) {
+    model = std::make_shared<SentencePiece>(without_prefix(content), path);
+    const char* where = rule == PrefixRule::at_start ? "first" : "never";
+    parts->pre_tokenizer =
+        make_pre_tokenizer({{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", where}, {"split", false}}, path, false);
+  }
   parts->model = model;
   const auto& processor = model->processor();
-  parts->decoder = make_decoder(decoder_of(processor), path);
+  parts->decoder = make_decoder(decoder_of(prefix && rule != PrefixRule::none), path);
   config.add_tokens(*parts);
   for (int id = 0; id < processor.GetPieceSize(); ++id) {
     if ((!processor.IsControl(id) && !processor.IsUnknown(id)) || parts->added.contains(id)) continue;

@@ -54,6 +54,13 @@ bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
   return !tokens.empty();
 }
 
+PrefixRule TokenizerConfig::prefix_rule() const {
+  const std::string named = string_member(files_.config, "tokenizer_class", name_, "LlamaTokenizer");
+  if (named.find("LlamaTokenizer") == std::string::npos) return PrefixRule::of_model;
+  if (!bool_member(files_.config, "add_prefix_space", name_, true)) return PrefixRule::none;
+  return bool_member(files_.config, "legacy", name_, true) ? PrefixRule::of_model : PrefixRule::at_start;
+}
+
 void TokenizerConfig::name_ids(TokenizerParts& parts) const {
   for (auto [key, id] :
        {std::pair{"bos_token", &parts.bos_id}, {"eos_token", &parts.eos_id}, {"pad_token", &parts.pad_id}}) {

@@ -6,6 +6,9 @@
 
 namespace forge::text {
 
+// Texts that LlamaTokenizer puts a blank before, in the place of the model file's own rule.
+enum class PrefixRule { of_model, at_start, none };
+
 class TokenizerConfig {
  public:
   // `model_path` names the file that the configuration stands beside; an empty text is an absent file.
@@ -13,6 +16,9 @@ class TokenizerConfig {
 
   // The tokens that the files name (late_tokens.h). False when there are none.
   bool add_tokens(TokenizerParts& parts) const;
+  // What `legacy` and `add_prefix_space` say, which LlamaTokenizer alone reads: legacy: false leaves texts after an added token alone.
+  // Where a key is absent or legacy is true, the model file decides.
+  PrefixRule prefix_rule() const;
   // bos_token, eos_token, pad_token.
   void name_ids(TokenizerParts& parts) const;
   // add_bos_token and add_eos_token.
