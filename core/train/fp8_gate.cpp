@@ -93,7 +93,7 @@ Json Fp8Gate::compare(Session& session, const StopFlag& stop) const {
   int64_t tokens = 0;
   std::optional<BaseModel> base(std::in_place, session);
   for_each_part(session.world, batches_, stop, [&](const Batch& batch) {
-    append(logps, base->network().token_logps(to_tensors(batch, session.plan.model, session.model.type, session.device)));
+    append(logps, base->network().rows(to_tensors(batch, session.plan.model, session.model.type, session.device)).logp);
     tokens += batch.tokens();
   });
   base.reset();

@@ -17,8 +17,7 @@
 #include "core/tensor/dtype.h"
 #include "core/train/base_model.h"
 #include "core/train/divergence.h"
-#include "core/train/policy_head.h"
-#include "core/train/sequence_head.h"
+#include "core/train/answers.h"
 #include "core/train/step.h"
 #include "providers/engine_providers.h"
 
@@ -94,7 +93,7 @@ std::vector<float> logps_of(Network& network, const Session& session, const Data
   for_each_part(session.world, parts, stop, [&](const std::vector<int64_t>& atoms) {
     const BatchTensors tensors =
         to_tensors(make_batch(data, atoms), session.model.spec, session.model.type, session.device);
-    const at::Tensor logps = network.token_logps(tensors).cpu().contiguous();
+    const at::Tensor logps = network.rows(tensors).logp.cpu().contiguous();
     all.insert(all.end(), logps.const_data_ptr<float>(), logps.const_data_ptr<float>() + logps.numel());
   });
   return all;
@@ -257,7 +256,7 @@ class ComputedBaseLogps : public BaseLogps {
  public:
   explicit ComputedBaseLogps(const Session& session) : base_(session) {}
   std::vector<double> of(const BatchTensors& batch, double temperature) override {
-    return base_.network().policy_rows(batch, temperature).logps;
+    return host_doubles(base_.network().rows(batch, policy_needs(temperature)).logp);
   }
 
  private:

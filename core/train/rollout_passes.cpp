@@ -1,5 +1,7 @@
 #include "core/train/rollout_passes.h"
 
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -8,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/data/batch/order.h"
-#include "core/train/policy_head.h"
+#include "core/train/head.h"
 #include "core/train/value_network.h"
 
 namespace forge {
@@ -102,6 +104,10 @@ void RolloutPasses::add_values(Rollout& rollout) {
   rollout.old_seconds += seconds_since(start);
 }
 
+std::vector<double> RolloutPasses::logps_of(const BatchTensors& batch) const {
+  return host_doubles(session_.network->rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
+}
+
 void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder) {
   const auto start = Clock::now();
   const OwnWeights own(*session_.trainables);
@@ -111,8 +117,7 @@ void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder)
     session_.trainables->publish();
   }
   for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
-    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
-    share_out(rollout, which, session_.network->policy_rows(tensors, session_.job.rollout.temperature).logps,
+    share_out(rollout, which, logps_of(tensors_of(batch_of(rollout, which))),
               [](Completion& c, const double* begin, const double* end) { c.drawn_logps.assign(begin, end); });
   });
   rollout.old_seconds += seconds_since(start);
@@ -126,7 +131,7 @@ void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
       share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
     };
     auto start = Clock::now();
-    if (old) give(&Completion::old_logps, session_.network->policy_rows(tensors, session_.job.rollout.temperature).logps);
+    if (old) give(&Completion::old_logps, logps_of(tensors));
     rollout.old_seconds += seconds_since(start);
     start = Clock::now();
     if (base) give(&Completion::base_logps, base_->of(tensors, session_.job.rollout.temperature));

@@ -35,6 +35,8 @@ class RolloutPasses {
 
  private:
   std::vector<std::vector<size_t>> all_batches(const Rollout& rollout) const;
+  // By supervised position, at the temperature of the rollouts.
+  std::vector<double> logps_of(const BatchTensors& batch) const;
 
   Session& session_;
   const DataSet& train_;

@@ -11,7 +11,7 @@
 #include "core/io/members.h"
 #include "core/rollout/rollout_metrics.h"
 #include "core/tensor/device.h"
-#include "core/train/policy_head.h"
+#include "core/train/head.h"
 #include "core/train/value_network.h"
 
 namespace forge {
@@ -87,17 +87,22 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   const BatchTensors tensors = passes_.tensors_of(batch);
   stats.tokens += batch.tokens();
   stats.supervised_tokens += batch.supervised_tokens();
-  PolicyTask task{.temperature = config_.temperature, .loss_scale = state.loss_scale, .entropy = objective_.entropy_weight > 0};
+  HeadTask task{.needs = policy_needs(config_.temperature),
+                .loss_scale = state.loss_scale,
+                .keeps_entropy = true,
+                .pulls_entropy = objective_.entropy_weight > 0};
   const auto completion = [&](size_t i) -> const Completion& { return rollout_->completions[i]; };
-  // Asked once, with all log-probabilities of the micro-batch in the order of `which`.
-  PolicyCotangents cotangents;
-  const auto judge = [&](const std::vector<double>& logps) {
+  // Called once, with all log-probabilities of the micro-batch in the order of `which`.
+  std::vector<double> logps;
+  const auto judge = [&](const TokenOutputs& rows) {
+    logps = host_doubles(rows.logp);
+    RowCotangents cotangents;
     size_t begin = 0;
     for (const size_t i : which) {
       const size_t end = begin + completion(i).sampler_logps.size();
       const PolicyTokens tokens = policy_tokens(objective_, step, completion(i), {logps.begin() + static_cast<int64_t>(begin), logps.begin() + static_cast<int64_t>(end)});
-      for (const double value : tokens.cotangents) cotangents.logp.push_back(static_cast<float>(value));
-      if (task.entropy) cotangents.entropy.resize(end, static_cast<float>(tokens.entropy_cotangent));
+      cotangents.logp.insert(cotangents.logp.end(), tokens.cotangents.begin(), tokens.cotangents.end());
+      if (task.pulls_entropy) cotangents.entropy.resize(end, tokens.entropy_cotangent);
       stats.loss += tokens.loss;
       add(stats.metrics, tokens.metrics);
       stats.ratio_most = std::max(stats.ratio_most, tokens.ratio_most);
@@ -107,24 +112,25 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   };
   if (step.known)
     for (const size_t i : which)
-      for (const double value : known_cotangents(objective_, step, completion(i))) task.known.push_back(static_cast<float>(value));
-  task.ask = judge;
-  const PolicyRows rows = session_.network->policy_forward_backward(tensors, task);
-  if (step.known) judge(rows.logps);
+      for (const double value : known_cotangents(objective_, step, completion(i))) task.known.push_back(value);
+  task.from_rows = judge;
+  const TokenOutputs rows = session_.network->forward_backward(tensors, task);
+  if (step.known) judge(rows);
+  const std::vector<double> entropies = host_doubles(rows.entropy);
   double entropy = 0;
-  for (const double value : rows.entropies) entropy += value;
-  add(stats.metrics, {{"entropy", {entropy, static_cast<double>(rows.entropies.size())}}});
+  for (const double value : entropies) entropy += value;
+  add(stats.metrics, {{"entropy", {entropy, static_cast<double>(entropies.size())}}});
   if (objective_.entropy_weight > 0)
     for (size_t t = 0, k = 0; k < which.size(); ++k)
       for (size_t n = 0; n < completion(which[k]).sampler_logps.size(); ++n, ++t)
-        stats.loss -= objective_.entropy_weight * token_weight(objective_.mean, completion(which[k]).tokens()) * rows.entropies[t];
+        stats.loss -= objective_.entropy_weight * token_weight(objective_.mean, completion(which[k]).tokens()) * entropies[t];
   if (!step.first) return;
   size_t row = 0;
   for (const size_t i : which)
     for (int64_t t = 0; t < completion(i).tokens(); ++t, ++row) {
       const auto at = static_cast<size_t>(t);
       const std::vector<float>& drawn = completion(i).drawn_logps;
-      const double off = (drawn.empty() ? rows.logps[row] : drawn[at]) - completion(i).sampler_logps[at], gap = std::abs(off);
+      const double off = (drawn.empty() ? logps[row] : drawn[at]) - completion(i).sampler_logps[at], gap = std::abs(off);
       gap_sum_ += gap;
       gap_most_ = std::max(gap_most_, gap);
       gap_ratios_ += std::exp(off);

@@ -15,7 +15,7 @@
 #include "core/train/divergence.h"
 #include "core/train/pass.h"
 #include "core/train/reference.h"
-#include "core/train/sequence_head.h"
+#include "core/train/answers.h"
 #include "core/train/value_network.h"
 
 namespace forge {

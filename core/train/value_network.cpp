@@ -41,10 +41,12 @@ ValueNetwork::ValueNetwork(const Session& session, Model base)
   network_ = std::make_unique<Network>(model_, trainables_, *provider_, job_);
 }
 
-std::vector<double> ValueNetwork::values(const BatchTensors& batch) { return network_->values(batch); }
+std::vector<double> ValueNetwork::values(const BatchTensors& batch) { return host_doubles(network_->rows(batch).logp); }
 
 void ValueNetwork::forward_backward(const BatchTensors& batch, double loss_scale, const ValueCotangents& ask) {
-  network_->value_forward_backward(batch, loss_scale, ask);
+  network_->forward_backward(batch, {.loss_scale = loss_scale, .from_rows = [&](const TokenOutputs& rows) {
+                               return RowCotangents{.logp = ask(host_doubles(rows.logp)), .entropy = {}};
+                             }});
 }
 
 const GradientVerdict& ValueNetwork::measure(double unscale, double max_norm) {

@@ -29,7 +29,7 @@ std::vector<at::Tensor> logps_in_memory(const TensorFile& file, const ModelSpec&
   const auto provider = make_step_provider("reference", model, nothing, step_options(spec, job, {}, Checkpointing::none));
   Network network(model, nothing, *provider, job);
   std::vector<at::Tensor> logps;
-  for (const BatchTensors& batch : batches) logps.push_back(network.token_logps(batch));
+  for (const BatchTensors& batch : batches) logps.push_back(network.rows(batch).logp);
   return logps;
 }
 

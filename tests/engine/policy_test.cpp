@@ -14,7 +14,7 @@
 #include "core/model/generate.h"
 #include "core/rollout/policy_step.h"
 #include "core/train/network.h"
-#include "core/train/policy_head.h"
+#include "core/train/head.h"
 #include "core/train/session.h"
 #include "providers/engine_providers.h"
 #include "tests/test.h"
@@ -96,21 +96,22 @@ struct Drawn {
   }
 };
 
-PolicyTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const Rollout& rollout, bool known) {
-  PolicyTask task;
+HeadTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const Rollout& rollout, bool known) {
+  HeadTask task{.needs = policy_needs(1), .keeps_entropy = true};
   if (known)
     for (const Completion& c : rollout.completions)
-      for (const double value : known_cotangents(objective, step, c)) task.known.push_back(static_cast<float>(value));
-  task.entropy = objective.entropy_weight > 0;
-  task.ask = [&objective, &step, &rollout](const std::vector<double>& logps) {
-    PolicyCotangents all;
+      for (const double value : known_cotangents(objective, step, c)) task.known.push_back(value);
+  task.pulls_entropy = objective.entropy_weight > 0;
+  task.from_rows = [&objective, &step, &rollout](const TokenOutputs& rows) {
+    RowCotangents all;
+    const std::vector<double> logps = host_doubles(rows.logp);
     auto at = logps.begin();
     for (const Completion& c : rollout.completions) {
       const PolicyTokens tokens = policy_tokens(objective, step, c, {at, at + c.tokens()});
       at += c.tokens();
       for (const double value : tokens.cotangents) {
-        all.logp.push_back(static_cast<float>(value));
-        if (objective.entropy_weight > 0) all.entropy.push_back(static_cast<float>(tokens.entropy_cotangent));
+        all.logp.push_back(value);
+        if (objective.entropy_weight > 0) all.entropy.push_back(tokens.entropy_cotangent);
       }
     }
     return all;
@@ -120,8 +121,8 @@ PolicyTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, con
 
 at::Tensor policy_gradient(const Trained& trained, const Drawn& drawn, const PolicyStep& step, bool known) {
   trained.trainables->zero_grad();
-  trained.network->policy_forward_backward(trained.tensors(drawn.batch),
-                                           task_of(trained.job.objective, step, drawn.rollout, known));
+  trained.network->forward_backward(trained.tensors(drawn.batch),
+                                    task_of(trained.job.objective, step, drawn.rollout, known));
   return trained.gradient();
 }
 
@@ -209,20 +210,21 @@ TEST_CASE("a whole step of a tiny Llama is TRL's") {
     Trained policy(objective, /*full=*/true);
     give_advantages(objective, drawn.rollout);
     const PolicyStep step = policy_step(objective, goldens["max_new_tokens"], drawn.rollout, 1);
-    PolicyTask task = task_of(objective, step, drawn.rollout, false);
-    task.temperature = golden["temperature"];
+    HeadTask task = task_of(objective, step, drawn.rollout, false);
+    task.needs.temperature = golden["temperature"];
     double loss = 0;
-    const auto ask = task.ask;
-    task.ask = [&](const std::vector<double>& logps) {
+    const auto ask = task.from_rows;
+    task.from_rows = [&](const TokenOutputs& rows) {
+      const std::vector<double> logps = host_doubles(rows.logp);
       auto at = logps.begin();
       for (const Completion& c : drawn.rollout.completions) {
         loss += policy_tokens(objective, step, c, {at, at + c.tokens()}).loss / step.divisor;
         at += c.tokens();
       }
-      return ask(logps);
+      return ask(rows);
     };
     policy.trainables->zero_grad();
-    policy.network->policy_forward_backward(policy.tensors(drawn.batch), task);
+    policy.network->forward_backward(policy.tensors(drawn.batch), task);
     CHECK(loss == Approx(golden["loss"].get<double>()).margin(1e-6).epsilon(0));
     double all = 0;
     for (const auto& [tensor, numbers] : golden["gradient"].items()) all += std::pow(numbers[0].get<double>(), 2);
@@ -255,7 +257,7 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
     Trained policy(objectives[k]);
     const int64_t update = objectives[k].epochs_per_rollout - 1;
     // As if a step had moved the policy a little.
-    const std::vector<double> now = policy.network->policy_rows(policy.tensors(drawn.batch), 1).logps;
+    const std::vector<double> now = host_doubles(policy.network->rows(policy.tensors(drawn.batch)).logp);
     size_t at = 0;
     for (Completion& c : drawn.rollout.completions)
       for (size_t t = 0; t < c.ids.size(); ++t, ++at) {
@@ -273,15 +275,16 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
       continue;
     }
     const auto loss = [&] {
-      const PolicyRows rows = policy.network->policy_rows(policy.tensors(drawn.batch), 1);
+      const TokenOutputs rows = policy.network->rows(policy.tensors(drawn.batch), policy_needs(1));
+      const std::vector<double> logps = host_doubles(rows.logp), entropies = host_doubles(rows.entropy);
       double sum = 0;
-      auto next = rows.logps.begin();
+      auto next = logps.begin();
       size_t e = 0;
       for (const Completion& c : drawn.rollout.completions) {
         const PolicyTokens tokens = policy_tokens(objectives[k], step, c, {next, next + c.tokens()});
         next += c.tokens();
         sum += tokens.loss / step.divisor;
-        for (size_t t = 0; t < c.ids.size(); ++t) sum += tokens.entropy_cotangent * rows.entropies[e++];
+        for (size_t t = 0; t < c.ids.size(); ++t) sum += tokens.entropy_cotangent * entropies[e++];
       }
       return sum;
     };
@@ -356,18 +359,19 @@ TEST_CASE("the value network's gradients are the slope of its loss, at every dra
       const auto target = [](size_t t) { return static_cast<double>(t % 5) / 3; };
       const auto loss = [&] {
         double sum = 0;
-        const std::vector<double> values = one.network->values(tensors);
+        const std::vector<double> values = host_doubles(one.network->rows(tensors).logp);
         for (size_t t = 0; t < values.size(); ++t) sum += 0.5 * (values[t] - target(t)) * (values[t] - target(t));
         return sum;
       };
       one.trainables->zero_grad();
       size_t asked = 0;
-      one.network->value_forward_backward(tensors, 1, [&](const std::vector<double>& values) {
-        asked = values.size();
-        std::vector<double> cotangents;
-        for (size_t t = 0; t < values.size(); ++t) cotangents.push_back(values[t] - target(t));
+      HeadTask task;
+      task.from_rows = [&](const TokenOutputs& rows) {
+        RowCotangents cotangents;
+        for (const double value : host_doubles(rows.logp)) cotangents.logp.push_back(value - target(asked++));
         return cotangents;
-      });
+      };
+      one.network->forward_backward(tensors, task);
       CHECK(asked == 18);
       std::vector<at::Tensor> all;
       for (const Trainable& item : one.trainables->items()) {
@@ -418,9 +422,9 @@ TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
     Batch batch;
     batch.append({0, {prompt[0], prompt[1], prompt[2], static_cast<int32_t>(action)}, {0, 0, 0, 1}});
     policy.trainables->zero_grad();
-    PolicyTask task;
+    HeadTask task;
     task.known = {1};
-    policy.network->policy_forward_backward(policy.tensors(batch), task);
+    policy.network->forward_backward(policy.tensors(batch), task);
     const at::Tensor gradient = policy.gradient().to(at::kDouble);
     if (!directions.defined()) directions = at::randn({kDirections, gradient.size(0)}, at::kDouble);
     const at::Tensor along = at::mv(directions, gradient);

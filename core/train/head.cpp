@@ -1,0 +1,194 @@
+#include "core/train/head.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/model/element.h"
+#include "core/plan/memory/memory.h"
+#include "core/train/likelihood.h"
+#include "kernels/device/device_of.h"
+
+namespace forge {
+namespace {
+
+bool runs_fused(const HeadRows& rows) { return rows.op && rows.op->attributes.fused_head; }
+
+// Numbers of all rows, out of the visits' chunks.
+struct Kept {
+  Kept(const at::Tensor& rows, bool with_entropy) : numbers{.logp = at::empty({rows.size(0)}, rows.options().dtype(at::kFloat))} {
+    if (with_entropy) numbers.entropy = at::empty_like(numbers.logp);
+  }
+  void take(int64_t begin, const TokenOutputs& chunk) {
+    const int64_t count = chunk.logp.size(0);
+    numbers.logp.narrow(0, begin, count).copy_(chunk.logp);
+    if (numbers.entropy.defined()) numbers.entropy.narrow(0, begin, count).copy_(chunk.entropy);
+  }
+  TokenOutputs numbers;
+};
+
+at::Tensor scaled(const std::vector<double>& cotangents, double scale, c10::Device device) {
+  std::vector<float> values(cotangents.size());
+  std::transform(cotangents.begin(), cotangents.end(), values.begin(), [&](double value) { return static_cast<float>(value * scale); });
+  return at::tensor(values, at::kFloat).to(device);
+}
+
+// Multiplies every row by its factor, in place. rows [positions, hidden], factors fp32 [positions]
+at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
+  // A few rows at a time: in 16 bits LibTorch widens both factors first.
+  for (int64_t begin = 0; begin < rows.size(0); begin += kScaledRows) {
+    const int64_t count = std::min(kScaledRows, rows.size(0) - begin);
+    rows.narrow(0, begin, count).mul_(factors.narrow(0, begin, count).unsqueeze(1));
+  }
+  return rows;
+}
+
+at::Tensor scores_of(const at::Tensor& rows, const at::Tensor& weight) { return at::mv(rows.to(at::kFloat), weight.view({-1})); }
+
+}  // namespace
+
+std::vector<double> host_doubles(const at::Tensor& values) {
+  const at::Tensor copy = values.to(at::kCPU, at::kDouble).contiguous();
+  return {copy.const_data_ptr<double>(), copy.const_data_ptr<double>() + copy.numel()};
+}
+
+at::Tensor Head::score_weight() const { return (trained_ ? trained_->master : model_.head.detach()).to(at::kFloat); }
+
+HeadMemory Head::memory(const HeadRows& rows) const {
+  return {.scratch = rows.scratch, .d_hidden = rows.d_rows, .softcap = model_.spec.logit_softcap};
+}
+
+TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, const TokenNeeds& needs) {
+  c10::NoGradGuard no_grad;
+  if (model_.spec.score_head) return {.logp = scores_of(rows.rows, score_weight())};
+  const bool logp_alone = !needs.logsumexp && !needs.mean_logit && !needs.entropy && !needs.top1 && needs.temperature == 1;
+  if (runs_fused(rows) && logp_alone) return {.logp = fused_logp(rows)};
+  return head_forward(rows.rows, weight(), batch.loss_targets, needs, {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
+}
+
+at::Tensor Head::likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const ObjectiveConfig& objective,
+                                     const StepScale& scale, BatchLoss& loss) {
+  if (runs_fused(rows)) {
+    loss.later = run_fused(rows, batch.host_weights, objective, scale.loss_scale / scale.divisor);
+    return rows.d_rows;
+  }
+  const auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) {
+    const at::Tensor weights = batch.loss_weights.narrow(0, begin, chunk.logsumexp.size(0));
+    LikelihoodGrads result = likelihood_grads(objective, chunk, weights, scale.divisor, scale.loss_scale);
+    loss.loss += result.loss_sum;
+    return result.grads;
+  };
+  return head_forward_backward(rows.rows, weight(), batch.loss_targets, likelihood_needs(objective), cotangents, memory(rows), weight_grad());
+}
+
+at::Tensor Head::backward(const HeadRows& rows, const BatchTensors& batch, const HeadTask& task, TokenOutputs& kept) {
+  c10::NoGradGuard no_grad;
+  if (model_.spec.score_head) return backward_of_scores(rows, task, kept);
+  const at::Tensor w = weight(), d_w = weight_grad();
+  Kept all(rows.rows, task.keeps_entropy);
+  const auto look = [&](int64_t begin, const TokenOutputs& chunk) {
+    all.take(begin, chunk);
+    if (task.see) task.see(chunk);
+  };
+  const auto visit = [&](const TokenNeeds& needs, const Cotangents& cotangents) {
+    return head_forward_backward(rows.rows, w, batch.loss_targets, needs, cotangents, memory(rows), d_w);
+  };
+  const auto finish = [&](const at::Tensor& d_rows) {
+    kept = all.numbers;
+    return d_rows;
+  };
+  if (!task.known.empty()) {
+    FORGE_CHECK(static_cast<int64_t>(task.known.size()) == rows.rows.size(0), "cotangents of other positions");
+    const at::Tensor logp = scaled(task.known, task.loss_scale, rows.rows.device());
+    return finish(visit(task.needs, [&](int64_t begin, const TokenOutputs& chunk) {
+      look(begin, chunk);
+      return TokenGrads{.logp = logp.narrow(0, begin, chunk.logp.size(0))};
+    }));
+  }
+  const bool twice = d_w.defined() || task.pulls_entropy;
+  at::Tensor d_rows;
+  if (twice) {
+    look(0, head_forward(rows.rows, w, batch.loss_targets, task.needs, memory(rows)));
+  } else {
+    d_rows = visit(task.needs, [&](int64_t begin, const TokenOutputs& chunk) {
+      look(begin, chunk);
+      return TokenGrads{.logp = at::ones_like(chunk.logp)};
+    });
+  }
+  const RowCotangents cotangents = task.from_rows(all.numbers);
+  const at::Tensor logp = scaled(cotangents.logp, task.loss_scale, rows.rows.device());
+  if (!twice) return finish(multiply_rows(d_rows, logp));
+  const at::Tensor entropy = cotangents.entropy.empty() ? at::Tensor() : scaled(cotangents.entropy, task.loss_scale, rows.rows.device());
+  return finish(visit({.logp = true, .entropy = entropy.defined(), .temperature = task.needs.temperature},
+                      [&](int64_t begin, const TokenOutputs& chunk) {
+                        const int64_t count = chunk.logsumexp.size(0);
+                        return TokenGrads{.logp = logp.narrow(0, begin, count),
+                                          .entropy = entropy.defined() ? entropy.narrow(0, begin, count) : at::Tensor()};
+                      }));
+}
+
+at::Tensor Head::backward_of_scores(const HeadRows& rows, const HeadTask& task, TokenOutputs& kept) {
+  const at::Tensor w = score_weight(), wide = rows.rows.to(at::kFloat);
+  kept = {.logp = scores_of(wide, w)};
+  const at::Tensor g = scaled(task.from_rows(kept).logp, task.loss_scale, wide.device());
+  if (const at::Tensor d_w = weight_grad(); d_w.defined()) d_w.view({-1}).add_(at::mv(wide.t(), g));
+  at::Tensor d_rows = rows.d_rows.defined() ? rows.d_rows : at::empty_like(rows.rows);
+  return d_rows.copy_(at::outer(g, w.view({-1})));
+}
+
+LmHead Head::fused_arguments(const HeadRows& rows) const {
+  const at::Tensor w = weight();
+  return {.type = element_of(rows.rows.scalar_type()),
+          .positions = rows.rows.size(0),
+          .width = rows.rows.size(1),
+          .vocab = w.size(0),
+          .hidden = rows.rows.data_ptr(),
+          .hidden_stride = rows.rows.stride(0),
+          .weight = w.data_ptr(),
+          .weight_stride = w.stride(0),
+          .targets = rows.targets,
+          .softcap = static_cast<float>(model_.spec.logit_softcap),
+          .workspace = rows.scratch.data_ptr()};
+}
+
+std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<float>& weights, const ObjectiveConfig& objective, double scale) {
+  const int64_t positions = rows.rows.size(0);
+  if (positions == 0) return [] { return 0.0; };
+  ComputeDevice& device = device_of(rows.rows.device());
+  LmHead args = fused_arguments(rows);
+  args.label_smoothing = static_cast<float>(objective.label_smoothing);
+  args.z_loss = static_cast<float>(objective.z_loss);
+  args.d_hidden = rows.d_rows.data_ptr();
+  args.d_hidden_stride = rows.d_rows.stride(0);
+  if (const at::Tensor d_w = weight_grad(); d_w.defined()) args.d_weight = d_w.data_ptr<float>();
+  // After the kernel's own workspace.
+  auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * positions;
+  float* loss_weight = loss + positions;
+  std::vector<float> numbers(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) numbers[i] = static_cast<float>(weights[i] * scale);
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
+  device.write(loss_weight, numbers.data(), bytes);
+  args.loss = loss;
+  args.loss_weight = loss_weight;
+  captures_.run(device, args, [&] { device.run(args); });
+  return [weights, losses = device.fetch(loss, bytes)] {
+    std::vector<float> numbers(weights.size());
+    losses->take(numbers.data());
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(numbers[i]) * static_cast<double>(weights[i]);
+    return sum;
+  };
+}
+
+at::Tensor Head::fused_logp(const HeadRows& rows) {
+  if (rows.rows.size(0) == 0) return {};
+  LmHead args = fused_arguments(rows);
+  at::Tensor logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat));
+  args.logp = logp.data_ptr<float>();
+  device_of(rows.rows.device()).run(args);
+  return logp;
+}
+
+}  // namespace forge
