@@ -14,8 +14,6 @@ namespace forge {
 std::string job_schema_json();
 // docs/job.md: every section's keys with type, default, range and sentence, then the names of other tools.
 std::string job_reference_markdown();
-// All keys as an aligned table: key, type, default, sentence.
-std::string job_key_table();
 // What `forge init` writes: a job that says in comments what else can be said; in JSON without the comments. `schema` is
 // where editors find job.schema.json; empty: not said. `objective` is one of objective_names().
 std::string starter_job(const std::string& schema = "", const std::string& objective = "sft");

@@ -203,20 +203,4 @@ std::string job_reference_markdown() {
   return kIntroduction + std::string("\n## Top level\n\n") + table(top) + sections + foreign_page();
 }
 
-std::string job_key_table() {
-  Job job;
-  Rows rows, plain;
-  collect(job_fields(), &job, "", rows);
-  for (const auto& row : rows) {
-    std::vector<std::string> line;
-    for (size_t i : {0, 1, 2, 4}) {
-      std::string cell = row[i];
-      std::erase(cell, '`');
-      line.push_back(cell);
-    }
-    plain.push_back(std::move(line));
-  }
-  return format_table(plain);
-}
-
 }  // namespace forge

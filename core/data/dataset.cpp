@@ -17,7 +17,7 @@ struct DataSet::State {
   std::vector<std::string> sources;
   std::vector<Judgement> judgements;  // by label
   std::string content_hash;
-  int64_t tokens = 0, supervised_tokens = 0;
+  int64_t supervised_tokens = 0;
 
   void join_pairs() {
     for (int64_t i = 0; i + 1 < cache.examples(); i += 2) {
@@ -43,7 +43,6 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
   for (int64_t i = 0; i < state->cache.examples(); ++i) {
     const CacheEntry entry = state->entry(i);
     state->lengths.push_back(entry.length);
-    state->tokens += entry.length;
     state->supervised_tokens += entry.supervised;
   }
   for (const Json& label : meta.at("labels")) state->judgements.push_back(judgement_of(label.get<std::string>()));
@@ -94,7 +93,6 @@ std::vector<int64_t> DataSet::examples_of(int64_t atom) const {
 }
 const std::string& DataSet::path() const { return state_->cache.path(); }
 const std::string& DataSet::content_hash() const { return state_->content_hash; }
-int64_t DataSet::total_tokens() const { return state_->tokens; }
 int64_t DataSet::total_supervised_tokens() const { return state_->supervised_tokens; }
 DataSummary DataSet::summary() const { return data_summary_from_json(state_->cache.meta().at("summary")); }
 

@@ -47,7 +47,6 @@ class DataSet {
   const std::string& path() const;
   // Hash of ids and masks in order: the identity of the data in a job.
   const std::string& content_hash() const;
-  int64_t total_tokens() const;
   int64_t total_supervised_tokens() const;
   // What was counted while the cache was made.
   DataSummary summary() const;

@@ -66,10 +66,6 @@ uint16_t bf16_of(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-bool encodable(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || quantise_of(dtype);
-}
-
 void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination) {
   if (count == 0) return;
   if (const Quantise quantise = quantise_of(dtype)) {

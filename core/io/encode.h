@@ -12,10 +12,8 @@ namespace forge {
 uint16_t half_of(float value);
 uint16_t bf16_of(float value);
 
-// Whether encode_from_f32 knows the type: f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k and q6_k.
-bool encodable(DType dtype);
-
-// Writes bytes_of(dtype, count) bytes; `count` is a multiple of the type's block. Another type is a broken promise.
+// Writes bytes_of(dtype, count) bytes of f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k or q6_k; `count` is a multiple of the
+// type's block. Throws Error(internal) for another type.
 void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination);
 
 }  // namespace forge

@@ -3,7 +3,7 @@
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 //
 //   Gguf gguf("model.gguf");
-//   int64_t layers = gguf.require_int("llama.block_count");
+//   int64_t layers = gguf.get_int("llama.block_count", 0);
 //   std::vector<std::string> tokens = gguf.require_strings("tokenizer.ggml.tokens");
 //
 // This is the file as it is, with llama.cpp's names and order of rows; gguf_tensors.h presents it as a
@@ -70,7 +70,6 @@ class Gguf {
   std::vector<std::string> get_strings(
       const std::string& key) const;  // bytes as they are: tokens need not be UTF-8
   // The same for keys that must be there: Error(environment) naming the missing key.
-  int64_t require_int(const std::string& key) const;
   double require_number(const std::string& key) const;
   std::string require_string(const std::string& key) const;
   std::vector<std::string> require_strings(const std::string& key) const;

@@ -159,7 +159,6 @@ std::vector<std::string> Gguf::get_strings(const std::string& key) const {
   return strings;
 }
 
-int64_t Gguf::require_int(const std::string& key) const { return require(key), get_int(key, 0); }
 double Gguf::require_number(const std::string& key) const { return require(key), get_number(key, 0); }
 std::string Gguf::require_string(const std::string& key) const { return require(key), get_string(key, ""); }
 std::vector<std::string> Gguf::require_strings(const std::string& key) const {

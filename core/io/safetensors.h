@@ -32,9 +32,7 @@ struct SafetensorsHeader {
   int64_t file_bytes = 0;  // the length that the file must have
 };
 
-// Reads the header alone: the data need not be there. Throws as described above.
-SafetensorsHeader read_safetensors_header(const std::string& path);
-// The same from the file's first bytes; `name` stands in messages.
+// Reads the header from a file's first bytes: the data need not be there. `name` stands in messages. Throws as described above.
 SafetensorsHeader parse_safetensors_header(std::string_view file, const std::string& name);
 
 class SafetensorsFile : public TensorFile {

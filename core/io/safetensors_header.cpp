@@ -183,9 +183,4 @@ SafetensorsHeader parse_safetensors_header(std::string_view file, const std::str
   return header;
 }
 
-SafetensorsHeader read_safetensors_header(const std::string& path) {
-  MappedFile file(path);
-  return parse_safetensors_header(file.bytes(), path);
-}
-
 }  // namespace forge

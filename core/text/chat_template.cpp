@@ -165,7 +165,7 @@ MarkedText ChatTemplate::render_values(const Value& messages, const Rendering& r
   variables.emplace_back("tools", rendering.tools);
   variables.emplace_back("documents", Value());
   variables.emplace_back("add_generation_prompt", Value(prompt));
-  return template_.render(variables, {}, now_);
+  return template_.render(variables, {});
 }
 
 std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Json& tools,

@@ -92,8 +92,6 @@ class ChatTemplate {
   // Whether a word stands in those texts: a name that does not can change nothing.
   bool names(const std::string& word) const { return words_.contains(word); }
   const std::set<std::string>& words() const { return words_; }
-  // What strftime_now shows, in seconds since 1970; the clock's time if never set.
-  void set_now(int64_t seconds) { now_ = seconds; }
 
  private:
   struct Rendering;
@@ -107,7 +105,6 @@ class ChatTemplate {
   Json variables_ = Json::object();
   SpecialTokens special_tokens_;
   std::shared_ptr<const ChatTemplate> tool_use_;
-  std::optional<int64_t> now_;
 };
 
 // The template of a model folder: chat_template.jinja, else tokenizer_config.json's chat_template (a string,

@@ -106,18 +106,4 @@ void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   });
 }
 
-void unscale_cuda(const Unscale& args, CudaStream stream) {
-  if (args.count == 0) return;
-  dispatch_four({args.grad}, args.count, [&](auto width) {
-    constexpr int N = decltype(width)::value;
-    launch("unscale", unscale_kernel<N>, shape_of(ceil_div(args.count, N)), stream, args.grad, args.count,
-           args.scale, args.found_inf);
-  });
-}
-
-void loss_scale_cuda(const LossScaleUpdate& args, CudaStream stream) {
-  launch("loss_scale", loss_scale_kernel, {1, 32}, stream, args.scale, args.good_steps, args.found_inf,
-         args.interval);
-}
-
 }  // namespace forge

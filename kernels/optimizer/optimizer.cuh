@@ -101,35 +101,4 @@ __global__ void __launch_bounds__(256) update_kernel(UpdateWithCopy<C> args) {
   }
 }
 
-template <int N>
-__global__ void __launch_bounds__(256)
-    unscale_kernel(Global<float> grad, int64_t count, Global<const float> scale, Global<int32_t> found_inf) {
-  const float inverse = 1.0f / *scale;
-  const int64_t step = int64_t(gridDim.x) * blockDim.x * N;
-  bool bad = false;
-  for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < count; i += step) {
-    Vector<float, N> g = load_vector<N>(grad + i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      g[k] *= inverse;
-      bad = bad || !is_finite(g[k]);
-    }
-    store_vector<N>(grad + i, g);
-  }
-  if (bad) atomicOr(found_inf, 1);
-}
-
-__global__ void loss_scale_kernel(Global<float> scale, Global<int32_t> good_steps, Global<int32_t> found_inf,
-                                  int32_t interval) {
-  if (threadIdx.x != 0) return;
-  const bool bad = *found_inf != 0;
-  const int32_t good = bad ? 0 : *good_steps + 1;
-  if (bad)
-    *scale = *scale * 0.5f;
-  else if (good == interval)
-    *scale = *scale * 2.0f;
-  *good_steps = good == interval ? 0 : good;
-  *found_inf = 0;
-}
-
 }  // namespace forge

@@ -113,21 +113,6 @@ struct AdamW8bitUpdate {
   UpdateRanges ranges;
 };
 
-// grad /= scale; found_inf = 1 when a gradient is not finite afterwards. Bytes: 8 an element.
-struct Unscale {
-  int64_t count = 0;
-  float* grad = nullptr;
-  const float* scale = nullptr;  // [1]
-  int32_t* found_inf = nullptr;  // [1], else left as it is
-};
-
-// Halves the scale after a bad step, doubles it after `interval` good ones in a row, and clears found_inf.
-struct LossScaleUpdate {
-  float* scale = nullptr;
-  int32_t *good_steps = nullptr, *found_inf = nullptr;  // [1] each
-  int32_t interval = 2000;
-};
-
 constexpr int64_t kNormBlock = 1 << 16;  // gradients with a partial sum of their own, added in order: threads change nothing
 inline int64_t gradient_norm_cpu_workspace(const FlatNorm& args) {
   return 8 * ((args.count + kNormBlock - 1) / kNormBlock) + 8;
@@ -136,8 +121,6 @@ void gradient_norm_cpu(const FlatNorm& args, CpuLevel level = cpu_level());
 void adamw_cpu(const AdamWUpdate& args, CpuLevel level = cpu_level());
 void lion_cpu(const LionUpdate& args, CpuLevel level = cpu_level());
 void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level = cpu_level());
-void unscale_cpu(const Unscale& args, CpuLevel level = cpu_level());
-void loss_scale_cpu(const LossScaleUpdate& args);
 
 // bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
 const float* state_map(bool with_sign);

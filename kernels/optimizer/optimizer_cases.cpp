@@ -212,41 +212,6 @@ Case adamw_8bit_case(const Setting& s) {
   });
 }
 
-const Tolerance kWhole{.roundings = 0, .sums = 0, .reason = "a whole number or a power of two"};
-
-Case unscale_case(const std::string& name, const at::Tensor& grad, double scale, int64_t found_before) {
-  auto oracle = [](const Tensors& in) {
-    at::Tensor g = in.at("grad") / in.at("scale");
-    bool bad = !at::isfinite(g.to(at::kFloat)).all().item<bool>();
-    return Tensors{{"grad", g}, {"found_inf", bad ? at::ones_like(in.at("found_inf")) : in.at("found_inf")}};
-  };
-  return make_case<Unscale>(
-      "optimizer", "unscale " + name,
-      {in_out("grad", Store::f32, grad, {.roundings = 2, .sums = 0, .reason = "a reciprocal and a product"}),
-       input("scale", Store::f32, at::tensor({scale}, at::kDouble)),
-       in_out("found_inf", Store::i32, at::tensor({found_before}, at::kLong), kWhole)},
-      oracle, [=](Pointers& p) {
-        return Unscale{grad.size(0), p["grad"], p["scale"], p["found_inf"]};
-      });
-}
-
-Case loss_scale_case(const std::string& name, int64_t good, int64_t found) {
-  auto oracle = [=](const Tensors& in) {
-    int64_t now = found ? 0 : good + 1;
-    double factor = found ? 0.5 : now == 3 ? 2 : 1;
-    return Tensors{{"scale", in.at("scale") * factor},
-                   {"good_steps", at::tensor({now == 3 ? int64_t{0} : now}, at::kLong)},
-                   {"found_inf", at::zeros({1}, at::kLong)}};
-  };
-  return make_case<LossScaleUpdate>("optimizer", "loss scale " + name,
-                                    {in_out("scale", Store::f32, at::tensor({1024.0}, at::kDouble), kWhole),
-                                     in_out("good_steps", Store::i32, at::tensor({good}, at::kLong), kWhole),
-                                     in_out("found_inf", Store::i32, at::tensor({found}, at::kLong), kWhole)},
-                                    oracle, [](Pointers& p) {
-                                      return LossScaleUpdate{p["scale"], p["good_steps"], p["found_inf"], 3};
-                                    });
-}
-
 void add_all_rules(std::vector<Case>& cases, const Setting& s) {
   cases.push_back(adamw_case(s));
   cases.push_back(lion_case(s));
@@ -276,7 +241,6 @@ void add_allowed_cases(std::vector<Case>& cases) {
     }
   }
   add_alone(cases, norm_case("aligned", normal({512}, 12), 1, 0.5));
-  add_alone(cases, unscale_case("aligned", normal({512}, 12), 64, 0));
 }
 
 // More than one pass of the largest grid, in accesses of 16 bytes and of one element, with a tail.
@@ -285,8 +249,6 @@ void add_long_buffers(std::vector<Case>& cases) {
     const std::string name = std::to_string(count);
     const at::Tensor grad = normal({count}, 13);
     cases.push_back(norm_case(name, grad, 1, 0));
-    cases.push_back(unscale_case(name, grad, 64, 0));
-    cases.push_back(unscale_case(name + " infinite", with(grad.clone(), count - 1, HUGE_VAL), 64, 0));
     const Setting s{name, count, 3, true, Store::bf16, count % 2 == 0};
     cases.push_back(adamw_case(s));
     cases.push_back(lion_case(s));
@@ -320,16 +282,6 @@ void add_optimizer_cases(std::vector<Case>& cases) {
   add_zeros(cases);
   add_allowed_cases(cases);
   add_long_buffers(cases);
-  for (int64_t count : {0, 1, 301, 5000})
-    cases.push_back(unscale_case(std::to_string(count), normal({count}, 9, 100), 64, 0));
-  cases.push_back(unscale_case("no power of two", normal({70}, 9, 100), 3, 0));
-  cases.push_back(unscale_case("infinite", with(normal({301}, 9), 300, HUGE_VAL), 64, 0));
-  cases.push_back(unscale_case("nan", with(normal({301}, 9), 0, std::nan("")), 64, 0));
-  cases.push_back(unscale_case("overflow", with(normal({9}, 9), 4, 1e38), 1e-3, 0));
-  cases.push_back(unscale_case("found before", normal({9}, 9), 64, 1));
-  cases.push_back(loss_scale_case("good step", 1, 0));
-  cases.push_back(loss_scale_case("enough good steps", 2, 0));
-  cases.push_back(loss_scale_case("bad step", 2, 1));
 }
 
 }  // namespace forge::kernel_test

@@ -154,22 +154,9 @@ void adamw_8bit_range(const AdamW8bitUpdate& a, int64_t begin, int64_t end) {
   }
 }
 
-// → whether all are finite: x − x is 0 for those, and NaN for the others, which every sum keeps.
-bool unscale_range(const Unscale& a, int64_t begin, int64_t end) {
-  F inverse = set(1.0f / *a.scale), spread = set(0);
-  for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
-    F g = load_n(a.grad + begin + k, n) * inverse;
-    spread = spread + (g - g);
-    store_n(a.grad + begin + k, g, n);
-  });
-  return sum(spread) == 0;
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
-
-#include <atomic>
 
 #include "kernels/cpu/parallel.h"
 #include "kernels/optimizer/optimizer_args.h"
@@ -213,26 +200,6 @@ void adamw_cpu(const AdamWUpdate& args, CpuLevel level) {
 void lion_cpu(const LionUpdate& args, CpuLevel level) { update(args, 4096, FORGE_PICK(level, lion_range)); }
 void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level) {
   update(args, 16 * kStateBlock, FORGE_PICK(level, adamw_8bit_range));
-}
-
-void unscale_cpu(const Unscale& args, CpuLevel level) {
-  auto unscale = FORGE_PICK(level, unscale_range);
-  std::atomic<bool> finite = true;
-  parallel_ranges(args.count, 4096, [&](int64_t begin, int64_t end) {
-    if (!unscale(args, begin, end)) finite = false;
-  });
-  if (!finite) *args.found_inf = 1;
-}
-
-void loss_scale_cpu(const LossScaleUpdate& args) {
-  const bool bad = *args.found_inf != 0;
-  const int32_t good = bad ? 0 : *args.good_steps + 1;
-  if (bad)
-    *args.scale *= 0.5f;
-  else if (good == args.interval)
-    *args.scale *= 2;
-  *args.good_steps = good == args.interval ? 0 : good;
-  *args.found_inf = 0;
 }
 
 }  // namespace forge

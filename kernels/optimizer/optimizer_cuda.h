@@ -14,7 +14,5 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream);
 void adamw_cuda(const AdamWUpdate& args, CudaStream stream);
 void lion_cuda(const LionUpdate& args, CudaStream stream);
 void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream);
-void unscale_cuda(const Unscale& args, CudaStream stream);
-void loss_scale_cuda(const LossScaleUpdate& args, CudaStream stream);
 
 }  // namespace forge

@@ -22,7 +22,6 @@ TEST_CASE("a batch lays examples end to end and shifts targets inside each") {
   CHECK(batch.tokens() == 6);
   CHECK(batch.sequences() == 3);
   CHECK(batch.supervised_tokens() == 2);
-  CHECK(batch.max_sequence_length() == 3);
 }
 
 TEST_CASE("a batch for an encoder-decoder has sources and answers apart, an answer without its last token") {
@@ -44,7 +43,6 @@ TEST_CASE("a batch for an encoder-decoder has sources and answers apart, an answ
 TEST_CASE("an empty batch has no tokens and no longest sequence") {
   const Batch batch;
   CHECK(batch.tokens() == 0);
-  CHECK(batch.max_sequence_length() == 0);
   CHECK(batch.supervised_tokens() == 0);
 }
 

@@ -96,7 +96,6 @@ TEST_CASE("several sources become one data set in order, with where each example
         "token ids");
   CHECK(prepared.summary.rows == 5);
   CHECK(prepared.summary.examples == 5);
-  CHECK(prepared.summary.tokens == data.total_tokens());
   CHECK(prepared.summary.supervised_tokens == data.total_supervised_tokens());
   CHECK(prepared.lengths == data.lengths());
   CHECK(prepared.summary.lost_rows_path.empty());

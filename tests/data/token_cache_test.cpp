@@ -46,7 +46,6 @@ TEST_CASE("a token cache gives back what was written") {
   CHECK(data.lengths() == std::vector<int64_t>{3, 1, 4});
   CHECK(data.length(0) == 3);
   CHECK(data.supervised(2) == 3);
-  CHECK(data.total_tokens() == 8);
   CHECK(data.total_supervised_tokens() == 4);
   CHECK(data.source_path(2) == "b.jsonl");
   CHECK(data.source_line(2) == 9);

@@ -66,7 +66,7 @@ TEST_CASE("an absent key is its default, and a wrong type or a missing key is na
   CHECK(gguf.get_int("absent", 7) == 7);
   CHECK(gguf.get_string("absent", "x") == "x");
   CHECK(gguf.get_strings("absent").empty());
-  CHECK(message([&] { gguf.require_int("absent"); }) == "types.gguf: the key absent is missing");
+  CHECK(message([&] { gguf.require_number("absent"); }) == "types.gguf: the key absent is missing");
   CHECK(message([&] { gguf.get_int("test.string", 0); }) ==
         "types.gguf: test.string is of type string, expected an integer");
   CHECK(message([&] { gguf.get_int("test.too_large", 0); }) ==

@@ -180,9 +180,11 @@ TEST_CASE("headers alone are enough for a plan") {
   TemporaryFolder folder;
   std::string header =
       "{" + entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "BF16", "[1024,1024]", 8, 2097160) + "}";
-  std::string path = folder.write("x.safetensors", safetensors_bytes(header, std::string(8, 1)));
-  CHECK(read_safetensors_header(path).tensors.size() == 2);
-  CHECK(read_safetensors_header(path).file_bytes == static_cast<int64_t>(8 + header.size()) + 2097160);
+  const std::string bytes = safetensors_bytes(header, std::string(8, 1));
+  std::string path = folder.write("x.safetensors", bytes);
+  const SafetensorsHeader read = parse_safetensors_header(bytes, path);
+  CHECK(read.tensors.size() == 2);
+  CHECK(read.file_bytes == static_cast<int64_t>(8 + header.size()) + 2097160);
   CHECK_THAT(error_of([&] { open_safetensors(path); }), Catch::Contains("its header needs exactly"));
   auto file = open_safetensors(path, Data::optional);
   CHECK(file->data_missing());

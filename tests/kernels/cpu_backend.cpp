@@ -66,8 +66,6 @@ Backend cpu_backend(CpuLevel level) {
   cpu.add<AdamWUpdate>([=](const AdamWUpdate& a) { adamw_cpu(a, level); });
   cpu.add<LionUpdate>([=](const LionUpdate& a) { lion_cpu(a, level); });
   cpu.add<AdamW8bitUpdate>([=](const AdamW8bitUpdate& a) { adamw_8bit_cpu(a, level); });
-  cpu.add<Unscale>([=](const Unscale& a) { unscale_cpu(a, level); });
-  cpu.add<LossScaleUpdate>(loss_scale_cpu);
   cpu.add<DoraForward>([=](const DoraForward& a) { dora_forward_cpu(a, level); });
   cpu.add<DoraBackward>([=](const DoraBackward& a) { dora_backward_cpu(a, level); });
   cpu.add<DoraRatio>(dora_ratio_cpu, dora_ratio_cpu_workspace);

@@ -99,8 +99,6 @@ void add_cuda_launchers(Backend& backend, CudaStream stream, Wrap wrap, int64_t 
   add(embedding_forward_cuda);
   add(embedding_backward_cuda);
   add(sampling_cuda);
-  add(unscale_cuda);
-  add(loss_scale_cuda);
 }
 
 }  // namespace forge::kernel_test

@@ -10,13 +10,6 @@ int64_t Batch::supervised_tokens() const {
   return std::count_if(loss_weights.begin(), loss_weights.end(), [](float weight) { return weight != 0; });
 }
 
-int64_t Batch::max_sequence_length() const {
-  int64_t longest = 0;
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s)
-    longest = std::max<int64_t>(longest, cu_seqlens[s + 1] - cu_seqlens[s]);
-  return longest;
-}
-
 void Batch::append(const Example& example) {
   FORGE_CHECK(!example.ids.empty(), "example " << example.id << " has no tokens");
   FORGE_CHECK(example.ids.size() == example.supervised.size(),

@@ -1,5 +1,6 @@
 #pragma once
 // The value that everything after the data path stands on: whole examples laid end to end, nothing padded.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -47,7 +48,6 @@ struct Batch {
   int64_t all_tokens() const { return tokens() + (source_ids.empty() ? 0 : static_cast<int64_t>(source_ids.size()) + sequences()); }
   int64_t sequences() const { return static_cast<int64_t>(example_ids.size()); }
   int64_t supervised_tokens() const;
-  int64_t max_sequence_length() const;
   // Appends one example as a new sequence.
   void append(const Example& example);
   // Appends what the encoder reads for the sequence that follows.

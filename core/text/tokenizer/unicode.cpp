@@ -134,16 +134,6 @@ std::string replace_invalid_utf8(std::string_view bytes) {
   return out;
 }
 
-bool ends_inside_character(std::string_view bytes) {
-  for (size_t back = 1; back <= 3 && back <= bytes.size(); ++back) {
-    const unsigned lead = static_cast<unsigned char>(bytes[bytes.size() - back]);
-    if ((lead & 0xC0) == 0x80) continue;
-    size_t bad = 0;
-    return lead >= 0xC0 && well_formed(bytes, bytes.size() - back, &bad) == 0 && bad == back;
-  }
-  return false;
-}
-
 uint32_t byte_to_alphabet(unsigned char byte) { return alphabet().to_char[byte]; }
 
 int alphabet_to_byte(uint32_t code) { return code < 512 ? alphabet().to_byte[code] : -1; }

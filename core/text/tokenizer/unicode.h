@@ -53,8 +53,6 @@ void append_utf8(std::string& out, uint32_t code);
 bool all_ascii(std::string_view text);
 // Every maximal ill-formed part as U+FFFD, as Rust's from_utf8_lossy and the Unicode standard's practice do.
 std::string replace_invalid_utf8(std::string_view bytes);
-// Whether the last bytes are a beginning of a character that more bytes could complete.
-bool ends_inside_character(std::string_view bytes);
 
 // GPT-2's alphabet: every byte as a printable character.
 uint32_t byte_to_alphabet(unsigned char byte);
