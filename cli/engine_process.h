@@ -8,9 +8,9 @@
 #include <functional>
 #include <memory>
 
-#include "cli/answer_thread.h"
 #include "cli/engine_location.h"
 #include "core/io/json.h"
+#include "core/rollout/host/answer_thread.h"
 
 namespace forge {
 

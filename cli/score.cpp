@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/faults.h"
-#include "cli/judge_text.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/score_model.h"
@@ -17,6 +16,7 @@
 #include "core/reward/answer.h"
 #include "core/reward/rewards.h"
 #include "core/reward/sample_rows.h"
+#include "core/rollout/host/judge_text.h"
 
 namespace forge {
 namespace {

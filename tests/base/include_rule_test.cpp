@@ -27,6 +27,8 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/reward", {"core/base", "core/config", "core/io", "core/net", "core/text", "core/data"}},
     {"core/reinforce", {"core/base", "core/config"}},
     {"core/rollout", {"core/base", "core/config", "core/io", "core/objective", "core/reinforce"}},
+    {"core/rollout/host",
+     {"core/base", "core/config", "core/io", "core/net", "core/text", "core/data", "core/plan", "core/reward", "core/rollout", "core/run"}},
     {"core/graph", {"core/base", "core/config"}},
     {"core/families", {"core/base", "core/config", "core/io", "core/graph"}},
     {"core/plan",
@@ -37,7 +39,7 @@ const std::map<std::string, std::set<std::string>> kMay{
     {"core/export", {"core/base", "core/config", "core/io", "core/text", "core/families", "core/plan", "core/run", "kernels"}},
     {"cli",
      {"core/base", "core/config", "core/io", "core/objective", "core/text", "core/data", "core/families", "core/plan", "core/run", "core/constrain", "core/evaluate", "core/export", "core/hub", "core/net",
-      "core/reward", "core/rollout", "providers"}},
+      "core/reward", "core/rollout", "core/rollout/host", "providers"}},
     {"core/tensor", {"core/base", "core/config", "core/io"}},
     {"kernels", {"core/base", "core/tensor"}},
     {"core/model",
@@ -66,7 +68,7 @@ std::string folder_of(const std::string& path) {
 
 bool torch_free(const std::string& path) {
   static const std::set<std::string> kFree{"core/base", "core/net", "core/hub", "core/config", "core/objective", "core/io",  "core/text",
-                                           "core/data", "core/reward", "core/reinforce", "core/rollout", "core/graph", "core/families", "core/plan", "core/run", "core/constrain", "core/evaluate", "core/export", "cli"};
+                                           "core/data", "core/reward", "core/reinforce", "core/rollout", "core/rollout/host", "core/graph", "core/families", "core/plan", "core/run", "core/constrain", "core/evaluate", "core/export", "cli"};
   return kFree.count(folder_of(path)) > 0;
 }
 

@@ -10,11 +10,11 @@
 #include <memory>
 #include <optional>
 
-#include "cli/answer_thread.h"
-#include "cli/judge_text.h"
 #include "core/config/secrets.h"
 #include "core/plan/plan.h"
 #include "core/reward/rewards.h"
+#include "core/rollout/host/answer_thread.h"
+#include "core/rollout/host/judge_text.h"
 #include "core/run/model_text.h"
 
 namespace forge {

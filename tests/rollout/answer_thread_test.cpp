@@ -1,5 +1,5 @@
 // Work that answers the engine, and who listens meanwhile.
-#include "cli/answer_thread.h"
+#include "core/rollout/host/answer_thread.h"
 
 #include <poll.h>
 

@@ -1,4 +1,4 @@
-#include "cli/judge_text.h"
+#include "core/rollout/host/judge_text.h"
 
 #include "core/base/text.h"
 #include "core/data/rows/rows.h"

@@ -1,4 +1,4 @@
-#include "cli/draw_queue.h"
+#include "core/rollout/host/draw_queue.h"
 
 #include <algorithm>
 #include <chrono>

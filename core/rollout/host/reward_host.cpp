@@ -1,4 +1,4 @@
-#include "cli/reward_host.h"
+#include "core/rollout/host/reward_host.h"
 
 #include <filesystem>
 

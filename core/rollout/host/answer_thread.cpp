@@ -1,4 +1,4 @@
-#include "cli/answer_thread.h"
+#include "core/rollout/host/answer_thread.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

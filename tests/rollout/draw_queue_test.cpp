@@ -1,5 +1,5 @@
 // What is drawn before anybody waits for it, and comes to whom it belongs.
-#include "cli/draw_queue.h"
+#include "core/rollout/host/draw_queue.h"
 
 #include <atomic>
 #include <chrono>

@@ -6,10 +6,10 @@
 //
 // What is drawn ahead is drawn in a thread of its own, one rollout after the other in the order of the events, and waits there for the
 // event `draw` that asks for it.
-#include "cli/answer_thread.h"
-#include "cli/draw_queue.h"
 #include "core/net/completion_server.h"
 #include "core/plan/plan.h"
+#include "core/rollout/host/answer_thread.h"
+#include "core/rollout/host/draw_queue.h"
 
 namespace forge {
 

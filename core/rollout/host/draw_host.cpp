@@ -1,4 +1,4 @@
-#include "cli/draw_host.h"
+#include "core/rollout/host/draw_host.h"
 
 #include <filesystem>
 #include <set>
