@@ -19,7 +19,7 @@ std::vector<double> text_scores(Network& network, const Model& model, const std:
       const std::vector<int32_t>& ids = texts[static_cast<size_t>(i)];
       batch.append({i, ids, std::vector<uint8_t>(ids.size())});
     }
-    const std::vector<double> values = network.values(to_tensors(batch, model.spec, model.type, model.device));
+    const std::vector<double> values = host_doubles(network.rows(to_tensors(batch, model.spec, model.type, model.device)).logp);
     for (size_t k = 0; k < part.size(); ++k) scores[static_cast<size_t>(part[k])] = values.at(k);
   });
   return scores;
