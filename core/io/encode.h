@@ -1,5 +1,6 @@
 #pragma once
-// float32 into the element types that forge writes: decode_to_f32 (tensor_file.h) the other way.
+// Encodes float32 into the element types that forge writes: the inverse of decode_to_f32
+// (tensor_file.h).
 //
 //   encode_from_f32(DType::bf16, values.data(), count, bytes.data());
 #include <cstdint>
@@ -8,11 +9,13 @@
 
 namespace forge {
 
-// IEEE 754 single to half and to bfloat16, to the nearest and ties to even; values past the largest become infinite.
+// Convert IEEE 754 single to half and to bfloat16, to the nearest and ties to even; values past the
+// largest become infinite.
 uint16_t half_of(float value);
 uint16_t bf16_of(float value);
 
-// Whether encode_from_f32 knows the type: f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k and q6_k.
+// True if encode_from_f32 knows the type: f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k and
+// q6_k.
 bool encodable(DType dtype);
 
 // Writes bytes_of(dtype, count) bytes; `count` is a multiple of the type's block. Another type is a broken promise.
