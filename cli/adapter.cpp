@@ -1,4 +1,5 @@
-// forge adapter check: whether an adapter folder is whole, fits its model, and what loads it.
+// forge adapter check: checks that an adapter folder is whole and fits its model, and says what
+// loads it.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/model_choice.h"
@@ -14,7 +15,8 @@ constexpr Option kOptions[] = {
     {"--model", "PATH", "its base model, or org/name in the hub's cache (default: what adapter_config.json names, where that is here)"},
 };
 
-// The base model given on the command line, or else the one the adapter names, if it is on this machine.
+// Returns the base model given on the command line, or else the one that the adapter names, if it
+// is on this machine.
 std::optional<ModelSpec> base_of(const Arguments& args, const std::string& folder) {
   if (std::optional<std::string> model = args.text("--model")) return read_model_spec(model_path(*model));
   try {

@@ -30,7 +30,7 @@ Error usage_error(const Command& command, const std::string& message) {
   return Error(ErrorKind::usage, message).hint(std::string("see forge ") + command.name + " --help");
 }
 
-// " (forge plan has it)" for an option of other commands, or nothing.
+// Returns " (forge plan has it)" for an option of other commands, or nothing.
 std::string owners_of(const std::string& option) {
   std::vector<std::string> owners;
   for (const Command* command : commands())
@@ -57,13 +57,14 @@ constexpr OtherOption kOtherOptions[] = {
     {"-v", "forge plan JOB --all shows every value; a run's own log is RUN/log.txt"},
 };
 
-// `text` with every `from` replaced by `to`.
+// Returns `text` with every `from` replaced by `to`.
 std::string with(std::string text, char from, char to) {
   std::replace(text.begin(), text.end(), from, to);
   return text;
 }
 
-// An option that is really a job key, under forge's name or another tool's: "write --set train.epochs=2".
+// Returns help for an option that is really a job key, under forge's name or another tool's: "write
+// --set train.epochs=2".
 std::string key_help(const std::string& option) {
   const std::string name = with(option.substr(option.find_first_not_of('-')), '-', '_');
   std::vector<std::string> keys;
@@ -77,7 +78,7 @@ std::string key_help(const std::string& option) {
   return "a value of the job is changed by --set " + keys[0] + "=VALUE";
 }
 
-// What to use instead of an option that no command has; empty if unknown.
+// Returns what to use instead of an option that no command has; empty if unknown.
 std::string instead_of(const Command& command, const std::string& option) {
   const std::string plain = with(option, '_', '-');
   for (const OtherOption& other : kOtherOptions)
@@ -110,7 +111,8 @@ void check_operands(const Command& command, const std::vector<std::string>& oper
     throw usage_error(command, name + ": unexpected argument " + show_name(operands[command.most_operands]));
 }
 
-// Names of files, cards and columns stand in messages and pages, where a line break would read as a line of forge's own.
+// Names of files, cards and columns are in messages and pages, where a line break would read as a
+// line of forge's own.
 void require_one_line(const Command& command, const std::string& whose, const std::string& value) {
   if (value.find_first_of("\n\r") == std::string::npos) return;
   throw usage_error(command, std::string("forge ") + command.name + ": " + whose + show_name(value) + ": a line break in a name, expected none");

@@ -8,7 +8,8 @@
 
 namespace forge {
 
-// Parses `words` (what follows the command's name) by the command's table. Nothing if help was requested.
+// Parses `words` (what follows the command's name) by the command's table. Returns nothing if help
+// was requested.
 // Throws Error(usage) that names the word and the nearest option.
 std::optional<Arguments> parse_arguments(const Command& command, const std::vector<std::string>& words);
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "arithmetic.";
 
-// Read by LibTorch, MKL, oneDNN, cuBLAS and glibc. Thread counts are left out: the plan states them.
+// Variables that LibTorch, MKL, oneDNN, cuBLAS and glibc read. Thread counts are left out: the plan
+// states them.
 constexpr const char* kVariables[] = {"ATEN_CPU_CAPABILITY",
                                       "FORGE_CPU",
                                       "MKL_CBWR",

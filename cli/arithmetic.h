@@ -1,6 +1,7 @@
 #pragma once
-// What decides the last bits of a run's results besides its job: processor, LibTorch, engine, and the variables that
-// choose instruction sets. A run that is continued under other arithmetic equals an uninterrupted one to rounding only.
+// The things besides the job that decide the last bits of a run's results: processor, LibTorch,
+// engine, and the variables that choose instruction sets. A run that is continued under other
+// arithmetic equals an uninterrupted one to rounding only.
 //
 //   record_arithmetic(plan);
 //   plan.execution["arithmetic.processor"]               // "AMD EPYC 7B13"
@@ -13,7 +14,8 @@ namespace forge {
 
 void record_arithmetic(Plan& plan);
 
-// The name within the arithmetic of a key of Plan::execution, or empty: "processor".
+// Returns the name within the arithmetic of a key of Plan::execution: "processor". Empty for other
+// keys.
 std::string arithmetic_name(const std::string& execution_key);
 
 }  // namespace forge

@@ -1,4 +1,5 @@
-// forge bench: what a job reaches on this machine, measured on its own data. The trained weights are discarded.
+// forge bench: measures what a job reaches on this machine, on its own data. The trained weights
+// are discarded.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -97,7 +98,7 @@ struct Bench {
   }
 };
 
-// fp32, bf16 if the processor multiplies it natively, and whatever the job plans.
+// Returns fp32, bf16 if the processor multiplies it natively, and the precision that the job plans.
 std::vector<Precision> precisions_of(const Plan& plan) {
   std::vector<Precision> list{Precision::fp32};
   if (instructions_of(plan.device.cpu) >= InstructionSet::avx512_bf16) list.push_back(Precision::bf16);
@@ -145,7 +146,7 @@ void run_kernels(const Arguments& args, const Bench& bench) {
                       rates.machine.instructions, threads));
 }
 
-// What a point would compute, to detect duplicates; null if its plan does not fit.
+// Returns what a point would compute, to detect duplicates; null if its plan does not fit.
 Json planned_settings(const Bench& bench, const BenchPoint& point) {
   try {
     const Plan plan = bench.plan(point.sets);
@@ -156,7 +157,7 @@ Json planned_settings(const Bench& bench, const BenchPoint& point) {
   }
 }
 
-// The rungs of the ladder that make a difference for this job.
+// Returns the rungs of the ladder that make a difference for this job.
 std::vector<BenchPoint> rungs(const Bench& bench) {
   std::vector<BenchPoint> kept;
   Json before;
@@ -168,7 +169,7 @@ std::vector<BenchPoint> rungs(const Bench& bench) {
   return kept;
 }
 
-// The micro-batches to try for one length, doubling from its longest example.
+// Measures the micro-batches to try for one length, doubling from its longest example.
 std::vector<BenchResult> sweep(const Bench& bench, int64_t max_length) {
   const Plan plan = bench.plan({"data.max_length=" + std::to_string(max_length),
                                 "train.micro_batch_size=auto", "train.micro_batch_tokens=auto"});
@@ -188,7 +189,7 @@ std::string advice(const std::vector<BenchResult>& results) {
       format_bytes(best.measured_peak_bytes));
 }
 
-// If no point could be measured, fail with the error of the first.
+// Throws the error of the first point if no point could be measured.
 void check_measured(const std::vector<BenchResult>& results) {
   for (const BenchResult& r : results)
     if (r.refused.empty()) return;

@@ -19,7 +19,7 @@ std::string rate(double tokens_per_second) {
 std::string times(double ratio) { return fmt::format("{:.2f} x", ratio); }
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-// A quantile of unsorted values; between two of them, the lower one.
+// Returns a quantile of unsorted values; between two of them, the lower one.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -1,5 +1,5 @@
 #pragma once
-// What forge bench measures, and what it makes of the numbers.
+// The points that forge bench measures, and the tables made from the numbers.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace forge {
 
-// Where the time of a point's steps went.
+// Shares of ops in the time of a point's steps.
 struct OpShares {
   struct Op {
     std::string name;
@@ -22,7 +22,7 @@ struct OpShares {
   bool on_device = false;  // timed by events on the GPU, in steps of their own without graphs; else by the host's clock
   double best_product_rate = 0;  // operations a second of the quickest product alone
 
-  // Of the time: what the products would take at that rate.
+  // Returns the share of the time that the products would take at best_product_rate.
   double roofline_share() const;
 };
 
@@ -33,29 +33,31 @@ struct BenchPoint {
 
 struct BenchResult {
   BenchPoint point;
-  // As planned.
+  // Settings of the plan.
   std::string provider, precision, activation_checkpointing;
   int64_t max_length = 0, micro_batch_tokens = 0, predicted_peak_bytes = 0;
-  // As measured, after the warm-up step.
+  // Measurements after the warm-up step.
   std::vector<double> rates;  // tokens per second of each step
   int64_t measured_peak_bytes = 0;
   std::optional<OpShares> shares;  // where asked for
   std::string refused;  // why nothing was measured; empty otherwise
 
   double tokens_per_second() const;  // the median; 0 if nothing was measured
-  // Half of the steps lie within this share of the median: how noisy the machine is.
+  // Returns the distance between the quartiles, over the median: how noisy the machine is.
   double spread() const;
 };
 
-// One micro-batch a step, or as many as a row of `max_length` takes.
+// Returns a point of one micro-batch a step, or as many as a row of `max_length` takes.
 BenchPoint batch_point(int64_t max_length, int64_t micro_batch_tokens);
-// The number of the smallest micro-batch within 3 % of the fastest, among results of one length in ascending order.
-// At least one must have been measured.
+// Returns the index of the smallest micro-batch within 3 % of the fastest, among results of one
+// length in ascending order. At least one must have been measured.
 size_t knee(const std::vector<BenchResult>& results);
-// Whether the last two results, each with twice the micro-batch, gained less than 3 % together: more will not help.
+// True if the last two results, each with twice the micro-batch, gained less than 3 % together:
+// more will not help.
 bool past_knee(const std::vector<BenchResult>& results);
 
-// From the plainest settings to the job's own, adding one optimisation per rung.
+// Returns the points from the plainest settings to the job's own, with one optimisation more per
+// rung.
 std::vector<BenchPoint> ladder();
 
 std::string sweep_table(const std::vector<BenchResult>& results);

@@ -1,4 +1,5 @@
-// forge chat: a conversation. One engine answers all of it and keeps what it has computed, so that a turn costs its own tokens.
+// forge chat: a conversation. One engine answers all of it and keeps what it has computed, so that
+// a turn costs only its own tokens.
 #include "cli/console.h"
 #include "cli/generation.h"
 #include "cli/line_editor.h"
@@ -57,7 +58,7 @@ class Chat {
     messages_ = Json::array();
     if (!words.empty()) messages_.push_back({{"role", "system"}, {"content", words}});
   }
-  // Takes back the last question with its answer; returns the question.
+  // Takes back the last question with its answer and returns the question.
   std::string take_back() {
     while (!messages_.empty() && messages_.back()["role"] == "assistant")
       messages_.erase(messages_.size() - 1);
@@ -69,7 +70,7 @@ class Chat {
   void undo(const std::string&) {
     if (take_back().empty()) say("there is nothing to take back");
   }
-  // With another seed: at temperature 0 the answer is the same.
+  // Asks again with another seed. At temperature 0 the answer is the same.
   void retry(const std::string&) {
     const std::string question = take_back();
     if (question.empty()) return say("there is no question to ask again");

@@ -1,5 +1,6 @@
 #pragma once
-// What a command is: a row of words and one function. The table of all commands is commands.cpp.
+// The parts of a command: a row of words and one function. The table of all commands is in
+// commands.cpp.
 //
 //   constexpr Option kOptions[] = {{"--gpu", "NAME", "plan for this card instead of this machine"}};
 //   int run_plan(const Arguments& args) { auto gpu = args.text("--gpu"); … }
@@ -20,7 +21,7 @@ struct Option {
   bool repeats = false;
 };
 
-// One table of several, for options that commands share:
+// Returns one table of several, for options that commands share:
 //   constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
 template <size_t... counts>
 constexpr std::array<Option, (counts + ...)> join_options(const Option (&... tables)[counts]) {
@@ -33,19 +34,19 @@ constexpr std::array<Option, (counts + ...)> join_options(const Option (&... tab
   return all;
 }
 
-// A parsed command line. Asking for an option that the command's table does not
-// have is reported as a bug.
+// A parsed command line. Asking for an option that the command's table does not have is reported as
+// a bug.
 class Arguments {
  public:
   Arguments(std::vector<std::string> operands, std::map<std::string, std::vector<std::string>> values)
       : operands_(std::move(operands)), values_(std::move(values)) {}
 
   const std::vector<std::string>& operands() const { return operands_; }
-  // Whether the switch or option is present.
+  // True if the switch or option is present.
   bool has(const std::string& name) const;
   std::optional<std::string> text(const std::string& name) const;
   const std::vector<std::string>& texts(const std::string& name) const;
-  // Throw Error(usage) when the text is not a number or lies outside [least, most].
+  // These throw Error(usage) if the text is not a number or is outside [least, most].
   int64_t integer(const std::string& name, int64_t otherwise, int64_t least, int64_t most) const;
   std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;  // one for each occurrence
   double number(const std::string& name, double otherwise, double least, double most) const;

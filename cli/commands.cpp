@@ -11,14 +11,15 @@
 
 namespace forge {
 
-// Each is defined in the file of its name.
+// Each command is defined in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
     kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
 
 namespace {
 
-// In the order --help shows. Pointers, so that nothing depends on initialisation order across files.
+// The commands in the order that --help shows. Pointers, so that nothing depends on initialisation
+// order across files.
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
@@ -42,7 +43,7 @@ constexpr const char* kExitCodes =
   141  the reader of stdout left before the end (forge run goes on without it)
 )";
 
-// Other tools' names for our commands.
+// Other tools' names for commands of forge.
 struct OtherName {
   const char* word;
   const char* command;
@@ -79,7 +80,7 @@ constexpr NoCommand kNoCommands[] = {
     {"diff", "report.json of two runs can be compared; their jobs are in job.yaml"},
 };
 
-// ` (did you mean "run"?)`, or nothing.
+// Returns ` (did you mean "run"?)`, or nothing.
 std::string meant_command(const std::string& name, const std::vector<std::string>& names) {
   const auto is_none = [&](const NoCommand& none) { return lower(name) == none.word; };
   if (std::any_of(std::begin(kNoCommands), std::end(kNoCommands), is_none)) return "";

@@ -8,9 +8,9 @@
 namespace forge {
 
 std::span<const Command* const> commands();
-// The command of that name. Throws Error(usage) with the nearest name.
+// Returns the command of that name. Throws Error(usage) with the nearest name.
 const Command& find_command(const std::string& name);
-// What `forge --help` prints: the commands and the exit codes.
+// Returns the text of `forge --help`: the commands and the exit codes.
 std::string overview();
 
 }  // namespace forge

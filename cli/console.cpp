@@ -16,14 +16,16 @@
 namespace forge {
 namespace {
 
-// While an engine runs, signals to stop are blocked and queue up: none would end a write that waits for its reader.
+// True if a signal to stop is pending. While an engine runs, such signals are blocked and queue up:
+// none would end a write that waits for its reader.
 bool asked_to_stop() {
   sigset_t pending;
   ::sigpending(&pending);
   return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
-// Returns false with errno EINTR when the user asks to stop first.
+// Waits until the descriptor can be written. Returns false with errno EINTR when the user asks to
+// stop first.
 bool wait_for_reader(int descriptor) {
   constexpr int kLookAgain = 200;  // milliseconds
   pollfd wait{descriptor, POLLOUT, 0};
@@ -36,7 +38,8 @@ bool wait_for_reader(int descriptor) {
   }
 }
 
-// Without a buffer, since fwrite's would hide a full disk until exit. Pieces that a pipe takes whole once it has room.
+// Writes without a buffer, since fwrite's would hide a full disk until exit, in pieces that a pipe
+// takes whole once it has room.
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     if (!wait_for_reader(descriptor)) return false;

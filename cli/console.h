@@ -1,5 +1,5 @@
 #pragma once
-// Where words go: data to stdout, everything for people to stderr.
+// Output: data go to stdout, everything for people goes to stderr.
 #include <string>
 #include <string_view>
 
@@ -15,15 +15,16 @@ constexpr int kReaderGoneCode = 141;
 
 // Writes data to stdout. Throws ReaderGone, or Error(environment) when it cannot be written (a full disk).
 void print(std::string_view text);
-// Text that a model wrote, or others: raw into a pipe or file; on a terminal its control characters are escaped.
+// Writes text that a model or others wrote: raw into a pipe or file; on a terminal its control
+// characters are escaped.
 void print_text(std::string_view text);
-// False when nothing is taken from stdout within a second.
+// Returns false if nothing is read from stdout within a second.
 bool stdout_is_read();
-// One line of JSON to stdout.
+// Writes one line of JSON to stdout.
 void print_json(const Json& value);
-// One line to stderr. Control characters quoted from files are escaped.
+// Writes one line to stderr. Control characters quoted from files are escaped.
 void say(std::string_view line);
-// `message`, then `  hint` when there is one, to stderr.
+// Writes `message` to stderr, then `  hint` if there is one.
 void say_error(const std::string& message, const std::string& hint);
 
 struct Terminal {
@@ -34,8 +35,8 @@ struct Terminal {
 Terminal terminal();      // of stderr
 bool stdout_has_color();  // stdout is a terminal and NO_COLOR is not set
 
-// The first columns of `text` that fit `width`, never cutting a UTF-8 character. Each code point counts one
-// column.
+// Returns the first columns of `text` that fit `width`, never cutting a UTF-8 character. Each code
+// point counts one column.
 std::string cut_to_width(std::string_view text, int width);
 
 }  // namespace forge

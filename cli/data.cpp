@@ -1,4 +1,4 @@
-// forge data: what the model will see.
+// forge data: shows what the model will see.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/data_html.h"
@@ -64,8 +64,8 @@ std::string summary_text(const DataSummary& summary) {
   return format_table(rows);
 }
 
-// A split that rows with faults stopped: what they are is in the report, and the error still ends the
-// command.
+// A split that rows with faults may have stopped: the report says what they are, and the error
+// still ends the command.
 struct Looked {
   std::optional<Prepared> prepared;
   std::optional<Error> error;

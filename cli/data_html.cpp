@@ -76,7 +76,8 @@ std::string roles_html(const DataReport& report) {
   return html + "</table>\n";
 }
 
-// Each token is a box, coloured if it is trained, with its id and text as a tooltip.
+// Returns an example as HTML: each token is a box, coloured if it is trained, with its id and text
+// as a tooltip.
 std::string example_html(const DataPage& page, int64_t index) {
   const Tokenizer& tokenizer = *page.tokenizer;
   const Example example = page.data->example(index);

@@ -18,8 +18,8 @@ struct DataPage {
   std::vector<Secret> secrets;    // an example that contains one is shown as text, with *** in its place
 };
 
-// Everything that came with the data is escaped; a policy in the page forbids scripts and connections
-// besides.
+// Returns the page. Everything that came with the data is escaped, and a policy in the page also
+// forbids scripts and connections.
 std::string data_html(const DataPage& page);
 
 }  // namespace forge

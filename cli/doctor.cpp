@@ -24,7 +24,7 @@ struct Finding {
   std::string what, state, found, remedy;  // state: ok, problem or note
 };
 
-// A device of the machine: whether forge can compute on it, with all that was found.
+// A device of the machine, its engine, and why forge cannot compute on it.
 struct Usable {
   Device device;
   std::string engine;  // of the plan; empty for a card that no engine computes on
@@ -118,7 +118,8 @@ Finding check_disk() {
           free < kLittle ? "checkpoints need room: free some, or set output_dir" : ""};
 }
 
-// A card and what is known against it. That no engine computes on it is no fault of the installation.
+// Returns the line for a card with what is known against it. A card that no engine computes on is
+// no fault of the installation.
 Finding card_finding(const Usable& card, const CardFault& fault) {
   const GpuInfo& gpu = card.device.gpu;
   const std::string found = name_of_device(card.device) + " " + gpu.name + ", " +
@@ -137,7 +138,7 @@ struct Examination {
   void add(Finding finding) { findings.push_back(std::move(finding)); }
 };
 
-// The cards, by what can be known of them without an engine.
+// Checks the cards by what can be known of them without an engine.
 void examine_cards(const Hardware& hardware, Examination& all) {
   for (size_t index = 0; index < hardware.gpus.size(); ++index) {
     HardwareConfig config;
@@ -155,7 +156,8 @@ void examine_cards(const Hardware& hardware, Examination& all) {
     all.add({"GPU", hardware.gpu_fault ? "problem" : "note", "none: " + hardware.gpu_note, ""});
 }
 
-// Starts each engine that a plan of this machine can take, and notes what became of its devices.
+// Starts each engine that a plan of this machine can take, and notes the outcome on each of its
+// devices.
 void examine_engines(Examination& all) {
   std::map<std::string, Answer> answers;
   for (const Usable& device : all.devices)

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kShownLines = 12;
 const char* const kContinue = "run the same command again to continue from the last checkpoint";
 
-// The last lines of stderr, indented, to print below a message.
+// Returns the last lines of stderr, indented, to print below a message.
 std::string tail(const std::string& text) {
   std::vector<std::string> lines = split(trim(text), '\n');
   size_t begin = lines.size() > kShownLines ? lines.size() - kShownLines : 0;
@@ -33,7 +33,8 @@ std::string after(const std::string& text, const std::string& key) {
   return std::string(trim(text.substr(begin, text.find('\n', begin) - begin)));
 }
 
-// After "libcufile.so.0: cannot open shared object file: …", or another complaint of the loader about a library.
+// Returns the remedy for "libcufile.so.0: cannot open shared object file: …", or another complaint
+// of the loader about a library.
 std::string way_past(const std::string& complaint) {
   if (complaint.find("cannot open shared object file") == std::string::npos)
     return "forge doctor shows which LibTorch was found: install it again";

@@ -6,7 +6,7 @@
 
 namespace forge {
 
-// How an engine ended, for explain_end.
+// The end of an engine, for explain_end.
 struct EngineEnd {
   int status = 0;              // as waitpid gives it
   std::string standard_error;  // its last lines
@@ -14,7 +14,7 @@ struct EngineEnd {
   int stop_requests = 0;       // signals that asked it to stop
   bool trains = true;          // only then are there checkpoints to continue from
 };
-// The error that an end without an `error` event means.
+// Returns the error that an end without an `error` event means.
 Error explain_end(const EngineEnd& end);
 
 }  // namespace forge

@@ -32,7 +32,7 @@ bool holds_torch(const std::string& folder) {
   return !folder.empty() && file_exists(folder + "/torch/lib/libtorch_cpu.so");
 }
 
-// The text between the first pair of quotes after "__version__", in torch/version.py.
+// Returns the text between the first pair of quotes after "__version__", in torch/version.py.
 std::string version_of(const std::string& folder) {
   std::string path = folder + "/torch/version.py";
   if (!file_exists(path)) return "";
@@ -43,7 +43,7 @@ std::string version_of(const std::string& folder) {
   return end == std::string::npos ? "" : text.substr(begin + 1, end - begin - 1);
 }
 
-// 2.11.0 of "2.11.0+cu130".
+// Returns 2.11.0 for "2.11.0+cu130".
 std::string release_of(const std::string& version) { return version.substr(0, version.find('+')); }
 
 std::vector<std::string> library_folders_of(const std::string& folder) {
@@ -61,7 +61,7 @@ std::string install_hint() {
          "'; or set FORGE_TORCH_DIR to a folder that holds torch/";
 }
 
-// Returns the command that brings an engine that is not beside the program.
+// Returns how to build or get an engine that is not beside the program.
 std::string way_to(const std::string& name) {
   if (name == engine_file("cpu")) return "scripts/build.sh -DFORGE_ENGINE=ON builds it";
   return "scripts/setup.sh --cuda && scripts/build.sh builds it (docs/install.md)";
@@ -141,7 +141,8 @@ EngineSearch search_engine(const std::string& name) {
   return search;
 }
 
-// With less than this LibTorch's libraries crash or hang while they start, without a word.
+// Throws Error(fit) if the address space is too small: with less than this, LibTorch's libraries
+// crash or hang without a message while they start.
 static void require_address_space() {
   constexpr rlim_t kNeeded = rlim_t{1} << 30;
   rlimit limit{};
@@ -173,13 +174,14 @@ std::map<std::string, std::string> engine_environment(const EngineLocation& loca
   if (std::string own = environment("LD_LIBRARY_PATH"); !own.empty()) folders.push_back(own);
   if (!folders.empty()) variables["LD_LIBRARY_PATH"] = join(folders, ":");
   if (settings.threads > 0) {
-    // Sums depend on how work is cut into threads: the count is the plan's, and nothing may change it on the
-    // way.
+    // Sums depend on how work is cut into threads: the plan states the count, and nothing may
+    // change it.
     variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(settings.threads);
   }
   variables["OMP_DYNAMIC"] = "false";
   variables["MKL_DYNAMIC"] = "FALSE";
-  // Threads meet thousands of times a step. Where others want the cores too, one that spins keeps away the one it waits for.
+  // Threads meet thousands of times a step. If other processes want the cores too, a spinning
+  // thread keeps away the one that it waits for.
   if (environment("GOMP_SPINCOUNT").empty() && environment("OMP_WAIT_POLICY").empty()) variables["GOMP_SPINCOUNT"] = "3000";
   // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as filling
   // them. 32 MiB is the largest threshold that glibc accepts.

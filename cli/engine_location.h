@@ -1,5 +1,5 @@
 #pragma once
-// Finding the engine and LibTorch, and the environment that they are started in.
+// Finds the engine and LibTorch, and makes the environment that they are started in.
 //
 //   EngineLocation location = find_engine("forge-engine");
 #include <cstdint>
@@ -18,15 +18,18 @@ struct EngineLocation {
   std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
 };
 
-// `name` is the engine the plan takes: "forge-engine", "forge-engine-cuda13". Looked for
-// as FORGE_ENGINE, beside the program, in ../libexec. LibTorch: FORGE_TORCH_DIR, or where find_package_folder has the
-// release that the engine was built with. Throws Error(environment) that lists where it looked and says what to install.
+// Finds the engine that the plan takes: `name` is "forge-engine" or "forge-engine-cuda13". Looks at
+// FORGE_ENGINE, beside the program and in ../libexec. LibTorch is in FORGE_TORCH_DIR, or where
+// find_package_folder has the release that the engine was built with. Throws Error(environment)
+// that lists where it looked and says what to install, and Error(fit) if the address space is
+// limited too far.
 EngineLocation find_engine(const std::string& name = "forge-engine");
-// The file of a plan's engine: cpu is forge-engine, cuda13 forge-engine-cuda13.
+// Returns the file of a plan's engine: cpu is forge-engine, cuda13 is forge-engine-cuda13.
 std::string engine_file(const std::string& engine);
 // True if FORGE_ENGINE names the program that is started for every engine.
 bool engine_stated();
-// The same without throwing: what was found, and each fault in words (empty: none).
+// The result of a search that does not throw: what was found, and each fault in words (empty:
+// none).
 struct EngineSearch {
   EngineLocation location;
   bool stated = false;  // engine_stated()
@@ -42,11 +45,12 @@ struct EngineSettings {
 };
 constexpr int kEngineLock = 3;
 
-// Variables that the engine is started with, on top of the program's own.
+// Returns the variables that the engine is started with, on top of the program's own.
 std::map<std::string, std::string> engine_environment(const EngineLocation& location,
                                                       const EngineSettings& settings);
 
-// This program's variables with those in the place of their like, each as NAME=VALUE.
+// Returns this program's variables with `extra` in place of those of the same names, each as
+// NAME=VALUE.
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra);
 
 }  // namespace forge

@@ -52,7 +52,7 @@ void set_nonblocking(int descriptor) {
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-// Signals are queued in a descriptor while an engine runs; the destructor restores the old mask.
+// Queues signals in a descriptor while an engine runs; the destructor restores the old mask.
 class ForwardedSignals {
  public:
   ForwardedSignals() {
@@ -66,7 +66,7 @@ class ForwardedSignals {
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   int descriptor() const { return descriptor_; }
-  // The next waiting signal, or 0.
+  // Returns the next waiting signal, or 0.
   int next() const {
     signalfd_siginfo info{};
     return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
@@ -118,13 +118,13 @@ struct EngineProcess::State {
   std::string standard_error;
   int64_t memory_kills_before = memory_kills();
   int stop_requests = 0;
-  bool trains = false;  // whether the request trains: only training writes checkpoints
+  bool trains = false;  // true if the request trains: only training writes checkpoints
   std::optional<Clock::time_point> deadline;
   bool greeted = false;
   AnswerThread answers;  // after the signals, which it leaves to the main thread
 
   void start(const EngineLocation& location, const EngineSettings& settings);
-  // Up to the engine's end, or to the event `turn`.
+  // Converses up to the engine's end, or up to the event `turn`.
   Json converse(const OnEvent& on_event);
   void wait_for_something(bool events_open, bool errors_open);
   void queue(const Json& line);
@@ -134,7 +134,7 @@ struct EngineProcess::State {
   bool read_events(const std::function<void(Json)>& on_line);
   void take_signals(const OnEvent& on_event);
   void forward(int number, const OnEvent& on_event);
-  // Kills it once the deadline has passed. Returns false when even that does not end it.
+  // Kills the engine once the deadline has passed. Returns false if even that does not end it.
   bool keep_deadline();
   bool reap();
   void check_greeting(const Json& event);
@@ -149,7 +149,7 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   posix_spawn_file_actions_adddup2(&files, requests.read_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, events.write_end, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors.write_end, STDERR_FILENO);
-  // Last, because this number may belong to one of our own pipes.
+  // This comes last, because the number may belong to one of the program's own pipes.
   if (settings.lock) posix_spawn_file_actions_adddup2(&files, *settings.lock, kEngineLock);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -157,7 +157,8 @@ void EngineProcess::State::start(const EngineLocation& location, const EngineSet
   sigemptyset(&defaults);
   for (int number : {SIGINT, SIGTERM}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  // Blocked until the engine has installed its handlers: it loads libraries for most of a second first.
+  // The signals are blocked until the engine has installed its handlers: it loads libraries for
+  // most of a second first.
   const sigset_t held = answered_signals();
   posix_spawnattr_setsigmask(&attributes, &held);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -344,7 +345,7 @@ EngineProcess::~EngineProcess() {
   if (!state_->deadline) state_->deadline = Clock::now() + kLeaveAfterLastEvent;
   while (state_->pid > 0 && !state_->reap() && state_->keep_deadline()) {
     state_->wait_for_something(false, false);
-    // It is leaving already, so that one signal is as good as two.
+    // The engine is leaving already, so that one signal is as good as two.
     while (const int number = state_->signals ? state_->signals->next() : 0)
       if (means_now(number)) state_->deadline = std::min(*state_->deadline, Clock::now());
   }
@@ -353,7 +354,8 @@ EngineProcess::~EngineProcess() {
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->trains = request.value("command", "") == "train";
   state_->queue(request);
-  // What the work reads may go as soon as this returns or throws.
+  // The destructor cancels the work: objects that it reads may be destroyed once this returns or
+  // throws.
   const struct Ended {
     AnswerThread& answers;
     ~Ended() { answers.cancel(); }

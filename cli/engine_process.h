@@ -1,8 +1,8 @@
 #pragma once
-// The engine as a child process: start it, read its events, forward signals, explain its end.
-// The two speak as docs/engine-protocol.md says.
+// The engine as a child process: starts it, reads its events, forwards signals, explains its end.
+// docs/engine-protocol.md describes the protocol.
 //
-//   EngineLocation location = find_engine(EngineKind::cpu);
+//   EngineLocation location = find_engine("forge-engine");
 //   EngineProcess engine(location, {.threads = 2});
 //   Json done = engine.request({{"command", "info"}}, [](const Json& event) { … });
 #include <functional>
@@ -30,13 +30,14 @@ class EngineProcess {
   // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
   // explanation of how the engine ended.
   Json request(const Json& request, const OnEvent& on_event);
-  // A request with `turns`: passes every event up to `turn`, which it returns with the engine waiting for the next one. Signals are
-  // the program's own again until then.
+  // Sends a request with `turns`: passes every event up to `turn`, which it returns with the engine
+  // waiting for the next request. The program handles signals itself again until then.
   Json turn(const Json& request, const OnEvent& on_event);
-  // From within `on_event`: does the work that an event asks for in a thread of its own, while events and signals are listened
-  // to, and sends what comes of it. What it throws, `request` throws. A signal to stop lets the engine go on without the answer.
+  // To be called from within `on_event`: does the work that an event asks for in a thread of its
+  // own, while events and signals are handled, and sends the result. Exceptions of the work are
+  // thrown by `request`. After a signal to stop, the engine goes on without the answer.
   void answer(AnswerThread::Work work);
-  // From within `on_event`: what the engine says to a question of that work.
+  // To be called from within `on_event`: passes on the engine's reply to a question of that work.
   void hear(const Json& reply);
 
  private:

@@ -20,17 +20,20 @@ struct Difference {
   double same_likeliest = 0;      // share of positions with the same most likely token
 };
 
-// Some tens of tokens each, as the model's tokenizer has them; with a chat template one is a conversation.
+// Returns prompts of some tens of tokens each, as the model's tokenizer has them; with a chat
+// template one is a conversation.
 std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text);
 
-// Between `original` and `other`, of which the model, its adapter and its quantization count, both in fp32. Nothing with --no-check
-// and, after a line that says so, where two such models have no room in memory one after the other.
+// Compares `original` and `other` by model, adapter and quantization, both in fp32. Returns nothing
+// with --no-check and, after a line that says so, if two such models do not fit into memory one
+// after the other.
 std::optional<Difference> compare_models(const ModelChoice& original, const ModelChoice& other,
                                          const std::vector<std::vector<int32_t>>& prompts, const Arguments& args,
                                          Progress& progress);
 
 Json to_json(const Difference& difference);
-// "logits differ by at most 2.1e-06 of 18.2, divergence 3e-13, the same likeliest token at 100 % of 96 positions".
+// Returns "logits differ by at most 2.1e-06 of 18.2, divergence 3e-13, the same likeliest token at
+// 100 % of 96 positions".
 std::string text_of(const Difference& difference);
 
 }  // namespace forge

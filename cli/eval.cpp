@@ -1,5 +1,6 @@
-// forge eval: loss and perplexity of a model on data, of the tokens that objective.train_on names; of a run that compares
-// answers its objective's loss, accuracy and margin. Other tasks: eval_tasks.h.
+// forge eval: loss and perplexity of a model on data, over the tokens that objective.train_on
+// names. For a run that compares answers: its objective's loss, accuracy and margin. Other tasks
+// are in eval_tasks.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +33,8 @@ constexpr Option kOwnOptions[] = {
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kTaskOptions, kSamplingOptions);
 
-// A job whose training split is the file, so that the data path of training does the work. A run's losses are of the
-// tokens that it trains on.
+// Returns a job whose training split is the file, so that the data path of training does the work.
+// A run's losses are over the tokens that it trains on.
 Job job_for_file(const std::string& file, const ModelChoice& choice, const Arguments& args) {
   Job job;
   job.model.path = choice.model;
@@ -52,7 +53,8 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, const Argum
   return job;
 }
 
-// Without a run there is no job whose keys could be changed.
+// Throws Error(data) for rows that the objective does not train on. Without a run there is no job
+// whose keys could be changed.
 void require_answers(const DataSummary& summary, ObjectiveType type) {
   for (RowFormat format : summary.formats)
     if (!trains_on(objective_of(type), format))
@@ -61,7 +63,7 @@ void require_answers(const DataSummary& summary, ObjectiveType type) {
                 "answer and compares with the rows' references");
 }
 
-// `objective` gets what is evaluated.
+// Reads and tokenises the rows; `objective` is set to what is evaluated.
 Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const std::string& scratch,
                       Progress& progress, ObjectiveConfig& objective) {
   ModelText text = open_model_text(choice.text, choice.chat_template);
@@ -82,7 +84,8 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   job.output_dir = scratch;
   const auto prepare = [&] { return prepare_split(job, Split::train, text, progress, {.source_name = "--data " + *file}); };
   Prepared rows = prepare();
-  // Of a run that compares answers texts have a likelihood all the same.
+  // Rows of text have a likelihood even if the run compares answers: they are evaluated with the
+  // default objective.
   const auto is_text = [](RowFormat format) { return trains_on(objective_of(ObjectiveType::sft), format); };
   const Objective& row = objective_of(job.objective.type);
   if (row.coupling != Coupling::token && !row.scores && std::all_of(rows.summary.formats.begin(), rows.summary.formats.end(), is_text)) {
@@ -123,7 +126,8 @@ std::string text_of(const Json& totals) {
                      count("supervised_tokens"), count("tokens"));
 }
 
-// What a run of dpo or kto compares with is the model that it started from, or its base.
+// Returns the request. Runs of dpo or kto compare with the model that they started from, or with
+// its base.
 Json eval_request(const DataSet& data, const ModelChoice& choice, const ObjectiveConfig& objective) {
   Json request{{"command", "eval"}, {"tokens", data.path()}};
   if (objective_of(objective.type).coupling == Coupling::token) return request;
@@ -138,7 +142,7 @@ Json eval_request(const DataSet& data, const ModelChoice& choice, const Objectiv
   return request;
 }
 
-// One line of --per-example.
+// Returns one line of --per-example.
 std::string example_line(const DataSet& data, const Json& event) {
   const int64_t index = event.at("index").get<int64_t>();
   Json line{{"line", data.source_line(index)}, {"tokens", event.at("tokens")}};

@@ -30,7 +30,7 @@ struct Asked {
 
 std::string place(const Asked& asked, int64_t line) { return asked.path + ":" + std::to_string(line); }
 
-// The likelihood that the model gives to the predicted tokens of each example: Σ ln p, ≤ 0.
+// Returns the log-likelihood of the predicted tokens of each example: Σ ln p, ≤ 0.
 std::vector<double> log_likelihoods(const Asked& asked, const std::vector<MadeExample>& examples) {
   ScratchFolder scratch;
   const DataSet data = write_examples(scratch.path() + "/examples.tokens", asked.path, examples);
@@ -81,7 +81,7 @@ TaskResult answers(const Asked& asked) {
   return result;
 }
 
-// The number of the largest; the first of equals.
+// Returns the index of the largest value; the first of equals.
 size_t best_of(const std::vector<double>& scores) {
   return static_cast<size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
@@ -193,7 +193,7 @@ TaskResult long_text(const Asked& asked) {
 struct Task {
   const char* name;
   TaskResult (*run)(const Asked&);
-  std::vector<const char*> options;  // that no other task has
+  std::vector<const char*> options;  // options that no other task has
 };
 
 const std::vector<Task>& tasks() {

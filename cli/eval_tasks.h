@@ -1,5 +1,5 @@
 #pragma once
-// forge eval --task: what a model is measured by besides the loss of rows.
+// forge eval --task: measures of a model besides the loss of rows.
 //
 //   answers    greedy answers (or drawn, with a temperature) beside references: exact_match, f1, rouge_l
 //   choices    the likeliest of each row's choices: accuracy by the sum of its tokens' log-probabilities, and by the same
@@ -26,10 +26,10 @@ struct TaskResult {
   std::string per_example;  // JSON lines
 };
 
-// Throws Error(usage) for a name that is no task, and for options of another one.
+// Throws Error(usage) for a name that is no task, and for options of another task.
 void check_task_options(const std::string& task, const Arguments& args);
 
-// Every task but loss. Throws Error(data) for rows that it does not read.
+// Runs any task but loss. Throws Error(data) for rows that it does not read.
 TaskResult run_task(const std::string& task, const Arguments& args, const ModelChoice& choice,
                     Progress& progress);
 

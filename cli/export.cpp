@@ -1,4 +1,4 @@
-// forge export: a result for llama.cpp and Ollama, as GGUF.
+// forge export: writes a result as GGUF for llama.cpp and Ollama.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -56,7 +56,7 @@ struct Templates {
   std::string chat, tool_use;
 };
 
-// The template the result is prompted with, and its variant for tools.
+// Returns the template that the result is prompted with, and its variant for tools.
 Templates templates_of(const Arguments& args, const ModelChoice& choice) {
   const std::map<std::string, Scalar>& variables = choice.chat_template.variables;
   if (std::optional<std::string> name = args.text("--template"); name && *name != "auto") {
@@ -99,7 +99,7 @@ std::string modelfile_of(const ModelText& text, const ModelSpec& spec, const std
   return modelfile(file, pieces, bos_text, stop_texts(text, spec));
 }
 
-// llama.cpp ignores the sliding windows of Mistral and Qwen and attends to all tokens.
+// Warns of sliding windows: llama.cpp ignores those of Mistral and Qwen and attends to all tokens.
 void warn_of_window(const ModelSpec& spec, Progress& progress) {
   const std::string_view architecture = gguf_architecture_of(spec).name;
   const bool known = architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3";
@@ -123,7 +123,7 @@ int finish(const Arguments& args, const std::string& output, const std::string& 
   return 0;
 }
 
-// The adapter with the one that the file at `path` holds, on the same base.
+// Compares the adapter with the one in the file at `path`, on the same base.
 std::optional<Difference> compare_lora(const ModelChoice& choice, const ModelSpec& spec, const std::string& path, const Arguments& args,
                                        Progress& progress) {
   if (args.has("--no-check")) return std::nullopt;

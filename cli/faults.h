@@ -1,5 +1,5 @@
 #pragma once
-// Errors as lists of faults: what a program reads of them (--json), and several of them as one.
+// Errors as lists of faults: a fault as a program reads it (--json), and several errors as one.
 //
 //   FaultCollector faults;
 //   faults.attempt([&] { spec = read_model_spec(path); });
@@ -21,10 +21,11 @@ struct Fault {
   Position at;         // without a file where no place is known
   std::string key;     // dotted; empty: about no single one
   std::string message;
-  std::string hint;  // what to do
+  std::string hint;  // remedy
 };
 std::vector<Fault> faults_of(const Error& error);
-// {"kind", "file", "line", "column", "key", "message", "hint"}; a line of 0 is none.
+// Returns {"kind", "file", "line", "column", "key", "message", "hint"}; a line of 0 means that
+// there is none.
 Json to_json(const Fault& fault);
 
 // An error that is a list of faults: several errors of one command.
@@ -41,17 +42,18 @@ class FaultError : public Error {
 // Collects failures and continues, so that one report shows everything that is wrong.
 class FaultCollector {
  public:
-  // Whether `work` threw no Error. Anything else that it throws ends the command.
+  // Returns true if `work` threw no Error. Keeps an Error for throw_if_any(); errors of kind
+  // internal or interrupted, and anything else that it throws, are passed on.
   bool attempt(const std::function<void()>& work);
   bool empty() const { return errors_.empty(); }
-  // Throws a lone error as it was, several as one FaultError of the first one's kind.
+  // Throws a single error as it was, and several as one FaultError of the first one's kind.
   void throw_if_any() const;
 
  private:
   std::vector<std::exception_ptr> errors_;
 };
 
-// The same error without the job's secrets.
+// Returns the error without the job's secrets.
 FaultError hide_secrets(const Error& error, const std::vector<Secret>& secrets);
 
 }  // namespace forge

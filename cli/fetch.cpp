@@ -1,5 +1,5 @@
-// forge fetch: a model or data of the Hugging Face hub, into the cache that transformers shares. The only command that opens
-// a connection.
+// forge fetch: downloads a model or data of the Hugging Face hub into the cache that transformers
+// shares. It is the only command that opens a connection.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -32,14 +32,14 @@ bool is_job(const std::string& operand) {
   return std::filesystem::is_regular_file(operand) || ends_with(operand, ".yaml") || ends_with(operand, ".yml") || ends_with(operand, ".json");
 }
 
-// The file or pattern that a job names below its snapshot.
+// Returns the file or pattern that a job names below its snapshot.
 FetchWishes inside(const HubCache& cache, const HubRepository& repository, const std::string& path) {
   const std::string below = std::filesystem::path(path).lexically_relative(std::filesystem::absolute(cache.snapshot(repository)).lexically_normal()).string();
   if (below.empty() || below == "." || starts_with(below, "..")) return {};
   return {{below}};
 }
 
-// Two sources of one repository are one request.
+// Adds a request: two sources of one repository are one.
 void add(std::vector<Wanted>& all, Wanted one) {
   for (Wanted& other : all) {
     const HubRepository &a = other.repository, &b = one.repository;

@@ -1,4 +1,4 @@
-// forge generate: text from a model, streamed to stdout.
+// forge generate: writes text of a model, streamed to stdout.
 #include <iostream>
 #include <vector>
 
@@ -104,7 +104,7 @@ Json json_of(const Prompt& prompt, const GeneratedText& text) {
   return {{"prompt", prompt.text}, {"text", text.text}, {"reason", text.reason}, {"tokens", text.tokens}};
 }
 
-// The base model's answers next to the adapter's.
+// Shows the base model's answers next to the adapter's.
 int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std::vector<std::vector<int32_t>>& ids,
             const ModelText& text, const ModelChoice& choice, const Arguments& args, Progress& progress) {
   if (!choice.adapter) throw Error(ErrorKind::usage, "--compare: there is no adapter to leave out");
@@ -125,7 +125,7 @@ int compare(const Json& sampling, const std::vector<Prompt>& prompts, const std:
   return 0;
 }
 
-// True if what the run or adapter was trained on were prompts that are texts, without the chat template.
+// True if the run or adapter was trained on prompts that are texts, without the chat template.
 bool trained_on_texts(const ModelChoice& choice) {
   const std::optional<Plan> run = choice.run ? choice.run : choice.adapter ? run_of(*choice.adapter) : std::nullopt;
   return run && run->train.cuts.bare_prompts > 0 && 2 * run->train.cuts.bare_prompts >= run->train.rows;

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// The longest suffix of `text` that is a prefix of one of the stop texts.
+// Returns the length of the longest suffix of `text` that is a prefix of one of the stop texts.
 size_t begun(const std::string& text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops)
@@ -42,7 +42,7 @@ std::optional<Grammar> grammar_of(const Arguments& args) {
   return choice_grammar(choices);
 }
 
-// The grammar says it already; this asks the validator that rewards use.
+// The grammar ensures this already; here the validator that rewards use checks it.
 void require_valid(const Arguments& args, const std::vector<GeneratedText>& texts) {
   const std::optional<std::string> path = args.text("--json-schema");
   if (!path) return;

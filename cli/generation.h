@@ -1,5 +1,5 @@
 #pragma once
-// Text from a model, piece by piece: what generate and chat share.
+// Text from a model, piece by piece: the part that generate and chat share.
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,13 +23,15 @@ inline constexpr Option kSamplingOptions[] = {
     {"--json-schema", "FILE", "write JSON that is valid under this schema, whole within --max-new-tokens"},
 };
 
-// Cuts a stream of text before the first of several texts. What may be the beginning of one is held back until it is none.
+// Cuts a stream of text before the first of several texts. A possible beginning of one is held back
+// until it turns out to be none.
 class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> stops) : stops_(std::move(stops)) {}
-  // The part of it, and of what was held back before, that can be shown; nothing after a stop.
+  // Returns the part of `piece`, and of what was held back before, that can be shown; nothing after
+  // a stop.
   std::string push(const std::string& piece);
-  // What was held back at the end of the text.
+  // Returns the text that was held back at the end.
   std::string finish();
   bool met() const { return met_; }
 
@@ -45,11 +47,13 @@ struct GeneratedText {
   int64_t tokens = 0;
 };
 
-// The sampling options, and what constrains answers, as the engine's request has them. Throws Error(usage).
+// Returns the sampling options and the constraints on answers as the engine's request has them.
+// Throws Error(usage).
 Json sampling_request(const Arguments& args);
 
-// Generates after all prompts together; `on_text` gets the number of the prompt and its text, piece by piece and prompt after
-// prompt, with an empty piece at the end of each. With `engine`, of one prompt, by it: it keeps what it has computed for the next.
+// Generates after all prompts together. `on_text` gets the number of the prompt and its text, piece
+// by piece and prompt after prompt, with an empty piece at the end of each. With `engine`,
+// generates after one prompt by it: the engine keeps what it has computed for the next call.
 std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::vector<int32_t>>& prompts,
                                           const ModelText& text, const ModelChoice& choice,
                                           const Arguments& args, Progress& progress,

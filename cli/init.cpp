@@ -1,4 +1,4 @@
-// forge init: a job file to start from.
+// forge init: writes a job file to start from.
 #include <algorithm>
 #include <filesystem>
 
@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Path of job.schema.json (installed, or in the source tree) relative to `folder`; empty if there is none.
+// Returns the path of job.schema.json (installed, or in the source tree) relative to `folder`;
+// empty if there is none.
 std::string schema_from(const fs::path& folder) {
   for (const char* home : {"../share/forge/schemas", "../../schemas"}) {
     const fs::path schema = (fs::path(program_folder()) / home / "job.schema.json").lexically_normal();

@@ -15,7 +15,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// A pattern exists if it matches a file.
+// True if the source exists; a pattern exists if it matches a file.
 bool source_is_there(const DataSource& source) {
   try {
     for (const SourceFile& file : expand_sources({source}))
@@ -33,7 +33,7 @@ void add_missing(const std::vector<DataSource>& sources, const std::string& list
       missing.push_back({list + "[" + std::to_string(i) + "].path", sources[i].path});
 }
 
-// The repository that the path was made of; empty for a path that the job states.
+// Returns the repository that the path was made of; empty for a path that the job states.
 std::string repository_of(const Job& job, const std::string& key) {
   if (key == "model.path") return job.model.repo.value_or("");
   std::string found;

@@ -25,7 +25,7 @@
 namespace forge {
 namespace {
 
-constexpr int64_t kShownBytes = int64_t{1} << 30;  // less is read at once
+constexpr int64_t kShownBytes = int64_t{1} << 30;  // smaller files are read at once
 
 std::string shown_source(const Origin& origin) {
   switch (origin.kind) {
@@ -47,7 +47,7 @@ Origins origins_of(const LoadedJob& loaded) {
   return origins;
 }
 
-// A score head is put on a language model alone.
+// Throws KeyError(job) for a model with towers: a score head is put on a language model alone.
 void refuse_towers_of_scores(const ModelSpec& model) {
   if (model.wrapper.empty()) return;
   throw KeyError(ErrorKind::job, "objective.type",
@@ -60,7 +60,8 @@ std::string shown_name(Split split, const PrepareOptions& options) {
   return split == Split::train ? "training data" : "evaluation data";
 }
 
-// Of each atom: positions that the head reads, of a text to score its last; empty while only estimated.
+// Returns the number of positions of each atom that the head reads: for scores the last one of each
+// text, else the supervised ones. Empty while only estimated.
 std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   std::vector<int64_t> counts;
   if (!prepared.data) return counts;
@@ -75,7 +76,7 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   return counts;
 }
 
-// Checks names against the tables of profiles, providers and templates.
+// Returns the names that the tables of profiles, providers and templates allow.
 std::map<std::string, std::vector<std::string>> choices() {
   std::vector<std::string> profile_names{"auto"}, provider_names{"auto"}, templates{"auto"};
   for (const Profile& profile : profiles()) profile_names.push_back(profile.name);
@@ -135,7 +136,7 @@ PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, 
 
 namespace {
 
-// Empty where a part of the data is only estimated.
+// Returns the path of the stored findings; empty if a part of the data is only estimated.
 std::string path_of_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval) {
   std::vector<std::string> sources;
   for (const std::vector<DataSource>* list : {&job.data.train, &job.data.eval})
@@ -144,7 +145,8 @@ std::string path_of_findings(const Job& job, const Prepared& train, const std::o
   return findings_path(train.summary.cache_path, eval ? eval->summary.cache_path : "", sources);
 }
 
-// Tokens that are cached were not looked at as this job has them: then the first kEstimateBytes of each split are.
+// Looks for faults in the first kEstimateBytes of each split: tokens from a cache were not checked
+// as this job has them.
 DataFindings look_again(const Job& job, const ModelText& text, Progress& progress, FileHashes& file_hashes) {
   DataReport report(job);
   PrepareOptions options{
@@ -215,7 +217,8 @@ void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {
 
 namespace {
 
-// The inputs of a plan. If one cannot be read the others still are, so that all faults are reported.
+// The inputs of a plan. If one cannot be read, the others still are, so that all faults are
+// reported.
 class PlanParts {
  public:
   PlanParts(PlannedJob& line, const LineOptions& options, Progress& progress)
@@ -239,7 +242,7 @@ class PlanParts {
       add_job_tokens(line_.loaded, input_.model);
     });
     if (model) read_model(machine);
-    // Otherwise a bad path or a broken file would be reported twice.
+    // Without this condition a bad path or a broken file would be reported twice.
     const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
                           attempt([&] {
                             text_ = open_model_text(job().model.path, template_choice(job()));
@@ -253,11 +256,12 @@ class PlanParts {
 
  private:
   const Job& job() const { return line_.loaded.job; }
-  // Nothing will be run, so files that do not exist yet may be assumed.
+  // True if nothing will be run, so that files that do not exist yet may be assumed.
   bool plan_alone() const { return options_.estimate && !options_.hash_files; }
   Data weights_data() const { return options_.estimate ? Data::optional : Data::required; }
 
-  // Tokens or a template that the result will have are written once before anything is trained.
+  // Writes the result's tokenizer files to a scratch folder if the job adds tokens or names a
+  // template, so that faults appear before anything is trained.
   void try_tokenizer_files() const {
     if (job().model.add_tokens.empty() && job().data.template_name == "auto") return;
     const ScratchFolder scratch;
@@ -301,7 +305,7 @@ class PlanParts {
     FileHashes file_hashes;
     DataReport report(job());
     PrepareOptions options{.report = &report, .file_hashes = &file_hashes};
-    // If no plan can be made, just check the data.
+    // A sample is enough for an estimate, and to check the data if no plan can be made.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
     const bool train =
         train_there_ && attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
@@ -334,7 +338,7 @@ class PlanParts {
       if (missing.key == "model.path") refuse(ErrorKind::environment, missing);
   }
 
-  // Useful to know even without a tokenizer.
+  // Reports missing data, which is useful to know even without a tokenizer.
   void find_data() {
     const bool assumes = may_assume();
     for (const MissingPath& missing : missing_data(job())) {
@@ -348,7 +352,7 @@ class PlanParts {
     if (assumes && !eval_there_) line_.data.eval = assumed(job());
   }
 
-  // Data that do not exist yet, assumed as long as they may be.
+  // Returns rows of data.max_length in place of data that do not exist yet.
   static Prepared assumed(const Job& job) {
     constexpr int64_t kExamples = 1000;
     Prepared prepared;
@@ -365,7 +369,7 @@ class PlanParts {
   bool may_assume() const {
     return plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
   }
-  // False if no row will be read.
+  // Returns false if no row will be read.
   bool needs_text() const {
     bool train = true, eval = !job().data.eval.empty();
     for (const MissingPath& missing : missing_data(job())) (starts_with(missing.key, "data.eval") ? eval : train) = false;
@@ -401,7 +405,7 @@ class PlanParts {
     return std::move(input_);
   }
 
-  // Why `forge export --gguf` would refuse the result; empty where it would not.
+  // Returns why `forge export --gguf` would refuse the result; empty if it would not.
   std::string gguf_refusal() const {
     const ScratchFolder scratch;
     const bool own = job().model.add_tokens.empty() && is_directory(job().model.path);

@@ -57,7 +57,8 @@ std::optional<Libedit> load_libedit() {
   return whole ? std::optional(l) : std::nullopt;
 }
 
-// The library sees characters by the process's locale, and shows no others. Texts are UTF-8 here whatever the user's locale is.
+// Sets a UTF-8 locale: the library reads characters by the process's locale and shows no others.
+// Texts are UTF-8 here whatever the user's locale is.
 void read_utf8() {
   ::setlocale(LC_CTYPE, "");
   if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") != 0) ::setlocale(LC_CTYPE, "C.UTF-8");
@@ -111,7 +112,7 @@ LineEditor::~LineEditor() {
   std::error_code error;
   const fs::path path(state_->options.history);
   fs::create_directories(path.parent_path(), error);
-  const mode_t mask = ::umask(077);  // what was asked is nobody else's
+  const mode_t mask = ::umask(077);  // the history is readable by its owner alone
   state_->edit->write_history(path.c_str());
   ::umask(mask);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Lines that a user types at a terminal, with editing, history and completion of /commands by libedit. The library is looked for
-// when it is needed; without it, and where stdin is no terminal, lines are read as they come.
+// Lines that a user types at a terminal, with editing, history and completion of /commands by
+// libedit. The library is loaded when it is needed. Without it, and if stdin is no terminal, lines
+// are read as they come.
 //
 //   LineEditor editor({.history = chat_history_path(), .words = {"/help", "/quit"}});
 //   while (std::optional<std::string> line = editor.read("> ")) …
@@ -13,7 +14,7 @@ namespace forge {
 
 struct LineEditorOptions {
   std::string history;             // a file that lines are kept in; empty: none
-  std::vector<std::string> words;  // what Tab completes at the beginning of a line
+  std::vector<std::string> words;  // words that Tab completes at the beginning of a line
 };
 
 class LineEditor {
@@ -23,16 +24,18 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // The next line without its end; nothing at the end of input. The sign is shown on a terminal only.
+  // Returns the next line without its end; nothing at the end of input. `sign` is shown on a
+  // terminal only.
   std::optional<std::string> read(const std::string& sign);
-  bool edits() const;  // whether libedit reads the lines
+  bool edits() const;  // true if libedit reads the lines
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// FORGE_HISTORY, or forge/chat-history in XDG_STATE_HOME or ~/.local/state; empty where FORGE_HISTORY is, or no home is known.
+// Returns FORGE_HISTORY, or forge/chat-history in XDG_STATE_HOME or ~/.local/state. Empty if
+// FORGE_HISTORY is empty, or no home is known.
 std::string chat_history_path();
 
 }  // namespace forge

@@ -1,4 +1,4 @@
-// forge list: the available choices, from the tables the program itself uses.
+// forge list: prints the available choices, from the tables that the program itself uses.
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/console.h"

@@ -21,7 +21,7 @@
 namespace forge {
 namespace {
 
-// The final message. With --json it is data on stdout, or stderr if stdout fails.
+// Prints the final message. With --json it is data on stdout, or on stderr if stdout fails.
 int report(const Error& original, bool json) {
   const FaultError error = hide_secrets(original, {});
   const int code = exit_code(error.kind());
@@ -43,8 +43,8 @@ int report(const Error& original, bool json) {
   return code;
 }
 
-// While the program itself works there is nothing to save. (While an engine works, engine_process takes the
-// signals.)
+// Leaves at once: while the program itself works there is nothing to save. (While an engine works,
+// engine_process takes the signals.)
 void leave_on_signal(int) {
   static constexpr char kText[] = "\ninterrupted\n";
   (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -60,15 +60,16 @@ void install_signal_handlers() {
     if (is_answered(number)) ::sigaction(number, &action, nullptr);
 }
 
-// If stdin, stdout or stderr is closed, the next file opened would get its number and print() would write into that file.
-// Opened read-only, so that writing still fails.
+// If stdin, stdout or stderr is closed, the next file opened would get its number and print() would
+// write into that file. /dev/null takes the number, opened read-only, so that writing still fails.
 void occupy_standard_descriptors() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
 }
 
-// Templates, JSON and YAML are read by functions that call themselves. How deep is bounded, but not by what a shell left of the
-// stack; the engine inherits it.
+// Throws Error(environment) if the stack is too small. Templates, JSON and YAML are read by
+// recursive functions: their depth is bounded, but a shell may have left less stack than that
+// needs. The engine inherits the limit.
 void require_stack() {
   constexpr rlim_t kLeast = 1 << 20;
   struct rlimit limit {};

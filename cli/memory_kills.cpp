@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-// The value of a line "oom_kill 3".
+// Returns the value of a line "oom_kill 3".
 int64_t counter(const std::string& path) {
   std::ifstream file(path);
   std::string name;

@@ -1,4 +1,5 @@
-// forge merge: a base model with its adapters in the weights, as a folder that transformers and vLLM load.
+// forge merge: writes a base model with its adapters in the weights, as a folder that transformers
+// and vLLM load.
 #include <fmt/format.h>
 
 #include "cli/console.h"
@@ -38,7 +39,8 @@ std::string output_of(const Arguments& args) {
   throw Error(ErrorKind::usage, "expected --output DIR");
 }
 
-// Rounding weights to 16 bits changes logits slightly; a misplaced tensor changes them a lot.
+// Refuses a merge whose logits differ too much. Rounding weights to 16 bits changes logits
+// slightly; a misplaced tensor changes them a lot.
 void refuse_wrong_merge(const Difference& difference, DType dtype) {
   constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
   const bool exact = dtype == DType::f32;

@@ -22,7 +22,7 @@ struct NamedAdapter {
   double weight = 1;
 };
 
-// "DIR" or "DIR=0.5"; a folder whose name itself holds "=0.5" is a folder.
+// Parses "DIR" or "DIR=0.5". A folder whose name itself contains "=0.5" is a folder.
 NamedAdapter parse_adapter(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || fs::exists(text)) return {adapter_path(text), 1};
@@ -39,7 +39,7 @@ struct Chosen {
   std::vector<NamedAdapter> adapters;
 };
 
-// What an adapter that lies in its run's folder was trained on.
+// Takes the quantization that an adapter in its run's folder was trained on.
 void take_quantisation(ModelChoice& choice, const std::string& folder) {
   std::optional<Plan> run = run_of(folder);
   if (!run || run->job.model.quantization == Quantization::none) return;
@@ -72,7 +72,7 @@ Chosen choose(const Arguments& args, Progress& progress) {
   return chosen;
 }
 
-// Which base to use: only a question if there are two.
+// True if the quantised base is used. There is a choice only if there are two bases.
 bool takes_quantised(const Arguments& args, const ModelChoice& choice, BaseChoice asked) {
   const std::optional<std::string> base = args.text("--base");
   const std::string name = name_of(choice.quantization);
@@ -89,7 +89,7 @@ bool takes_quantised(const Arguments& args, const ModelChoice& choice, BaseChoic
             " and back: what was trained); the difference of logits is measured and shown");
 }
 
-// The base with room for the tokens that adapters have besides.
+// Returns the base with room for the tokens that adapters add.
 ModelSpec with_rows_of(const std::vector<WeightedAdapter>& adapters, const ModelSpec& base) {
   ModelSpec most = base;
   for (const WeightedAdapter& adapter : adapters)

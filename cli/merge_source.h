@@ -1,5 +1,6 @@
 #pragma once
-// What merge and export take weights from: a base model, the adapters on it, and which form of a quantised base they go into.
+// The source of the weights for merge and export: a base model, the adapters on it, and the form of
+// a quantised base that they go into.
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,27 +19,33 @@ inline constexpr Option kSourceOptions[] = {
 };
 
 struct MergeSource {
-  ModelChoice choice;  // with the adapter of a single one
+  ModelChoice choice;  // with the adapter, if it is the only one and has weight 1
   std::shared_ptr<MergedModel> model;
-  // Whether the engine can load what was merged, so that the two can be compared: not several adapters at once.
+  // True if the engine can load what was merged, so that the two can be compared: several adapters
+  // at once cannot be loaded.
   bool comparable = true;
-  // Whether the two compute the same up to rounding: not if the original base replaces the quantised one.
+  // True if the two compute the same up to rounding: false if the original base replaces the
+  // quantised one.
   bool same_as_choice = true;
-  std::vector<std::string> read;  // the files and folders that it comes from
-  std::string base_note;  // in which form a quantised base was taken; else empty
+  std::vector<std::string> read;  // the files and folders that the source comes from
+  std::string base_note;  // the form in which a quantised base was taken; else empty
 };
 
-// Whether the form of a quantised base matters: not if only the adapter is used.
+// `asked`: --base must state the form of a quantised base. `any`: the form does not matter, since
+// only the adapter is used.
 enum class BaseChoice { asked, any };
 
-// Throws Error(usage) for options that contradict each other, and for a quantised base without --base where that is asked.
+// Throws Error(usage) for options that contradict each other, and for a quantised base without
+// --base if `base` is asked.
 MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice base = BaseChoice::asked);
 
-// compare_models of what was merged with the model folder or GGUF `written`; nothing for several adapters.
+// Compares what was merged with the model folder or GGUF `written` (compare_models). Returns
+// nothing for several adapters.
 std::optional<Difference> compare_with_source(const MergeSource& source, const std::string& written, const Arguments& args,
                                               Progress& progress);
 
-// The tokenizer, the chat template and config.json of the result, into `folder`; `dtype` as name_of(DType) has it.
+// Writes the tokenizer, the chat template and config.json of the result into `folder`; `dtype` is a
+// name as name_of(DType) returns it.
 void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder);
 
 }  // namespace forge

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// Libraries of CUDA and LibTorch, which Python's wheels bring.
+// True for libraries of CUDA and LibTorch, which Python's wheels contain.
 bool in_wheels(const std::string& name) {
   constexpr const char* kBeginnings[] = {"libcu",    "libnv",  "libnccl",
                                          "libtorch", "libc10", "libshm"};

@@ -1,5 +1,6 @@
 #pragma once
-// The shared libraries that an engine lacks on this machine, asked of the loader itself without starting the engine.
+// Finds the shared libraries that an engine lacks on this machine, by asking the loader itself
+// without starting the engine.
 //
 //   std::vector<std::string> names = missing_libraries(location);   // {"libcufile.so.0"}
 #include <string>
@@ -9,8 +10,9 @@
 
 namespace forge {
 
-// Reads them as ldd does: with every run path, cache and variable that the engine's start obeys. Costs about 10 ms. Empty where
-// the loader does not answer, too: the engine's start will say what is wrong.
+// Reads them as ldd does: with every run path, cache and variable that the engine's start obeys.
+// Takes about 10 ms. Empty also if the loader does not answer: the engine's start will then say
+// what is wrong.
 std::vector<std::string> missing_libraries(const EngineLocation& location);
 
 // Returns how to get them: LibTorch's wheels with their CUDA libraries, or the system's packages.

@@ -30,7 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without a trailing slash, so that parent_path() is the containing folder.
+// Returns an absolute path without a trailing slash, so that parent_path() is the containing
+// folder.
 std::string absolute(const std::string& path) {
   std::string whole = fs::absolute(path).lexically_normal().string();
   if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
@@ -42,7 +43,7 @@ std::optional<std::string> environment(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// "org/name" or "org/name@revision"; nothing for what must be a path.
+// Reads "org/name" or "org/name@revision"; returns nothing for what must be a path.
 std::optional<HubRepository> repository_of(const std::string& name) {
   const size_t at = std::min(name.find('@'), name.size());
   HubRepository repository{.name = name.substr(0, at)};
@@ -62,13 +63,14 @@ std::optional<std::string> found_model(const std::string& name) {
 
 bool holds(const fs::path& folder, const char* file) { return file_exists((folder / file).string()); }
 
-// What a command's argument refers to.
+// The run and the weights that a command's argument refers to.
 struct Named {
   std::string run;      // the run folder; empty for an adapter without one
   std::string weights;  // the adapter or model folder to use; empty for the run's result
 };
 
-// A run folder, its result or one of its checkpoints, or an adapter on its own. Otherwise nothing.
+// Finds a run folder, its result or one of its checkpoints, or an adapter on its own. Otherwise
+// returns nothing.
 std::optional<Named> find_named(const std::string& name) {
   const std::string folder = absolute(name);
   if (holds(folder, "plan.json")) return Named{folder, ""};
@@ -82,7 +84,7 @@ std::optional<Named> find_named(const std::string& name) {
   return adapter ? std::optional(Named{"", folder}) : std::nullopt;
 }
 
-// What to pass instead of something that is none of these.
+// Returns what to pass instead of something that is none of these.
 std::string run_meant(const std::string& name) {
   const fs::path path = fs::path(name).lexically_normal();
   if (holds(path, "config.json") || ends_with(name, ".gguf")) return "a model is named with --model " + name;
@@ -93,7 +95,7 @@ std::string run_meant(const std::string& name) {
   return "name a folder like runs/NAME, or use --model";
 }
 
-// Where to get the weights of a run that has no result yet.
+// Returns where to get the weights of a run that has no result yet.
 std::string way_to_result(const std::string& folder, const RunState& state) {
   const std::string finish = "run its job again to finish it";
   if (!state.last_step) return finish;
@@ -108,7 +110,7 @@ Plan plan_of_run(const std::string& folder, RunState& state) {
   return plan_from_json(state.plan, folder + "/plan.json");
 }
 
-// The run's result, or the weights of one of its checkpoints.
+// Chooses the run's result, or the weights of one of its checkpoints.
 ModelChoice from_run(const std::string& folder, const std::string& weights, const std::string& shown) {
   RunState state = inspect_run(folder);
   ModelChoice choice;
@@ -131,7 +133,7 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
     choice.double_quantization = job.model.double_quantization;
   }
   choice.chat_template = template_choice(job);
-  // Its tokenizer has the tokens that were added.
+  // The finished adapter's tokenizer has the tokens that were added.
   const std::string finished = absolute(folder) + "/adapter";
   if (!full && !job.model.add_tokens.empty() && file_exists(finished + "/tokenizer.json")) choice.text = finished;
   choice.precision = job.train.precision.value_or(Precision::fp32);
@@ -147,7 +149,7 @@ void take_adapter(ModelChoice& choice, const std::string& folder) {
   if (find_chat_template(folder, /*with_tools=*/false)) choice.chat_template.folder = folder;
 }
 
-// On the base named in its adapter_config.json, if it is on this machine.
+// Chooses the adapter on the base named in its adapter_config.json, if that is on this machine.
 ModelChoice from_adapter(const std::string& folder, const std::string& shown) {
   const std::string base = base_model_of(folder);
   const std::optional<std::string> found = found_model(base);
@@ -161,7 +163,7 @@ ModelChoice from_adapter(const std::string& folder, const std::string& shown) {
   return choice;
 }
 
-// The adapter was trained on the base as it was.
+// Warns if the base has changed: the adapter was trained on the base as it was.
 void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, Progress& progress) {
   const bool on_base = choice.adapter && !choice.run->start_files.empty();
   if (!on_base) return;
@@ -247,7 +249,8 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
 
 namespace {
 
-// The run's own provider; without one, or on another device, the first that can.
+// Returns the run's own provider; without a run, or on another device, the first provider that can
+// compute the model.
 std::string provider_of(const ModelChoice& choice, const Device& device) {
   ActivationShape shape;
   shape.precision = choice.precision, shape.quantization = choice.quantization;

@@ -1,5 +1,6 @@
 #pragma once
-// Which model a command works with: --model and --adapter, or a run's result, one of its checkpoints, an adapter folder.
+// The model that a command works with: --model and --adapter, or a run's result, one of its
+// checkpoints, or an adapter folder.
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,26 +23,30 @@ struct ModelChoice {
   TemplateChoice chat_template;
   Precision precision = Precision::fp32;
   std::string precision_reason = "the default without a run";
-  // Of a run's base, as it was trained on; the base that --model names is taken as it is.
+  // Quantization of a run's base as it was trained on. The base that --model names is taken as it
+  // is.
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
-  std::vector<Secret> secrets;   // of the run, which may stand in its paths
+  std::vector<Secret> secrets;   // of the run; its paths may contain them
   std::optional<Device> device;  // where it is computed; choose_model sets it, others before they compute
 };
 
-// The model that a command or an adapter names, as an absolute path: a folder or file, else org/name (org/name@revision) in the
-// hub's cache on this machine. Throws Error(environment) for a name that is neither.
+// Returns the model that a command or an adapter names, as an absolute path: a folder or file, else
+// org/name (org/name@revision) in the hub's cache on this machine. Throws Error(environment) for a
+// name that is neither.
 std::string model_path(const std::string& name);
 
-// The folder of the adapter that an argument names, as an absolute path: itself, or a run's result.
+// Returns the folder of the adapter that an argument names, as an absolute path: the folder itself,
+// or a run's result.
 std::string adapter_path(const std::string& name);
-// The plan of the run whose result or checkpoint this folder is. Nothing for any other.
+// Returns the plan of the run whose result or checkpoint this folder is; nothing for any other
+// folder.
 std::optional<Plan> run_of(const std::string& folder);
 
-// The model's path as files that are passed on may name it.
+// Returns the model's path as files that are passed on may name it.
 std::string shown_model(const ModelChoice& choice);
 
-// The model with what its adapter adds: a score head, or rows of tokens.
+// Returns the model with what its adapter adds: a score head, or rows of tokens.
 ModelSpec spec_of(const ModelChoice& choice);
 
 // The options that these commands share.
@@ -54,24 +59,27 @@ inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "auto, cpu or cuda:N"},
 };
 
-// From the options, or from what the operand names: a run folder, its adapter/ or model/, one of its checkpoints, or an adapter
-// whose adapter_config.json says where its base model is. A base model that changed since the run is warned of. Throws
-// Error(usage) when neither or both are given, Error(environment) for what is missing on the disk.
+// Chooses the model from the options, or from what the operand names: a run folder, its adapter/ or
+// model/, one of its checkpoints, or an adapter whose adapter_config.json says where its base model
+// is. Warns of a base model that changed since the run. Throws Error(usage) when neither or both
+// are given, and Error(environment) for what is missing on the disk.
 ModelChoice choose_model(const Arguments& args, Progress& progress);
-// The same where another option names the run.
+// Like choose_model(args, progress), for commands in which another option names the run.
 ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress);
-// The same from an argument alone, for commands with other options.
+// Chooses the model from an argument alone, for commands with other options.
 ModelChoice choose_named(const std::string& operand, Progress& progress);
 
-// The device that the engine will compute on, by --device. Warns where auto passes a GPU over: ask once in a command.
+// Returns the device that the engine will compute on, by --device. Warns if auto passes a GPU over:
+// call it once in a command.
 Device chosen_device(const Arguments& args, Progress& progress);
 
 // An engine that fits the device, started with the first request of a conversation.
 class ModelEngine {
  public:
-  // Both are borrowed.
+  // Keeps references to both.
   ModelEngine(const ModelChoice& choice, const Arguments& args) : choice_(choice), args_(args) {}
-  // EngineProcess::turn, of a request that compute()'s fields are added to. An engine that ends is started anew by the next one.
+  // Calls EngineProcess::turn with `request`, to which the fields of compute() are added. After an
+  // engine has ended, the next call starts a new one.
   Json turn(Json request, const EngineProcess::OnEvent& on_event);
 
  private:
@@ -80,8 +88,8 @@ class ModelEngine {
   std::unique_ptr<EngineProcess> engine_;
 };
 
-// Starts the engine that fits the device, and adds to `request` what the commands share: model, adapter,
-// precision, quantization, provider, threads, device. Returns what it says at the end.
+// Starts the engine that fits the device, and adds to `request` what the commands share: model,
+// adapter, precision, quantization, provider, threads, device. Returns the engine's `done` event.
 Json compute(Json request, const ModelChoice& choice, const Arguments& args,
              const EngineProcess::OnEvent& on_event);
 

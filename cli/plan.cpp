@@ -1,4 +1,4 @@
-// forge plan: what would happen, without loading a weight.
+// forge plan: shows what would happen, without loading a weight.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/line.h"

@@ -1,4 +1,4 @@
-// forge profile: the machine, and the settings chosen for it.
+// forge profile: shows the machine, and the settings chosen for it.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/config/names.h"

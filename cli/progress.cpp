@@ -19,7 +19,7 @@ double number(const Json& event, const char* key, double otherwise = 0) {
   return found != event.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
-// Four significant digits.
+// Returns the number with four significant digits.
 std::string short_number(double value) {
   return fmt::format("{:.4g}", value);
 }
@@ -183,7 +183,7 @@ void Progress::show_json(const Json& event) {
   } catch (const ReaderGone&) {
     say("nothing reads stdout any more: the run continues, and its events are in metrics.jsonl");
   } catch (const Error& error) {
-    // The signal is still to be taken, and ends the run as any does.
+    // The signal has not been handled yet, and ends the run as any does.
     if (error.kind() == ErrorKind::interrupted) return void(stdout_lost_ = true);
     stdout_fault_ = error.what();
     say(stdout_fault_ + ": the run continues, and its events are in metrics.jsonl");

@@ -1,6 +1,6 @@
 #pragma once
-// What people see while the engine works: a line that moves on a terminal, plain lines in a pipe, the events
-// themselves with --json, nothing with --quiet but errors.
+// The output that people see while the engine works: a moving line on a terminal, plain lines in a
+// pipe, the events themselves with --json, and only errors with --quiet.
 //
 //   Progress progress(args.json(), args.quiet());
 //   engine.request(request, [&](const Json& event) { progress.show(event); });
@@ -19,26 +19,28 @@ class Progress {
   enum class Style { json, quiet, plain, moving };
 
   Progress(bool json, bool quiet);
-  // For tests: a fixed style and width.
+  // Takes a fixed style and width, for tests.
   Progress(Style style, int width) : style_(style), fixed_width_(width) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Values that must never be shown: a job's secrets.
+  // Sets the values that must never be shown: a job's secrets.
   void hide(std::vector<Secret> secrets) { secrets_ = std::move(secrets); }
   std::string without_secrets(const std::string& text) const { return redacted(text, secrets_); }
 
-  // With --json, a stdout that can no longer be written to is reported once and then ignored: the events are in metrics.jsonl.
+  // Shows an event. With --json, a stdout that can no longer be written to is reported once and
+  // then ignored: the events are in metrics.jsonl.
   void show(const Json& event);
-  // Why stdout did not take all events; empty where it did, or where its reader left.
+  // Returns why stdout did not take all events; empty if it did, or if its reader left.
   const std::string& stdout_fault() const { return stdout_fault_; }
-  // A line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe only every few
-  // seconds.
+  // Shows a line that moves and is replaced by the next: "tokenising train.jsonl  31 %". In a pipe
+  // it is shown only every few seconds.
   void status(const std::string& text);
-  // A line that stays; with --json, a notice event.
+  // Shows a line that stays; with --json, a notice event.
   void line(const std::string& text) { note("info", text); }
-  // The same, prefixed with "warning: ". Also kept for results that are one JSON object.
+  // Like line(), with the prefix "warning: ". The text is also kept for results that are one JSON
+  // object.
   void warn(const std::string& text);
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Ends the moving line; the last status stays.
@@ -54,7 +56,7 @@ class Progress {
   void show_step(const Json& event);
   void show_json(const Json& event);
 
-  // Of the terminal now: people resize windows.
+  // Returns the width of the terminal at this moment: people resize windows.
   int width() const { return fixed_width_ > 0 ? fixed_width_ : terminal().width; }
 
   Style style_;
@@ -69,12 +71,13 @@ class Progress {
   std::vector<std::string> warnings_;
 };
 
-// The pieces, for tests.
-// "step 120/339  loss 2.314  lr 0.0002  1,024 tok/s  1.2 GiB  12 min left"
+// The parts of the lines, public for tests.
+// Returns "step 120/339  loss 2.314  lr 0.0002  1,024 tok/s  1.2 GiB  12 min left".
 std::string step_text(const Json& step, double seconds_left);
-// "rollout 3  reward 0.7 ± 0.2  flat 1/4  cut 8.3 %  120 tokens  gap 3e-07  1 stale  drawn in 2.1 s, scored in 0.3 s"
+// Returns "rollout 3  reward 0.7 ± 0.2  flat 1/4  cut 8.3 %  120 tokens  gap 3e-07  1 stale  drawn
+// in 2.1 s, scored in 0.3 s".
 std::string rollout_text(const Json& rollout);
-// "━━━━━───────" of `width` columns.
+// Returns "━━━━━───────" of `width` columns.
 std::string bar(double share, int width);
 
 }  // namespace forge

@@ -1,4 +1,4 @@
-// forge rollouts: the completions a run generated, and their rewards.
+// forge rollouts: shows the completions that a run generated, and their rewards.
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ constexpr Option kOptions[] = {
     {"--limit", "N", "show N completions (default 8)"},
 };
 
-// Numbers of the rollouts in the folder, ascending, from 1.
+// Returns the numbers of the rollouts in the folder, ascending, from 1.
 std::vector<int64_t> rollouts_in(const std::string& folder) {
   std::vector<int64_t> numbers;
   std::error_code ignored;
@@ -49,7 +49,7 @@ std::vector<Json> completions_of(const std::string& path) {
 
 double reward_of(const Json& line) { return line.contains("reward") && line["reward"].is_number() ? line["reward"].get<double>() : 0; }
 
-// "reward 0.8 (correct 1, brief 0.5: 31 tokens), 12 tokens, stop"
+// Returns "reward 0.8 (correct 1, brief 0.5: 31 tokens), 12 tokens, stop".
 std::string shown_completion(const Json& line) {
   std::vector<std::string> parts;
   const Json rewards = line.value("rewards", Json::object());

@@ -1,4 +1,5 @@
-// forge run: the whole line. Means "make this run complete": start it, continue it, or say that it is done.
+// forge run: the whole line. It means "make this run complete": start it, continue it, or say that
+// it is done.
 #include <unistd.h>
 
 #include <chrono>
@@ -49,7 +50,7 @@ class RunFolder {
   const std::string path_;
 };
 
-// A path relative to the working directory, as the user would type it.
+// Returns a path relative to the working directory, as the user would type it.
 std::string shown_path(const std::string& path) {
   std::error_code error;
   fs::path relative = fs::relative(path, error);
@@ -84,7 +85,8 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
   return 0;
 }
 
-// The outcome of the run. Lost metrics are missing from its counts, so the last step tells how far it got.
+// Shows the outcome of the run. Lost metrics are missing from its counts, so the last step tells
+// how far it got.
 void show_result(Progress& progress, const std::string& folder, const Json& report) {
   std::string text = "finished " + shown_path(folder);
   const auto number = [&](const char* key) {
@@ -117,7 +119,8 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
   };
   if (args.has("--dry-run")) return show_plan(args, line, decide_now());
 
-  // Decided under the lock that the engine inherits, so that it sees the same state.
+  // The decision is made under the lock that the engine inherits, so that the engine sees the same
+  // state.
   const RunFolder made(folder);
   std::optional<RunLock> lock(std::in_place, folder);
   std::optional<Heartbeat> heartbeat(std::in_place, folder);

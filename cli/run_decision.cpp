@@ -11,20 +11,20 @@
 namespace forge {
 namespace {
 
-// The limits that --extend may change.
+// True for the limits that --extend may change.
 bool is_limit(const std::string& key) {
   const Field* field = find_field(key);
   return field && field->role == KeyRole::limit;
 }
 
-// The slot of a dotted key in an object of objects.
+// Returns the slot of a dotted key in an object of objects.
 Json& slot(Json& object, const std::string& dotted) {
   Json* place = &object;
   for (const std::string& part : split(dotted, '.')) place = &(*place)[part];
   return *place;
 }
 
-// Keys of this role that differ, with their new values.
+// Returns the keys of this role that differ, with their new values.
 Json changed_values(const Job& before, const Job& after, KeyRole role) {
   Json changes = Json::object();
   for (const std::string& key : keys_of_role(role)) {
@@ -39,7 +39,7 @@ bool has_file(const Plan& plan, const std::string& name) {
                      [&](const StartFile& file) { return file.name == name; });
 }
 
-// "models/llama/config.json changed since the run began"
+// Returns "models/llama/config.json changed since the run began".
 std::string changed_file_text(const Plan& before, const Plan& wanted, const std::string& name) {
   const char* what = !has_file(before, name)   ? " was not there when the run began"
                      : !has_file(wanted, name) ? " has disappeared since the run started"
@@ -57,7 +57,8 @@ std::vector<std::string> paths_of(const Job& job) {
   return paths;
 }
 
-// The job keys that change the training data; if there are none, the files themselves have changed.
+// Describes the job keys that change the training data; if there are none, says that the files
+// themselves have changed.
 std::string data_difference(const Job& before, const Job& wanted) {
   std::string text;
   const std::vector<std::string> there = paths_of(before), here = paths_of(wanted);
@@ -73,7 +74,7 @@ std::string data_difference(const Job& before, const Job& wanted) {
          " changed since the run began";
 }
 
-// Hashes mean nothing to people: name the hashed thing instead.
+// Describes a difference by the thing that was hashed, since hashes mean nothing to people.
 std::string difference(const std::string& key, const Plan& before, const Plan& wanted) {
   if (key == "data.train") return data_difference(before.job, wanted.job);
   const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
@@ -89,7 +90,7 @@ bool past(const RunState& state, const Plan& wanted) {
   return wanted.steps > 0 && state.last_step && wanted.steps < *state.last_step;
 }
 
-// Every way out that would work: --extend never goes back, and changes nothing but limits.
+// Returns every way out that would work: --extend never goes back, and changes nothing but limits.
 std::string way_out(const RunState& state, const Plan& before, const Plan& wanted,
                     const std::vector<std::string>& keys, bool only_files, bool extend) {
   const bool only_limits = std::all_of(keys.begin(), keys.end(), is_limit);
@@ -115,7 +116,7 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
   throw Error(ErrorKind::job, message).hint(way_out(state, before, wanted, keys, only_files, extend));
 }
 
-// The limit that ended a run: "train.max_steps: 3".
+// Returns the limit that ended a run: "train.max_steps: 3".
 std::string limit_text(const Plan& plan) {
   std::vector<std::string> limits;
   for (const std::string& key : keys_of_role(KeyRole::limit))
@@ -124,13 +125,14 @@ std::string limit_text(const Plan& plan) {
   return join(limits, ", ");
 }
 
-// The device the run was started on, if it is not this one. Results depend on the processor.
+// Returns the device that the run was started on and this one, if they differ. Results depend on
+// the processor.
 std::string other_machine(const Device& before, const Device& now) {
   const bool same = before.cuda == now.cuda && (!now.cuda || before.name() == now.name());
   return same ? "" : before.name() + " → " + now.name();
 }
 
-// "train.threads was 1, is 2"
+// Returns "train.threads was 1, is 2".
 std::string difference_text(const Plan& before, const Plan& wanted, const std::string& key) {
   const auto text = [&](const Plan& plan) {
     return plan.execution.contains(key) ? plan.execution.at(key) : "not set";
@@ -146,14 +148,15 @@ std::string progress_of(const RunState& state, const Plan& plan) {
   return "from step " + format_count(*state.last_step) + total;
 }
 
-// A finished run whose result was removed: continuing from its last checkpoint, at the last step, just exports again.
+// Decides for a finished run whose result was removed: continuing from its last checkpoint, at the
+// last step, just exports again.
 Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state,
                           const std::string& folder) {
   const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
   if (!state.last_step)
     throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
         .hint("use --fresh to train it again");
-  // With the settings it finished with, if this machine has the device.
+  // The plan keeps the settings that the run finished with, if this machine has the device.
   Decision decision{.action = RunAction::resume, .plan = before};
   if (!other_machine(before.device, wanted.device).empty()) decision.plan = wanted;
   decision.plan.train = wanted.train;
@@ -247,7 +250,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     RunState after = state;
     after.amendments.insert(after.amendments.end(), decision.amendments.begin(), decision.amendments.end());
     decision.plan = plan_from_json(amended_plan(after), folder + "/plan.json");
-    // The same content by its hash, wherever the cache lies now.
+    // The content is the same by its hash; the cache may be at another path now.
     decision.plan.train = wanted.train;
     decision.plan.eval = wanted.eval;
   }

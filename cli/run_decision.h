@@ -1,5 +1,5 @@
 #pragma once
-// What `forge run` does, decided from the plan it wants and the run folder it finds.
+// Decides what `forge run` does, from the plan that it wants and the run folder that it finds.
 //
 //   Decision decision = decide(wanted, inspect_run(folder), {.extend = true});
 //   decision.sentence    // "continuing runs/devil from step 200 of 339"
@@ -21,15 +21,16 @@ struct Decision {
   std::vector<std::string> notes;  // other notes: a different machine
 };
 
-// `folder` is for messages. Throws Error(job) naming the keys that make `wanted` another job than the
-// folder's; with `extend` the limits of the run (epochs, max_steps, max_tokens, max_time) may differ.
+// Decides between the plan and the folder's state; `folder` is for messages. Throws Error(job)
+// naming the keys that make `wanted` another job than the folder's; with `extend` the limits of the
+// run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
 
 // Restores secrets, which a run's files only name, in its plan and amendments from the environment. Throws
 // Error(environment) naming the variables that are not set.
 void unseal(RunState& state, const std::string& folder);
 
-// plan.json with its amendments applied, as JSON.
+// Returns plan.json with its amendments applied, as JSON.
 Json amended_plan(const RunState& state);
 
 }  // namespace forge

@@ -79,7 +79,8 @@ Spread spread_of(const std::vector<double>& values) {
 
 constexpr int kBins = 10;
 
-// A histogram with equally wide bins from the smallest to the largest value; one bin if all are equal.
+// Returns a histogram with equally wide bins from the smallest to the largest value; one bin if all
+// are equal.
 std::vector<int64_t> histogram(const std::vector<double>& values, const Spread& spread) {
   std::vector<int64_t> bins(spread.most > spread.least ? kBins : 1);
   for (const double value : values) {
@@ -164,7 +165,7 @@ std::string shown_text(const Rewards& rewards, const std::vector<RewardSample>& 
   return text.empty() ? "" : text + "\n";
 }
 
-// All completions without a score, by row.
+// Lists the first completions without a score, by row.
 std::string failures_text(const Rewards& rewards, const std::vector<RewardSample>& samples,
                           const std::vector<ScoredSample>& scored) {
   std::string text;
@@ -246,7 +247,7 @@ void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSamp
         static_cast<int64_t>(text.tokenizer.encode(sample.completion, {.parse_special = false}).size());
 }
 
-// A reward model is asked by an engine of its own.
+// Asks a reward model through an engine of its own.
 std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const Arguments& args,
                           const Device& device) {
   const JudgeModel judge = read_judge(*reward.path);

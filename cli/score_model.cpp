@@ -34,7 +34,7 @@ void require_scores(const ModelChoice& choice) {
       .hint("a reward model comes from objective: reward, or from transformers' AutoModelForSequenceClassification");
 }
 
-// Tokens exactly as in training; the loss mask does not matter.
+// Tokenises the rows exactly as in training; the loss mask does not matter.
 Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const Arguments& args, const std::string& scratch,
                       Progress& progress) {
   if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file").hint(near_path_hint(file));
@@ -72,7 +72,8 @@ struct Summary {
   }
 };
 
-// Answers grouped by label: chosen and rejected, good and bad; texts without a label under "all".
+// Returns the group of an answer by its label: chosen and rejected, good and bad; "all" for texts
+// without a label.
 std::string kind_of(const ScoredRow& row) {
   if (row.label.empty()) return "all";
   return row.label.substr(0, row.label.find(' '));

@@ -1,5 +1,5 @@
 #pragma once
-// forge score FILE --model …: what a reward model gives the answers of a file.
+// forge score FILE --model …: shows the scores that a reward model gives the answers of a file.
 #include "cli/command.h"
 
 namespace forge {

@@ -4,7 +4,8 @@
 
 namespace forge {
 
-// Removed when the command ends; those of killed commands are removed first. Throws Error(environment).
+// The folder is removed when the command ends; those of killed commands are removed first. Throws
+// Error(environment).
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -1,5 +1,6 @@
 #pragma once
-// The device that a command computes on: one that the driver, the engines and the libraries of this machine can use.
+// Finds the device that a command computes on: one that the driver, the engines and the libraries
+// of this machine can use.
 //
 //   const DeviceChoice choice = usable_device(probe_hardware(), job.hardware);
 #include "cli/engine_location.h"
@@ -7,18 +8,20 @@
 
 namespace forge {
 
-// Why an engine cannot be started for a card of this compute capability; without words: nothing is known against it. Throws
-// Error(environment) where FORGE_ENGINE names a program that is not there: a choice of the user is never passed over.
+// Returns why an engine cannot be started for a card of this compute capability; without words if
+// nothing is known against it. Throws Error(environment) if FORGE_ENGINE names a program that is
+// not there: a choice of the user is never passed over.
 CardFault engine_fault(const std::string& engine, int64_t compute_capability);
 
-// The card's own fault, else its engine's.
+// Returns the card's own fault, else its engine's.
 CardFault fault_here(const Device& device);
 
-// choose_device among the cards without a fault here.
+// Calls choose_device among the cards without a fault here.
 DeviceChoice usable_device(const Hardware& hardware, const HardwareConfig& config, const std::string& key = "hardware.device");
 
-// The engine that a planned device is computed by. Throws Error(environment) where no engine computes on such a card, or the
-// card is not in this machine and FORGE_ENGINE names no engine that stands in for it.
+// Returns the engine that computes a planned device. Throws Error(environment) if no engine
+// computes on such a card, or if the card is not in this machine and FORGE_ENGINE names no engine
+// that stands in for it.
 EngineLocation engine_of(const Device& device, const std::string& engine);
 
 }  // namespace forge

@@ -1,5 +1,6 @@
-// forge validate: every fault of every file at once. Reads job files, and of the model and the adapter that a job starts
-// from the headers, so it answers in milliseconds and fits a git hook.
+// forge validate: reports every fault of every file at once. Reads job files, and only the headers
+// of the model and of the adapter that a job starts from, so it answers in milliseconds and fits a
+// git hook.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/faults.h"
@@ -31,7 +32,7 @@ void add_fault(Verdict& verdict, const Error& error) {
   for (const Fault& fault : faults_of(error)) verdict.faults.push_back(to_json(fault));
 }
 
-// A job may be written before its files exist, so this is not a fault.
+// Warns of missing paths: a job may be written before its files exist, so this is not a fault.
 void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Verdict& verdict) {
   for (const MissingPath& missing : missing_paths(loaded.job)) {
     const std::string text = hide_secrets(missing.path, loaded) + ": there is no such file or folder";
@@ -47,7 +48,7 @@ void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Ver
   }
 }
 
-// Checks that need only the headers of the model and of the adapter the job starts from.
+// Checks what only the headers of the model and of the start adapter can show.
 void check_start(const LoadedJob& loaded) {
   if (!loaded.job.adapter.init_from) return;
   const bool there = file_exists(*loaded.job.adapter.init_from + "/adapter_config.json") &&

@@ -25,8 +25,8 @@ using namespace forge;
 
 StopFlag stop;
 
-// Once, however often it is asked, since queues signal both program and engine. It is the program that decides when
-// to stop waiting, and kills.
+// Reacts to a signal once, however often it is sent, since queues signal both program and engine.
+// The program decides when to stop waiting, and kills.
 extern "C" void on_signal(int) {
   stop.requested = true;
   if (!stop.watched) _exit(exit_code(ErrorKind::interrupted));
@@ -95,7 +95,7 @@ class ProgramLines {
     }).detach();
   }
 
-  // The next line; nothing once the program has exited or `given_up` returns true.
+  // Returns the next line; nothing once the program has exited or `given_up` returns true.
   std::optional<std::string> next(const std::function<bool()>& given_up) {
     using namespace std::chrono_literals;
     std::unique_lock lock(mutex_);
@@ -155,7 +155,7 @@ int main() {
     code = fail(Error(ErrorKind::fit, std::string("out of memory: ") + error.what_without_backtrace())
                     .hint("lower train.micro_batch_tokens or data.max_length"));
   } catch (const std::exception& error) {
-    // oneDNN says no more than this where memory for a product's code is refused.
+    // oneDNN's message says no more than this if memory for a product's code is refused.
     const bool starved = std::string_view(error.what()).find("could not create a primitive") != std::string_view::npos;
     code = fail(starved ? Error(ErrorKind::fit, "out of memory: oneDNN could not make a product's kernel")
                               .hint("lift the limits on this process's memory (ulimit -v), or lower train.micro_batch_tokens")

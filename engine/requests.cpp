@@ -40,7 +40,7 @@ void hello(const EventSink& emit, const std::string& device) {
         {"pid", getpid()}});
 }
 
-// Optional fields may be absent or null.
+// Returns a field that may be absent or null.
 template <class T>
 T field(const Json& request, const char* key, T otherwise) {
   auto found = request.find(key);
@@ -89,7 +89,7 @@ void rates_request(const Json& request, const EventSink& emit, const Ask&, StopF
   measure_rates(rates, emit, stop);
 }
 
-// An enum value by name; `otherwise` if the request does not state one.
+// Returns an enum value by name; `otherwise` if the request does not state one.
 template <class Enum>
 Enum named(const Json& request, const char* key, Enum otherwise) {
   auto name = field<std::string>(request, key, name_of(otherwise));
@@ -99,7 +99,7 @@ Enum named(const Json& request, const char* key, Enum otherwise) {
   return *value;
 }
 
-// Says hello, and which device the request is for.
+// Sends hello and returns the device that the request is for.
 c10::Device begin(const Json& request, const EventSink& emit) {
   set_threads(field<int64_t>(request, "threads", at::get_num_threads()));
   std::string device = field<std::string>(request, "device", "cpu");
@@ -107,7 +107,7 @@ c10::Device begin(const Json& request, const EventSink& emit) {
   return open_device(device);
 }
 
-// The model described by a request or by a part of it.
+// Opens the model described by a request or by a part of it.
 LoadedModel open_described(const Json& described, Precision precision, c10::Device device, const char* model_key = "model",
                            const char* adapter_key = "adapter", bool decodes = false) {
   ModelConfig model;
@@ -171,7 +171,8 @@ void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
 
 using Prompts = std::vector<std::vector<int32_t>>;
 
-// Frees the whole model, so that the second one can use its memory.
+// Returns the logits of the prompts. Frees the whole model, so that the second one can use its
+// memory.
 at::Tensor logits_of(const Json& described, const std::string& provider, Precision precision, c10::Device device,
                      const Prompts& prompts) {
   LoadedModel loaded = open_described(described, precision, device);
@@ -212,7 +213,7 @@ void compare_request(const Json& request, const EventSink& emit, const Ask&, Sto
         {"same_likeliest", difference.same_likeliest}});
 }
 
-// What a request's grammar makes of its texts, by their number.
+// The rule of a request's grammar, and the state of each text under it, by the text's number.
 struct Constraint {
   TokenRule rule;
   std::vector<ConstrainedText> texts;
@@ -240,14 +241,15 @@ SamplingConfig sampling_of(const Json& request) {
           .lookup_tokens = field<int64_t>(request, "lookup_tokens", 0)};
 }
 
-// Writes after a request's prompts; `kept`: generate()'s.
+// Generates after a request's prompts; `kept` is generate()'s argument.
 GenerationStats write_texts(const Json& request, const Model& model, Decoder& decoder, KeptTokens* kept, const EventSink& emit) {
   const SamplingConfig config = sampling_of(request);
   const auto prompts = request.at("prompts").get<Prompts>();
   for (const std::vector<int32_t>& prompt : prompts) check_ids(prompt, model.spec.vocab_size);
   std::optional<Constraint> constraint = constraint_of(request, config, prompts.size());
   const auto is_whole = [&](int64_t prompt) { return constraint && constraint->rule.must_end(constraint->texts[static_cast<size_t>(prompt)]); };
-  // One line for the tokens of a step: a reader that wakes for each of them takes a processor from the next step.
+  // One line holds the tokens of a step: a reader that wakes for each of them takes a processor
+  // from the next step.
   std::vector<int64_t> of;
   std::vector<int32_t> ids;
   const auto emit_tokens = [&] {
@@ -282,10 +284,11 @@ GenerationStats write_texts(const Json& request, const Model& model, Decoder& de
   return generate(decoder, prompts, config, {}, events, kept);
 }
 
-// Angles that depend on a text's length turn all of its keys anew when it grows, which no cache can.
+// True if a text's keys can be kept. Angles that depend on a text's length change all of its keys
+// when it grows, so no cache can keep them.
 bool keeps_keys(const ModelSpec& spec) { return spec.rope.type != RopeType::dynamic && spec.rope.type != RopeType::longrope; }
 
-// A text for each request that the program sends; ends when it goes.
+// Writes a text for each request that the program sends; ends when the program exits.
 void take_turns(Json request, const Model& model, Decoder& decoder, const EventSink& emit, const Ask& ask) {
   KeptTokens kept;
   while (true) {

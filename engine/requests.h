@@ -1,10 +1,11 @@
 #pragma once
-// The requests of docs/engine-protocol.md.
+// Carries out the requests of docs/engine-protocol.md.
 #include "core/train/step.h"
 
 namespace forge {
 
-// What the program says to an event that asks for an answer. Throws StepInterrupted when it goes, or asks to stop.
+// Returns the program's reply to an event that asks for an answer. Throws StepInterrupted if the
+// program exits or asks to stop.
 using Ask = std::function<Json(const Json& event)>;
 
 // Carries out one request; every result is an event. Throws Error.

@@ -20,7 +20,7 @@ void require_all(const at::Tensor& values, double expected, const char* what) {
                 std::string(what) + " is wrong by " + std::to_string(apart));
 }
 
-// Each row is normalised to ones and multiplied by the weight, 3.
+// Checks the norm: each row is normalised to ones and multiplied by the weight, 3.
 void check_norm(const at::Tensor& rows) {
   const at::Tensor weight = at::full({kWidth}, 3, rows.options()), y = at::empty_like(rows);
   synchronize(rows.device());

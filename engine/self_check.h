@@ -1,5 +1,6 @@
 #pragma once
-// A little arithmetic on a device, which shows that its driver, LibTorch's kernels and forge's own run there.
+// A little arithmetic on a device, which shows that its driver, LibTorch's kernels and forge's own
+// run there.
 #include <c10/core/Device.h>
 
 #include <functional>
@@ -7,7 +8,7 @@
 
 namespace forge {
 
-// "ok", or what `work` threw, in one line and without LibTorch's stack frames.
+// Returns "ok", or what `work` threw, in one line and without LibTorch's stack frames.
 std::string outcome_of(const std::function<void()>& work);
 
 // Multiplies two matrices by LibTorch and normalises rows by forge's own kernel, both with known results. Throws

@@ -1,5 +1,6 @@
 #pragma once
-// The engine's half of the provider table: from a plan's provider name to who computes the layers.
+// The engine's half of the provider table: returns the implementation of a provider that a plan
+// names.
 #include <memory>
 #include <string>
 
@@ -14,7 +15,7 @@ namespace forge {
 // Throws Error(internal) for a name the plan should never hold.
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options);
-// Who decodes with that provider; of `options` only the shape counts.
+// Returns that provider's decoder. Only the shape of `options` is used.
 std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
                                       const StepOptions& options);
 

@@ -15,16 +15,17 @@
 namespace forge {
 namespace {
 
-// Shares of the vendor's dense rate and of the memory's, and the time of a launch.
+// Shares of the vendor's dense rate and of the memory's rate, and the time of a launch.
 struct Shares {
   double products, attention, own_attention, memory, launch_seconds;
 };
-// cuBLAS on large shapes without power limits, FlashAttention 2's own figures, copies; launches queued ahead.
+// A good run: cuBLAS on large shapes without power limits, FlashAttention 2's own figures, copies;
+// launches enqueued ahead.
 constexpr Shares kGood{0.75, 0.55, 0.3, 0.88, 2e-6};
-// Small or odd shapes, clocks held down by power; launches that the host is late with.
+// A poor run: small or odd shapes, clocks limited by power; launches that the host enqueues late.
 constexpr Shares kPoor{0.42, 0.28, 0.1, 0.6, 6e-6};
-// Products in 8 bits have twice the dense rate by the vendors' tables. The most of it that was published with scales a row: 1,125 of
-// 1,979 TFLOP/s (pytorch/FBGEMM#2546, 8192³ on an H100).
+// Products in 8 bits have twice the dense rate by the vendors' tables. The largest share of it that
+// was published with scales a row: 1,125 of 1,979 TFLOP/s (pytorch/FBGEMM#2546, 8192³ on an H100).
 constexpr double kFp8Rate = 2, kFp8Good = 0.57;
 
 bool in_fp8(const Graph& graph, const Op& op) {
@@ -51,7 +52,8 @@ bool is_product(OpKind kind) {
   }
 }
 
-// Launches and bytes of an op; where it has no list (gpu_launches.h), three launches and the bytes of its values.
+// Launches and bytes of an op. An op without a list (gpu_launches.h) has three launches and the
+// bytes of its values.
 struct Traffic {
   double bytes = 0, launches = 3;
 };
@@ -63,8 +65,8 @@ Traffic traffic_of(const Graph& step, const Op& op, const StepSizes& sizes, cons
   return sum;
 }
 
-// A graph is replayed for a micro-batch of the same tokens, targets, sequences and longest text (step_graphs.h), which those of unequal
-// texts seldom have.
+// Returns the "Graphs" line. A graph is replayed for a micro-batch of the same tokens, targets,
+// sequences and longest text (step_graphs.h), which micro-batches of unequal texts seldom have.
 std::string graphs_line(const Plan& plan, const Graph& step, const StepSizes& sizes, const GpuStep& held) {
   if (plan.train.longest * plan.train.examples == plan.train.tokens) return "";
   double launches = 0;
@@ -101,7 +103,7 @@ double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length,
   return std::max(forward, pcie) + std::max(backward, pcie);
 }
 
-// Three digits are more than an estimate has.
+// Rounds to three digits: an estimate has no more.
 std::string rounded(double rate) {
   double unit = 1;
   while (rate / unit >= 100) unit *= 10;
@@ -136,7 +138,7 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
   const Inventory inventory = inventory_of(plan);
   const Graph& step = inventory.lists->training(plan.step);
   SpeedRange speed = gpu_speed(step, sizes, length, *card, held, activation_seconds(plan));
-  // Once for all micro-batches of a step.
+  // The copies run once for all micro-batches of a step.
   const TrainConfig& train = plan.job.train;
   const PcieSeconds pcie = state_seconds(plan);
   const double tokens = static_cast<double>(sizes.tokens) *

@@ -7,11 +7,12 @@
 
 namespace forge {
 
-// In the order in which `provider: auto` tries them.
+// Returns the providers in the order in which `provider: auto` tries them.
 const std::vector<Provider>& providers();
-// A plan's.
+// Returns the provider that a plan names.
 const Provider& provider_named(const std::string& name);
-// The one of that name where it can do the job, else the first that can; "" names none.
+// Returns the provider of that name if it can do the job, otherwise the first that can; "" names
+// none.
 const Provider& able_provider(const std::string& wanted, const ActivationShape& shape);
 
 }  // namespace forge

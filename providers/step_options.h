@@ -1,5 +1,5 @@
 #pragma once
-// What a provider is made for.
+// The options of a provider.
 #include <memory>
 
 #include "core/families/adapter_sites.h"
@@ -12,15 +12,17 @@ namespace forge {
 struct StepOptions {
   StepShape shape;
   double neftune_alpha = 0;  // 0: no noise on the embeddings
-  // What the plan laid out memory for. A larger batch is computed all the same, in more.
+  // Sizes that the plan laid out memory for. A larger batch is still computed, in more memory.
   BatchRoom training, evaluation;
-  // Memory that providers take in turn: what one left there is gone when another begins. Null: its own.
+  // Memory that providers use in turn: its content is gone when another provider begins. Null: the
+  // provider's own.
   std::shared_ptr<DeviceBlock> arena = {};
 };
 
-// Those of a job whose adapter changes `sites`, without the plan's sizes.
+// Returns the options of a job whose adapter changes `sites`, without the plan's sizes.
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites, StepChoice choice);
-// With a fixed choice of what is computed again, and else as a family wrote its lists.
+// Returns the options with a fixed policy of recomputation, and otherwise as a family wrote its
+// lists.
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
                          Checkpointing policy);
 

@@ -1,7 +1,8 @@
 #pragma once
 // Catch2, in the names of its second version, which Debian 12 has; Debian 13 has the third.
 //
-// torch defines CHECK too, and its own would abort the process: where Catch2's is not the one met here, it goes.
+// torch defines CHECK too, and its CHECK would abort the process: it is undefined here unless it is
+// Catch2's.
 #if defined(CHECK) && !defined(TWOBLUECUBES_SINGLE_INCLUDE_CATCH_HPP_INCLUDED) && \
     !defined(CATCH_TEST_MACROS_HPP_INCLUDED)
 #undef CHECK

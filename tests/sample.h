@@ -1,13 +1,14 @@
 #pragma once
-// Long sets of cases in parts: FORGE_TEST_SAMPLE=<a commit's name> runs some of them, other ones for every commit. Without it, as
-// with scripts/test.sh --all, all run. tests/sample.py is the same for sets in Python.
+// Runs long sets of cases in parts: with FORGE_TEST_SAMPLE=<a commit's name> some of them run,
+// other ones for every commit. Without it, and with scripts/test.sh --all, all run. tests/sample.py
+// does the same for sets in Python.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 namespace forge {
 
-// True if the case runs: of every `commits` commits about one has it.
+// True if the case runs: about one of every `commits` commits runs it.
 inline bool in_sample(const std::string& name, uint64_t commits) {
   const char* sample = std::getenv("FORGE_TEST_SAMPLE");
   if (!sample || !*sample) return true;

@@ -9,7 +9,7 @@
 
 namespace forge {
 
-// A fresh empty folder, removed with the object.
+// A new empty folder, removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -30,7 +30,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The message of the Error that `action` throws; "no error" when it throws none.
+// Returns the message of the Error that `action` throws; "no error" if it throws none.
 template <class Action>
 std::string error_of(Action action) {
   try {

@@ -1,4 +1,4 @@
-// Catch2's main, on the processor that FORGE_CPU states.
+// Runs Catch2's main with the instruction set that FORGE_CPU states.
 #define CATCH_CONFIG_RUNNER
 #include <cstdio>
 

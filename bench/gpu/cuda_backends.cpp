@@ -1,4 +1,4 @@
-// The launchers on a real GPU, as a backend of the kernel cases.
+// Runs the launchers on a real GPU, as a backend of the kernel cases.
 #include "tests/kernels/cuda_backends.h"
 
 #include "kernels/attention/attention_cuda.h"
@@ -40,7 +40,7 @@ std::vector<Backend> cuda_backends() {
     device_synchronise();
   };
   add_cuda_launchers(backend, /*stream=*/nullptr, wrap);
-  // LibTorch's kernels, which the emulator cannot run; p and d s are rounded to the type.
+  // These are LibTorch's kernels, which the emulator cannot run; p and d s are rounded to the type.
   backend.add<AttentionForward>([=](const AttentionForward& a) { wrap([&] { attention_forward_cuda(a, nullptr); }); },
                                 attention_forward_cuda_workspace, /*rounds_between=*/true);
   backend.add<AttentionBackward>([=](const AttentionBackward& a) { wrap([&] { attention_backward_cuda(a, nullptr); }); },

@@ -26,21 +26,22 @@ std::vector<std::string> last_components(const std::vector<AdapterSite>& sites) 
   return {names.begin(), names.end()};
 }
 
-// As PEFT: what the user gave, "all-linear" resolved to the names it stands for.
+// Returns target_modules. Like in PEFT, it is what the user gave, with "all-linear" resolved to the
+// names it stands for.
 Json target_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter) {
   if (adapter.target_is_regex) return adapter.target_modules.at(0);
   bool all = adapter.target_modules == std::vector<std::string>{"all-linear"};
   return all ? last_components(sites) : adapter.target_modules;
 }
 
-// As PEFT reads it: a list is that of the input embedding.
+// Returns trainable_token_indices in PEFT's form: a list is that of the input embedding.
 Json tokens_json(const AdapterConfig& adapter) {
   const auto& tokens = adapter.trainable_token_indices;
   return tokens.size() == 1 && tokens.count("") ? Json(tokens.at("")) : Json(tokens);
 }
 
-// PEFT chooses by names also among the layers of a model's towers, which the adapter leaves alone: they are excluded, beside what the
-// job excludes.
+// Returns exclude_modules. PEFT also matches names among the layers of a model's towers, which the
+// adapter does not change: they are excluded, beside the job's own exclusions.
 Json exclusion_json(const AdapterConfig& adapter, bool towers) {
   const std::string beside = R"((.*\.)?(vision_tower|multi_modal_projector)\..*)";
   if (adapter.exclude_modules.empty()) return towers ? Json(beside) : Json(nullptr);
@@ -56,7 +57,8 @@ Json exclusion_json(const AdapterConfig& adapter, bool towers) {
 
 Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& adapter,
                  const std::string& model_name, int64_t widen, const std::string& task, const ModelSpec& spec) {
-  // This set of keys in alphabetical order, as PEFT writes them: older versions refuse unknown keys.
+  // The keys are PEFT's, in alphabetical order like PEFT writes them: older versions refuse unknown
+  // keys.
   Json json;
   double alpha_factor = adapter.use_rslora ? std::sqrt(static_cast<double>(widen)) : static_cast<double>(widen);
   Json alpha_pattern = Json::object(), rank_pattern = Json::object();

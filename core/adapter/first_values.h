@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that an adapter starts from: functions of the seed, a name and the place alone.
+// The first values of an adapter. They depend only on the seed, a name and the position.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace forge {
 
-void draw_uniform(at::Tensor values, int64_t seed, const std::string& stream, double bound);  // in ±bound
+// Draws values in ±bound.
+void draw_uniform(at::Tensor values, int64_t seed, const std::string& stream, double bound);
 void draw_normal(at::Tensor values, int64_t seed, const std::string& stream, double deviation);
 
 }  // namespace forge

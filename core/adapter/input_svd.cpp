@@ -11,7 +11,8 @@
 namespace forge {
 namespace {
 
-// Of the subspace that is looked for: where singular values fall slowly, twice the rank alone leaves directions some degrees off.
+// Iterations, and columns of the searched subspace beyond the rank: where singular values fall
+// slowly, twice the rank alone leaves directions some degrees off.
 constexpr int64_t kIterations = 4, kMoreColumns = 32;
 
 at::Tensor orthonormal(const at::Tensor& columns) { return std::get<0>(at::linalg_qr(columns)); }
@@ -20,7 +21,7 @@ struct Svd {
   at::Tensor values, directions;  // [rank], [rank, in]
 };
 
-// Of the first `rank`, out of a wider subspace. x [n, in]
+// Returns the first `rank` singular values and directions of x [n, in], from a wider subspace.
 Svd truncated_svd(const at::Tensor& x, int64_t rank, int64_t seed, const std::string& stream) {
   const int64_t width = std::min({std::max(2 * rank, rank + kMoreColumns), x.size(0), x.size(1)});
   at::Tensor start = at::empty({x.size(1), width}, at::kFloat);
@@ -29,7 +30,8 @@ Svd truncated_svd(const at::Tensor& x, int64_t rank, int64_t seed, const std::st
   for (int64_t i = 0; i < kIterations; ++i) q = orthonormal(at::mm(x, orthonormal(at::mm(x.t(), q))));
   const auto [u, s, vt] = at::linalg_svd(at::mm(q.t(), x), /*full_matrices=*/false);
   at::Tensor directions = vt.narrow(0, 0, rank);
-  // A singular vector has no sign of its own: its largest entry is positive.
+  // A singular vector has no sign of its own. The sign is chosen so that its largest entry is
+  // positive.
   const at::Tensor largest = directions.gather(1, directions.abs().argmax(1, /*keepdim=*/true));
   return {s.narrow(0, 0, rank).contiguous(), (directions * at::sign(largest)).contiguous()};
 }
@@ -46,7 +48,7 @@ bool InputSvd::add(const at::Tensor& rows) {
   if (empty()) {
     mean_ = own_mean;
   } else {
-    // What is known so far is a few rows more, and so is the distance of the two means.
+    // The earlier batches count as a few more rows, and so does the difference of the two means.
     const at::Tensor apart = (mean_ - own_mean) * std::sqrt(before / (before + count) * count);
     x = at::cat({singular_values_.unsqueeze(1) * directions_, x, apart.to(at::kFloat).unsqueeze(0)});
     mean_ = (mean_ * before + own_mean * count) / (before + count);

@@ -1,7 +1,8 @@
 #pragma once
-// Principal directions of the rows that a layer reads, as they come: incremental PCA with a truncated randomised SVD (Ross et al.,
-// "Incremental learning for robust visual tracking", 2008; Halko et al., "Finding structure with randomness", 2011), as PEFT's EVA
-// has it (Paischer et al., "Explained variance adaptation", 2024).
+// Principal directions of the rows that a layer reads, computed batch by batch: incremental PCA
+// with a truncated randomised SVD (Ross et al., "Incremental learning for robust visual tracking",
+// 2008; Halko et al., "Finding structure with randomness", 2011), like PEFT's EVA (Paischer et al.,
+// "Explained variance adaptation", 2024).
 //
 //   InputSvd svd(rank, seed, "model.layers.0.self_attn.q_proj");
 //   while (!svd.settled(0.99)) svd.add(rows);
@@ -15,13 +16,13 @@ namespace forge {
 
 class InputSvd {
  public:
-  // What is drawn depends on seed, name and the number of batches before.
+  // Random numbers depend on seed, name and the number of batches before.
   InputSvd(int64_t rank, int64_t seed, std::string name) : rank_(rank), seed_(seed), name_(std::move(name)) {}
 
-  // rows [n, in], of any type. False: fewer than `rank`, which say nothing.
+  // Adds rows [n, in], of any type. Returns false, and adds none, for fewer than `rank` rows.
   bool add(const at::Tensor& rows);
 
-  // Whether the latest batch turned no direction by more than that cosine.
+  // True if each direction has at least this cosine with itself before the latest batch.
   bool settled(double tau) const { return cosine_ >= tau; }
   bool empty() const { return !directions_.defined(); }
 

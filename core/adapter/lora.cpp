@@ -12,8 +12,8 @@
 namespace forge {
 namespace {
 
-// A = √S Vᵀ, B = U √S / scale of the first `rank` singular triples, so that scale · B A is the principal
-// part.
+// Returns A = √(S / scale) Vᵀ and B = U √(S / scale) of the first `rank` singular triples, so that
+// scale · B A is the principal part.
 std::pair<at::Tensor, at::Tensor> principal_factors(const at::Tensor& weight, const AdapterSite& site) {
   auto [u, s, vt] = at::linalg_svd(weight.to(at::kFloat), /*full_matrices=*/false);
   at::Tensor root = (s.narrow(0, 0, site.rank) / site.scale).sqrt();
@@ -21,13 +21,15 @@ std::pair<at::Tensor, at::Tensor> principal_factors(const at::Tensor& weight, co
           (u.narrow(1, 0, site.rank) * root).contiguous()};
 }
 
-// The first `rank` columns of Q and rows of R, W = Q R. The scale is not divided out, so that scale · B A is what leaves the base.
+// Returns the first `rank` rows of R and columns of Q, W = Q R. The scale is not divided out, so
+// that scale · B A is subtracted from the base.
 std::pair<at::Tensor, at::Tensor> orthogonal_factors(const at::Tensor& weight, const AdapterSite& site) {
   auto [q, r] = at::linalg_qr(weight.to(at::kFloat));
   return {r.narrow(0, 0, site.rank).contiguous(), q.narrow(1, 0, site.rank).contiguous()};
 }
 
-// What the blocks of a weight do not hold of it. [out, in], fp32
+// Returns the error of a weight's quantisation: the original minus the dequantised blocks. [out,
+// in], fp32
 at::Tensor quantisation_error(const LinearSpec& linear, const AdapterSite& site, const TensorFile& original) {
   const int64_t index = original.find(site.module + ".weight");
   FORGE_CHECK(index >= 0 && linear.quantized.defined(), "no quantised weight " << site.module);
@@ -69,7 +71,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
     const std::string stream = "lora_A/" + site.module;
     switch (adapter.init) {
       case LoraInit::standard:
-      case LoraInit::eva:  // until the layers' inputs were looked at
+      case LoraInit::eva:  // until start_from_inputs() has read the layers' inputs
         draw_uniform(a, seed, stream, 1 / std::sqrt(static_cast<double>(site.in_features)));
         break;
       case LoraInit::gaussian:
@@ -92,7 +94,8 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
         break;
       }
     }
-    // The norm of the full weight: with these starts, too, W + scale · B A is the model's original weight.
+    // DoRA's magnitude is the norm of the full weight: with these starts, too, W + scale · B A is
+    // the model's original weight.
     if (adapter.use_dora)
       part(trainables, site, ".lora_magnitude_vector")
           .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));

@@ -25,7 +25,7 @@ struct Parts {
   at::Tensor tokens;  // int64, where rows are trained
   Trainable *rows = nullptr, *a = nullptr, *b = nullptr;
 
-  // The low-rank factors as of a linear layer: W += s · left · right.
+  // The low-rank factors in the order of a linear layer: W += s · left · right.
   at::Tensor left() const { return site.embedding ? a->master.t() : b->master; }   // [vocabulary, rank]
   at::Tensor right() const { return site.embedding ? b->master.t() : a->master; }  // [rank, hidden]
 
@@ -74,7 +74,7 @@ void attach_vocabulary(Model& model, TrainableSet& trainables, const std::vector
     }
     Parameter whole{kSavedPrefix + site.module + ".weight", slot.sizes().vec(),
                     site.embedding ? Role::embedding : Role::head};
-    // A copy of the base, of which only the rows change.
+    // The leaf is a copy of the base, of which only the rows change.
     at::Tensor leaf = slot.to(model.type, /*non_blocking=*/false, /*copy=*/true).requires_grad_(true);
     trainables.add_whole({{std::move(whole), leaf, {}, leaf},
                           [parts, leaf]() mutable { parts.compose(leaf); },

@@ -1,5 +1,5 @@
 #pragma once
-// Time that has passed, whatever the system's clock is set to.
+// Elapsed time, independent of the system clock's setting.
 #include <chrono>
 
 namespace forge {

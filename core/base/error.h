@@ -29,7 +29,8 @@ enum class ErrorKind {
 
 int exit_code(ErrorKind kind);
 const char* name_of(ErrorKind kind);
-// The inverse of name_of; `internal` for an unknown name. The engine reports its errors by name.
+// Returns the kind of a name, the inverse of name_of(); `internal` for an unknown name. The engine
+// reports its errors by name.
 ErrorKind error_kind_of(const std::string& name);
 
 class Error : public std::runtime_error {
@@ -40,7 +41,7 @@ class Error : public std::runtime_error {
     return std::move(*this);
   }
   ErrorKind kind() const { return kind_; }
-  // What to do about it; may be empty.
+  // Returns the advice on what to do; may be empty.
   const std::string& hint() const { return hint_; }
 
  private:

@@ -27,7 +27,8 @@ namespace {
   throw base;
 }
 
-// O_NONBLOCK keeps open() from hanging on a FIFO; the type is checked on the descriptor, not on the name.
+// Opens a regular file. O_NONBLOCK keeps open() from blocking on a FIFO; the type is checked on the
+// descriptor, not on the name.
 int open_regular(const std::string& path, ErrorKind kind, int64_t* size) {
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail(kind, path, "open", errno);

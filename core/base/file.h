@@ -12,11 +12,12 @@
 
 namespace forge {
 
-// The content of a regular file of at most `limit` bytes. Throws Error(kind) that names the file: missing, a
-// folder, a pipe or device, too large, unreadable.
+// Returns the content of a regular file of at most `limit` bytes. Throws Error(kind) that names the
+// file: missing, a folder, a pipe or device, too large, unreadable.
 std::string read_file(const std::string& path, int64_t limit, ErrorKind kind);
 
-// A regular file that is read at any place, by any number of threads at once. Throws Error(kind) as read_file does.
+// A regular file that any number of threads may read at any offset. Throws Error(kind) like
+// read_file().
 class RegularFile {
  public:
   RegularFile(const std::string& path, ErrorKind kind);
@@ -71,8 +72,9 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-// Replaces `path` with `content`, or with what `write` writes: temporary sibling, fsync, rename, fsync of the folder.
-// After it returns the new content survives a power loss; if it throws, the old file is untouched and no litter is left.
+// Replaces `path` with `content`, or with what `write` writes: temporary sibling, fsync, rename,
+// fsync of the folder. After it returns the new content survives a power loss; if it throws, the
+// old file is untouched and no temporary file is left.
 void write_file_durably(const std::string& path, std::string_view content);
 void write_file_durably(const std::string& path, const std::function<void(OutputFile&)>& write);
 
@@ -82,15 +84,17 @@ void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 int64_t file_size(const std::string& path);
-// Sorted names of what lies in a folder; none where it cannot be read, with the reason in `error`.
+// Returns the sorted names of a folder's entries; none if it cannot be read, with the reason in
+// `error`.
 std::vector<std::string> names_in(const std::string& folder, std::error_code* error = nullptr);
-// The first name there that ends in `suffix`; empty where none does.
+// Returns the first name in the folder that ends in `suffix`; empty if there is none.
 std::string name_with_suffix(const std::string& folder, std::string_view suffix);
-// Bytes that an unprivileged user may still write on the file system of `path` (or its nearest existing parent).
+// Returns the bytes that an unprivileged user may still write on the file system of `path` (or its
+// nearest existing parent).
 int64_t free_disk_bytes(const std::string& path);
 
-// A name found inside a file must be one component of a path: not empty, not "." or "..", no '/', '\\' or NUL, no
-// leading '-', at most 255 bytes.
+// True if a name found inside a file is safe: one component of a path, not empty, not "." or "..",
+// no '/', '\\' or NUL, no leading '-', at most 255 bytes.
 bool safe_file_name(std::string_view name);
 
 }  // namespace forge

@@ -19,7 +19,7 @@ class Hasher {
   // Adds the length too, so that ("ab", "c") and ("a", "bc") differ.
   Hasher& add(std::string_view text);
   Hasher& add(int64_t value);
-  // 32 lower-case hexadecimal digits; the hasher may go on afterwards.
+  // Returns 32 lower-case hexadecimal digits. More may be added afterwards.
   std::string hex() const;
 
  private:
@@ -28,9 +28,10 @@ class Hasher {
 };
 
 std::string hash_hex(std::string_view bytes);
-// Hash of a whole file's content: of the hashes of its blocks of kHashBlockBytes, in order, which are made on
-// all cores; a file of one block has the hash of its bytes. Read, not mapped, through 256 KiB a thread, so
-// that it does not count as memory of the process. Throws Error(kind) when the file cannot be read.
+// Returns the hash of a whole file's content: that of the hashes of its blocks of kHashBlockBytes,
+// in order. The blocks are hashed on all cores. A file of one block has the hash of its bytes. The
+// file is read through 256 KiB a thread, not mapped, so that it does not count as memory of the
+// process. Throws Error(kind) when the file cannot be read.
 constexpr int64_t kHashBlockBytes = int64_t{4} << 20;
 std::string hash_file(const std::string& path, ErrorKind kind = ErrorKind::environment);
 

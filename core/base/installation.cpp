@@ -31,7 +31,7 @@ std::vector<std::string> folders_of_prefix(const fs::path& prefix) {
   return folders;
 }
 
-// sys.path of an interpreter: links, .pth files and the user's own packages are its business.
+// Returns sys.path of an interpreter, which handles links, .pth files and the user's own packages.
 std::vector<std::string> folders_of_python(const std::string& python) {
   constexpr size_t kMostBytes = 65536;
   std::vector<std::string> folders;
@@ -48,7 +48,7 @@ std::string program_folder() {
   std::error_code error;
   fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) return program.parent_path();
-  // Without /proc: the path the program was started with.
+  // Without /proc, the path that the program was started with is used.
   const auto* started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return fs::weakly_canonical(started_as ? started_as : ".", error).parent_path();
 }

@@ -31,7 +31,8 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// oneDNN has names in between: take the last set whose name is a prefix, so AVX2_VNNI counts as AVX2.
+// Returns the set of a oneDNN name. oneDNN has names in between: the last set whose name is a
+// prefix counts, so AVX2_VNNI is AVX2.
 std::optional<InstructionSet> onednn_set(std::string name) {
   for (char& c : name)
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));  // as oneDNN parses it

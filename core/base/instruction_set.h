@@ -1,12 +1,14 @@
 #pragma once
-// What a processor multiplies with, from the least to the most. It decides precision, what products need in memory, and
-// the last bits of every result, so it can be stated, as a card can:
+// The instruction sets with which a processor multiplies, from the smallest to the largest. The set
+// decides precision, the memory that products need, and the last bits of every result. It can be
+// stated, like a GPU:
 //
-//   FORGE_CPU=avx2 forge run job.yaml            // as on a processor that has no more
+//   FORGE_CPU=avx2 forge run job.yaml            // computes like a processor that has no more
 //   FORGE_CPU=amx_bf16 forge plan job.yaml       // for one that is not in this machine
 //
-// Program and engine read the same statement: the program plans for it, the engine keeps forge's kernels, LibTorch,
-// oneDNN and MKL to it. What LibTorch's ATEN_CPU_CAPABILITY and oneDNN's ONEDNN_MAX_CPU_ISA allow is never exceeded either.
+// Program and engine read the same statement: the program plans for it, the engine limits forge's
+// kernels, LibTorch, oneDNN and MKL to it. Limits in LibTorch's ATEN_CPU_CAPABILITY and oneDNN's
+// ONEDNN_MAX_CPU_ISA also hold.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,22 +22,25 @@ enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
 const char* name_of(InstructionSet set);
 std::optional<InstructionSet> instruction_set_named(std::string_view name);
 
-// What this processor has, whatever is stated.
+// Returns the instruction set of this processor, whatever is stated.
 InstructionSet processor_instructions();
 
 struct StatedInstructions {
   InstructionSet set = InstructionSet::amx_bf16;
   std::string by;  // "FORGE_CPU=avx2"
 };
-// The environment's statement; nothing: the processor as it is. Where several variables speak, the least counts. Throws
-// Error(environment) for a FORGE_CPU that names no set.
+// Returns the set that the environment states; nothing if it states none: then the processor's own
+// counts. Where several variables state one, the smallest counts. Throws Error(environment) for a
+// FORGE_CPU that names no set.
 std::optional<StatedInstructions> stated_instructions();
-// Whether FORGE_CPU says it, and not only the variables of a library: then it may also be more than this machine has.
+// True if the statement is FORGE_CPU's, and not only that of a library's variable: then it may also
+// be more than this machine has.
 bool states_processor(const StatedInstructions& stated);
 
-// Puts the statement into the variables that LibTorch, oneDNN and MKL read when they first compute. Before that, and
-// before there are threads. Without a statement nothing changes. Throws Error(environment) where FORGE_CPU states more
-// than this processor has: that can be planned for, not computed.
+// Writes the statement to the variables that LibTorch, oneDNN and MKL read when they first compute.
+// Call it before that, and before there are threads. Without a statement nothing changes. Throws
+// Error(environment) where FORGE_CPU states more than this processor has: forge can plan for that,
+// but not compute.
 void hold_libraries_to_statement();
 
 }  // namespace forge

@@ -1,6 +1,6 @@
 #pragma once
-// Faults of a job that show only behind its file: when model, data or machine are known. Each says which key it is
-// about, so that whoever knows the file can say where that key stands.
+// Faults of a job that are found after its file was read, when model, data or machine are known.
+// Each names its key, so that the caller that knows the file can give the key's place there.
 //
 //   throw KeyError(ErrorKind::job, "hardware.profile", "unknown profile \"hoper\"");
 //   throw KeyError(ErrorKind::job, faults, "the linear layers are …");
@@ -13,8 +13,8 @@
 namespace forge {
 
 struct KeyFault {
-  std::string key;      // dotted; empty: about no single one
-  std::string message;  // what about it, without the key
+  std::string key;      // dotted; empty if the fault is not about a single key
+  std::string message;  // what is wrong, without the key
   Position place;       // in the job; without a file while it is not known
   std::string text() const;  // "job.yaml:3:9: hardware.profile: unknown …"
 };

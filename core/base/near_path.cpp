@@ -16,7 +16,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// "train" of train.jsonl.gz.
+// Returns a name without its endings: "train" for train.jsonl.gz.
 std::string stem_of(const std::string& name) { return lower(name.substr(0, name.find('.', 1))); }
 
 std::string near_name(const std::string& folder, const std::string& name) {

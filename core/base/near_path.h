@@ -1,13 +1,15 @@
 #pragma once
-// The file that somebody meant who wrote the path of one that is not there.
+// Guesses the file that was meant by a path that does not exist.
 #include <string>
 
 namespace forge {
 
-// An existing file or folder whose path `path` is probably a misspelling of: one part of it is another name in the
-// same folder, or has another ending (train.json for train.jsonl). Written as `path` is; empty if there is none.
+// Returns an existing file or folder of whose path `path` is probably a misspelling: one part of it
+// is another name in the same folder, or has another ending (train.json for train.jsonl). Written
+// in the form of `path`; empty if there is none.
 std::string near_path(const std::string& path);
-// "did you mean data/train.jsonl?", then `otherwise`; one of them alone where the other is empty.
+// Returns "did you mean data/train.jsonl?", then `otherwise`; one of them alone where the other is
+// empty.
 std::string near_path_hint(const std::string& path, const std::string& otherwise = "");
 
 }  // namespace forge

@@ -9,7 +9,7 @@ struct Position {
   std::string file;
   int64_t line = 0;    // from 1; 0: the place has no lines (a --set, a plan)
   int64_t column = 0;  // from 1, in characters
-  // "job.yaml:3:9", or the file's name alone; empty where no place is known.
+  // Returns "job.yaml:3:9", or the file's name alone; empty if no place is known.
   std::string text() const;
 };
 

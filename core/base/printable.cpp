@@ -13,7 +13,8 @@ std::string escape(const char* format, unsigned value) {
   return text;
 }
 
-// The code point U+2028 to U+202E or U+2066 to U+2069 that begins at `text`, or 0. In UTF-8: e2 80 a8…ae, e2 81 a6…a9.
+// Returns the code point U+2028 to U+202E or U+2066 to U+2069 that begins at `text`, or 0. In
+// UTF-8: e2 80 a8…ae, e2 81 a6…a9.
 unsigned turning_point(std::string_view text) {
   if (text.size() < 3 || text[0] != '\xe2') return 0;
   const auto second = static_cast<unsigned char>(text[1]), third = static_cast<unsigned char>(text[2]);

@@ -63,7 +63,7 @@ std::string program_output(std::vector<std::string> command, std::vector<std::st
   if (pid > 0) read_until_end(ends[0], limits, output);
   ::close(ends[0]);
   if (pid <= 0) return "";
-  ::kill(pid, SIGKILL);  // nobody waits for one that goes on without its output
+  ::kill(pid, SIGKILL);  // a program that continues after its output has ended is not waited for
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return output;

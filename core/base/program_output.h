@@ -13,9 +13,9 @@ struct ProgramLimits {
   size_t most_bytes = 1 << 20;
 };
 
-// Runs command[0] (looked for in PATH) with nothing on its standard input and its standard error
-// dropped, and returns what it writes to its standard output. A program that reaches a limit is killed
-// and what it wrote until then is returned; empty if it cannot be started. `environment` holds
+// Runs command[0] (looked for in PATH) with an empty standard input and its standard error dropped,
+// and returns what it writes to its standard output. A program that reaches a limit is killed and
+// what it wrote until then is returned; empty if it cannot be started. `environment` holds
 // NAME=VALUE words; empty: this process's.
 std::string program_output(std::vector<std::string> command, std::vector<std::string> environment = {},
                            const ProgramLimits& limits = {});

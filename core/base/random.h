@@ -9,18 +9,18 @@
 
 namespace forge {
 
-// Four independent 32-bit words for a 64-bit key and a 128-bit counter (stream, index).
+// Returns four independent 32-bit words for a 64-bit key and a 128-bit counter (stream, index).
 std::array<uint32_t, 4> philox(uint64_t seed, uint64_t stream, uint64_t index);
 
-// A uniform double in [0, 1) with 53 bits.
+// Returns a uniform double in [0, 1) with 53 bits.
 double uniform(uint64_t seed, uint64_t stream, uint64_t index);
-// A standard normal number (Box-Muller on one Philox block).
+// Returns a standard normal number (Box-Muller on one Philox block).
 double normal(uint64_t seed, uint64_t stream, uint64_t index);
 
-// A stable 64-bit stream number for a name, e.g. "lora_A/model.layers.0.self_attn.q_proj".
+// Returns a stable 64-bit stream number for a name, e.g. "lora_A/model.layers.0.self_attn.q_proj".
 uint64_t stream_of(std::string_view name);
 
-// A uniformly random order of 0…count-1 (Fisher-Yates).
+// Returns a uniformly random order of 0…count-1 (Fisher-Yates).
 std::vector<int64_t> permutation(uint64_t seed, uint64_t stream, int64_t count);
 
 }  // namespace forge

@@ -8,18 +8,19 @@ namespace forge {
 
 constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
-// The impatient ones: a second of these means "leave now". A closing terminal sends HUP twice (the shell and the
-// kernel), and queues repeat theirs to every process of a job, so a second one of those says nothing new.
+// True for signals whose second arrival means "leave now". A closing terminal sends HUP twice (the
+// shell and the kernel), and queues repeat theirs to every process of a job, so a second one of
+// those has no further meaning.
 constexpr bool means_now(int number) { return number == SIGINT || number == SIGTERM; }
 
-// False for a signal that whoever started this process had it ignore: nohup, trap '' USR1. A shell script ignores INT for
-// what it starts with &, though kill -INT is still meant.
+// False for a signal that the process's starter made it ignore: nohup, trap '' USR1. A shell script
+// ignores INT for processes that it starts with &, though kill -INT is still answered.
 inline bool is_answered(int number) {
   struct sigaction action {};
   return means_now(number) || ::sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_IGN;
 }
 
-// The set of those that this process answers.
+// Returns the set of stop signals that this process answers.
 inline sigset_t answered_signals() {
   sigset_t set;
   sigemptyset(&set);

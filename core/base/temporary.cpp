@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// Separates a file's name from the process id.
+// Returns the mark that separates a file's name from the process id.
 std::string mark() {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
@@ -28,8 +28,8 @@ struct ProcessStat {
   int64_t start = 0;   // in clock ticks since boot; 0 if unknown
 };
 
-// State and start time of a process (proc(5), /proc/PID/stat, fields 3 and 22). Process ids are reused, but not
-// together with the start time.
+// Returns state and start time of a process (proc(5), /proc/PID/stat, fields 3 and 22). Process ids
+// are reused, but not together with the start time.
 ProcessStat stat_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -52,7 +52,8 @@ bool runs(pid_t process, int64_t start) {
   return !now.ended && (start == 0 || now.start == 0 || now.start == start);
 }
 
-// "NAME.tmp-HOST-PID.START", possibly with another "-…" after it, of a process that no longer runs.
+// True for a name "NAME.tmp-HOST-PID.START", possibly with another "-…" after it, of a process that
+// no longer runs.
 bool abandoned(const std::string& name, const std::string& own_mark) {
   const size_t begin = name.find(own_mark);
   if (begin == std::string::npos) return false;
@@ -74,7 +75,8 @@ bool may_be_in_use(const std::string& path) {
   const size_t begin = name.find(kMark);
   if (begin == std::string::npos) return false;
   if (name.find(own_mark) != std::string::npos) return !abandoned(name, own_mark);
-  // Another machine's has its name before the process; ".tmp-PID" is what forge wrote earlier.
+  // In a name of another machine the host is before the process. Earlier versions of forge wrote
+  // ".tmp-PID".
   return name.find_first_not_of("0123456789", begin + kMark.size()) != std::string::npos;
 }
 

@@ -10,8 +10,8 @@
 
 namespace forge {
 
-// One edit, and one more for every four letters from eight on: export is not guessed for import, nor complete for
-// completion.
+// Allows one edit, and from eight letters on a quarter of the word's length: export is not guessed
+// for import, nor complete for completion.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   const std::string small = lower(word);
@@ -109,7 +109,7 @@ std::string format_number(double value) {
 
 namespace {
 
-// Characters: UTF-8 continuation bytes are not counted.
+// Returns the number of characters: UTF-8 continuation bytes are not counted.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

@@ -7,10 +7,10 @@
 
 namespace forge {
 
-// The candidate with the smallest edit distance (transpositions count one), if it is near enough to be a typing
-// mistake; empty otherwise.
+// Returns the candidate with the smallest edit distance (transpositions count one), if it is near
+// enough to be a typing mistake; empty otherwise.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
-// ` (did you mean "x"?)`, or nothing.
+// Returns ` (did you mean "x"?)`, or an empty text.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
@@ -20,19 +20,22 @@ bool starts_with(std::string_view text, std::string_view prefix);
 bool ends_with(std::string_view text, std::string_view suffix);
 std::string lower(std::string_view text);
 
-// 1536 → "1.5 KiB". Powers of 1024.
+// Writes 1536 as "1.5 KiB", with powers of 1024.
 std::string format_bytes(int64_t bytes);
-// 41943040 → "41,943,040".
+// Writes 41943040 as "41,943,040".
 std::string format_count(int64_t count);
-// 75.2 s → "1 min 15 s".
+// Writes 75.2 s as "1 min 15 s".
 std::string format_seconds(double seconds);
-// Shortest text that reads back as the same double, always with '.', 'e' or digits only ("0.0002", "1e-05").
+// Returns the shortest text that reads back as the same double, always with '.', 'e' or digits only
+// ("0.0002", "1e-05").
 std::string format_number(double value);
 
-// Rows of equally many cells as aligned columns, two spaces apart, no trailing blanks, '\n' after each row.
+// Formats rows of equally many cells as aligned columns, two spaces apart, no trailing blanks,
+// '\n' after each row.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
-// Whether `text` is well-formed UTF-8 (no surrogates, no overlong forms); `bad` gets the first offending byte.
+// True if `text` is well-formed UTF-8 (no surrogates, no overlong forms); otherwise `bad` gets the
+// offset of the first offending character.
 bool valid_utf8(std::string_view text, size_t* bad = nullptr);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// Work split over the cores where there is no OpenMP: the program's own long loops.
+// Splits work over the cores where there is no OpenMP: the program's own long loops.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -8,8 +8,9 @@
 
 namespace forge {
 
-// work(begin, end) over [0, count) in one contiguous range a core; ranges are multiples of `grain`. What a range computes must
-// not depend on how many there are. The first exception is thrown here, after all have ended.
+// Calls work(begin, end) over [0, count) in one contiguous range a core; ranges are multiples of
+// `grain`. The results must not depend on the number of ranges. The first exception is thrown again
+// after all threads have ended.
 template <class Work>
 void for_each_range(int64_t count, int64_t grain, const Work& work) {
   const int64_t grains = (count + grain - 1) / grain;

@@ -11,13 +11,14 @@ std::string digits_of(std::string_view text) {
   std::string digits;
   for (char c : text)
     if (c >= '0' && c <= '9') digits += c;
-  std::sort(digits.begin(), digits.end());  // bf61 is bf16 misspelt
+  std::sort(digits.begin(), digits.end());  // bf61 is a misspelling of bf16
   return digits;
 }
 
 size_t allowed_edits(size_t length) { return length < 8 ? 1 : 2; }
 
-// For names with the same number of parts, each part must itself be a likely misspelling.
+// True if each part is itself a likely misspelling. Names with different numbers of parts are not
+// compared.
 bool parts_agree(const std::string& a, const std::string& b) {
   const std::vector<std::string> left = split(a, '_'), right = split(b, '_');
   if (left.size() != right.size()) return true;

@@ -6,12 +6,14 @@
 
 namespace forge {
 
-// Insert, delete, replace and swap of neighbours cost one each (optimal string alignment).
+// Returns the edit distance: insert, delete, replace and swap of neighbours cost one each (optimal
+// string alignment).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate that `word` is probably a misspelling of: one edit, or two from eight letters on, at most one in a
-// part between underscores shorter than five. Never another number (qwen3 is not qwen2) and never another short
-// word (min_length is not max_length). Empty otherwise.
+// Returns the candidate of which `word` is probably a misspelling: one edit, or two from eight
+// letters on, at most one in a part between underscores shorter than five. Never another number
+// (qwen3 is not qwen2) and never another short word (min_length is not max_length). Empty
+// otherwise.
 std::string likely_meant(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace forge

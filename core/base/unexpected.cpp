@@ -33,7 +33,8 @@ Error refused_by_the_system(const std::system_error& exception) {
 
 std::string message_of(const std::exception& exception) {
   std::string text = exception.what();
-  // Where c10::Error's frames begin, and before them c10::AcceleratorError's advice to those who debug LibTorch.
+  // These texts begin c10::Error's frames, and before them c10::AcceleratorError's advice on
+  // debugging LibTorch.
   for (const char* added : {"\nException raised from ", "\nSearch for `cuda", "\nCUDA kernel errors might be"})
     text.resize(std::min(text.find(added), text.size()));
   return text;

@@ -10,8 +10,9 @@ namespace forge {
 // Returns the exception's message without the frames of the stack that LibTorch adds.
 std::string message_of(const std::exception& exception);
 
-// Memory that ran out is `fit`, what the system refused (a thread, a deleted working directory) is `environment`; anything
-// else is a bug in forge. An Error is returned as it is.
+// Returns the error for an exception. Exhausted memory is `fit`; a refusal of the system (a thread,
+// a deleted working directory) is `environment`; anything else is a bug in forge. An Error is
+// returned unchanged.
 Error as_error(const std::exception& exception);
 
 }  // namespace forge

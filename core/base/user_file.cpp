@@ -31,7 +31,8 @@ void write_through(const std::string& path, const std::function<void(OutputFile&
   file.sync_and_close();
 }
 
-// Writes as write_file_durably does, with the mode of the file that is replaced from the first byte on.
+// Writes like write_file_durably(). The new file has the mode of the replaced one from the first
+// byte on.
 void replace(const std::string& path, mode_t mode, const std::function<void(OutputFile&)>& write) {
   const std::string temporary = temporary_of(path);
   try {
@@ -54,7 +55,8 @@ void write_user_file(const std::string& path, const std::function<void(OutputFil
   if (const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free); real) target = real.get();
   struct stat status{};
   if (::lstat(target.c_str(), &status) != 0) return write_file_durably(target, write);
-  if (S_ISLNK(status.st_mode)) return write_through(target, write);  // to a file that is not there yet
+  // A link to a file that does not exist yet.
+  if (S_ISLNK(status.st_mode)) return write_through(target, write);
   if (S_ISDIR(status.st_mode)) throw Error(ErrorKind::environment, path + ": is a folder, expected a file");
   const bool own = S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_uid == ::geteuid();
   if (!own || ::access(folder_of(target).c_str(), W_OK) != 0) return write_through(target, write);
@@ -67,7 +69,7 @@ void write_user_file(const std::string& path, std::string_view content) {
 
 void append_line_to_user_file(const std::string& path, std::string_view line) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  // A pipe or a device may be open for writing alone.
+  // A pipe or a device may permit writing only.
   const int open = descriptor >= 0 ? descriptor : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (open < 0) fail(path, "open");
   struct stat status{};

@@ -1,5 +1,6 @@
 #pragma once
-// Files whose names a user gave (--dump FILE, /save FILE): they may be devices, pipes, links, or files with a mode of their own.
+// Files whose names a user gave (--dump FILE, /save FILE). They may be devices, pipes, links, or
+// files with a mode of their own.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -8,13 +9,14 @@
 
 namespace forge {
 
-// A new file, or a regular one of this user alone, appears whole or not at all (write_file_durably) and keeps its mode. Devices,
-// pipes, files with several names and those of others are written through, as the shell's > does; a link stays one. Throws
-// Error(environment).
+// Writes a file. A new file, or a regular one that has one name and belongs to this user, appears
+// whole or not at all (write_file_durably) and keeps its mode. Devices, pipes, files with several
+// names and those of other users are written in place, like the shell's > does; a link remains a
+// link. Throws Error(environment).
 void write_user_file(const std::string& path, const std::function<void(OutputFile&)>& write);
 void write_user_file(const std::string& path, std::string_view content);
 
-// Adds a line, behind the end of the last one. Throws Error(environment).
+// Appends a line, after a newline if the file does not end in one. Throws Error(environment).
 void append_line_to_user_file(const std::string& path, std::string_view line);
 
 }  // namespace forge

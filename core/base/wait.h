@@ -1,13 +1,14 @@
 #pragma once
-// Waiting without std::condition_variable::wait, whose only version in GCC 12's headers needs libstdc++ 12 at run time. Packages
-// of forge start with libstdc++ 11, which RHEL 9 has; packaging/floors.py holds them to it.
+// Waits without std::condition_variable::wait, whose only version in GCC 12's headers needs
+// libstdc++ 12 at run time. Packages of forge need libstdc++ 11, which RHEL 9 has;
+// packaging/floors.py checks that.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 namespace forge {
 
-// Returns when `ready` does, which is asked under the lock.
+// Returns when `ready` returns true. `ready` is called under the lock.
 template <class Ready>
 void wait_until_true(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Ready ready) {
   while (!changed.wait_for(lock, std::chrono::hours(1), ready)) {

@@ -57,7 +57,7 @@ void Diagnostics::hide(const std::string& secret) {
 
 void Diagnostics::throw_if_any() const {
   if (faults_.empty()) return;
-  // Files in the order they were read; within a file, from top to bottom.
+  // The order is that of the files as they were read, and within a file from top to bottom.
   std::vector<std::string> files;
   for (const Diagnostic& fault : faults_)
     if (std::find(files.begin(), files.end(), fault.file) == files.end()) files.push_back(fault.file);

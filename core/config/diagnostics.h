@@ -21,8 +21,8 @@ struct Diagnostic {
   int64_t line = 0, column = 0;  // from 1; 0: no line
   std::string key;               // dotted; empty: the file as a whole
   std::string message;
-  std::string hint;  // what to do
-  // "file:line:column: key: message (hint)".
+  std::string hint;  // the remedy
+  // Returns "file:line:column: key: message (hint)".
   std::string text() const;
 };
 
@@ -36,7 +36,7 @@ class JobErrors : public Error {
   std::vector<Diagnostic> faults_;
 };
 
-// More would not help: a file with this many faults is not a job.
+// Limit of the collected faults. A file with this many is not a job, and more would not help.
 constexpr size_t kFaultLimit = 200;
 
 class Diagnostics {
@@ -45,12 +45,12 @@ class Diagnostics {
   void add(const JobErrors& errors);
   bool empty() const { return faults_.empty(); }
   bool full() const { return faults_.size() >= kFaultLimit; }
-  // Whether a fault is about `section`, a key below it, or a file as a whole.
+  // True if a fault is about `section`, a key below it, or a file as a whole.
   bool concern(const std::string& section) const;
-  // Replaces a text in every message and hint: values that must not be shown.
+  // Replaces a text in every message and hint, for values that must not be shown.
   void hide(const std::string& secret);
-  // Throws JobErrors, in the order of files, lines and columns, when there is any fault; beyond
-  // kFaultLimit they are only counted.
+  // Throws JobErrors if there is any fault, in the order of files, lines and columns. Faults beyond
+  // kFaultLimit are only counted.
   void throw_if_any() const;
 
  private:
@@ -58,7 +58,7 @@ class Diagnostics {
   int64_t untold_ = 0;  // faults beyond kFaultLimit
 };
 
-// Every occurrence of `secret` becomes "***".
+// Returns `text` with every occurrence of `secret` replaced by "***".
 std::string redact(std::string text, const std::string& secret);
 
 }  // namespace forge

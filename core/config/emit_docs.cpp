@@ -61,7 +61,7 @@ std::string type_text(const Field& field) {
   return "";
 }
 
-// A default number the way a person writes it: 0.0002, not 2e-04; 32, not 32.0.
+// Returns a default number as a person writes it: 0.0002, not 2e-04; 32, not 32.0.
 std::string number_text(const Json& value) {
   if (!value.is_number_float()) return dump_json(value);
   return format_number(value.get<double>());
@@ -166,7 +166,7 @@ One YAML or JSON file describes one run; the keys are the same in both. This pag
 )";
 
 std::string foreign_page() {
-  // Grouped by forge's key, in table order.
+  // Names are grouped by forge's key, in table order.
   std::map<std::string, std::vector<std::string>> names;
   std::vector<std::string> order;
   for (const ForeignRow& row : foreign_rows()) {

@@ -26,14 +26,14 @@ Json text_schema() { return {{"type", "string"}, {"minLength", 1}}; }
 
 Json object_schema(const std::vector<Field>& fields, void* object);
 
-// A single item, or a list of items.
+// Returns the schemas of a single item and of a list of items.
 Json one_or_list(const Json& item, Json list) {
   list["type"] = "array";
   list["items"] = item;
   return Json::array({item, std::move(list)});
 }
 
-// The forms a value may take; several become anyOf.
+// Returns the forms that a value may take. Several become anyOf.
 Json forms(const Field& field, void* object) {
   switch (field.kind) {
     case FieldKind::boolean:
@@ -125,7 +125,8 @@ Json field_schema(const Field& field, void* object) {
   return schema;
 }
 
-// Keys that an object with these fields must state: a path, or the repository of the hub that stands for it.
+// Returns the keys that an object with these fields must state: a path, or the hub's repository in
+// place of it.
 Json required_of(const std::vector<Field>& fields, bool (*counts)(const Field& field)) {
   Json required = Json::array(), result = Json::object();
   const bool hub = std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.key == "repo"; });
@@ -151,7 +152,7 @@ Json object_schema(const std::vector<Field>& fields, void* object) {
   return schema;
 }
 
-// What a file must state itself, unless it extends another one.
+// Returns the keys that a file must state itself unless it extends another one.
 Json required_without_extends() {
   Json names = Json::array(), inside = Json::object();
   for (const Field& field : job_fields()) {

@@ -19,7 +19,7 @@ bool is_capital(const std::string& name) { return name.find_first_of("abcdefghij
 
 class Substitution {
  public:
-  // `sealed`: every variable is a secret here, whatever it is called.
+  // `sealed`: every variable counts as a secret here, whatever its name.
   Substitution(Node& node, bool sealed, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
       : node_(node), sealed_(sealed), environment_(environment), secrets_(secrets), faults_(faults) {}
 
@@ -50,7 +50,8 @@ class Substitution {
   }
 
  private:
-  // ${NAME} in capitals is a shell's way to write ${env:NAME}; ${name} is another tool's way to name a key.
+  // ${NAME} in capitals is a shell's spelling of ${env:NAME}. ${name} is another tool's reference
+  // to a key.
   std::string value_of(const std::string& written) {
     const bool stated = written.starts_with("env:");
     const std::string reference = stated ? written.substr(4) : written;
@@ -64,7 +65,7 @@ class Substitution {
       return "";
     }
     std::optional<std::string> value = environment_(name);
-    // As in a shell, the default also stands for an empty variable.
+    // The default also replaces an empty variable, as in a shell.
     if (has_fallback && (!value || value->empty())) return reference.substr(fallback + 2);
     if (!value) {
       node_.faulty = true;
@@ -125,7 +126,7 @@ ExpandedPath expand_path(const std::string& path, const Environment& environment
 
 namespace {
 
-// Headers hold credentials, and so does a URL in front of its @.
+// Replaces the references below `node`. Headers hold credentials, and so does a URL before its @.
 void substitute(Node& node, bool header, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults) {
   const bool named_in_url = node.scalar.find("://") != std::string::npos && node.scalar.find('@') != std::string::npos;
   if (node.is_scalar() && node.scalar.find("${") != std::string::npos)

@@ -41,13 +41,13 @@ enum class FieldKind {
   sections,     // a list of structs
 };
 
-// What changing a key means to a run of the same name. A section's role applies to all keys in it that state
-// none of their own.
+// Effect of changing a key on a run of the same name. A section's role applies to all keys in it
+// that state none of their own.
 enum class KeyRole {
   none,       // not stated: a test demands one of every key
   identity,   // another job
   limit,      // another job too, but --extend may change it
-  content,    // names of files: the identity has their content, or that of the examples
+  content,    // names of files: their content, or the examples', is part of the identity
   execution,  // the same job, planned again
   settings,   // changes freely: a continued run takes the new value
   free,       // changes freely: names, places, what is only evaluated on
@@ -63,14 +63,14 @@ struct Field {
   std::string key;
   FieldKind kind = FieldKind::text;
   std::string doc;                   // one sentence for the user
-  std::vector<std::string> choices;  // of a choice; for a text, words with a special meaning
+  std::vector<std::string> choices;  // values of a choice; for a text, words with a special meaning
   std::vector<std::string> also;     // words that are rewritten before the parser sees them
   std::vector<std::string> later;    // choices of other tools that forge does not have yet
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool above_minimum = false;  // the minimum itself is out
   bool below_maximum = false;  // the maximum itself is out
-  int64_t length = 0;          // of a list: exactly so many items; 0: any
+  int64_t length = 0;          // items that a list must have; 0: any number
   bool automatic = false;      // may be `auto`: the plan decides
   bool optional = false;       // null has a meaning of its own: "not set"
   bool required = false;
@@ -78,10 +78,10 @@ struct Field {
   KeyRole role = KeyRole::none;
   bool makes_examples = false;  // affects which examples rows give, so it is part of the token cache's key
   std::string unit;           // tokens, examples, seconds …
-  std::string when_unset;     // what null or the default means, if the value alone does not tell
+  std::string when_unset;     // meaning of null or the default, if the value alone does not tell it
   std::string share_key;      // the key to use for a share instead of a count
-  std::string shorthand;      // of a section or list of sections: the member that a plain text stands for
-  std::vector<Field> fields;  // of a section
+  std::string shorthand;      // sections and lists of sections: the member that a plain text sets
+  std::vector<Field> fields;  // keys of a section
 
   std::function<FieldValue(const void*)> get;
   std::function<void(void*, FieldValue)> set;
@@ -92,20 +92,22 @@ struct Field {
   const void* member_of(const void* object) const { return member(const_cast<void*>(object)); }
 };
 
-// The whole job, section by section. Constant.
+// Returns the table of the whole job, section by section. It is constant.
 const std::vector<Field>& job_fields();
 
-// Every dotted key below `fields` ("adapter.rank"), sections included.
+// Returns every dotted key below `fields` ("adapter.rank"), sections included.
 std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std::string& prefix = "");
-// Those of `role` that hold a value of their own: no sections, nothing inside lists of structs.
+// Returns the keys of `role` that hold a value of their own: no sections, nothing inside lists of
+// structs.
 std::vector<std::string> keys_of_role(KeyRole role);
-// The same for keys that decide what examples rows give.
+// Like keys_of_role(), for keys that decide which examples the rows give.
 std::vector<std::string> keys_that_make_examples();
-// The entry of a dotted key; nullptr when there is none.
+// Returns the entry of a dotted key; nullptr if there is none.
 const Field* find_field(const std::string& dotted);
-// Whether a key belongs to the items of a list ("data.train.path"), so that no single value of a job has it.
+// True if a key belongs to the items of a list ("data.train.path"), so that it has no single value
+// in a job.
 bool inside_list(const std::string& dotted);
-// "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
+// Returns "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
 std::string range_text(const Field& field);
 
 }  // namespace forge

@@ -1,9 +1,10 @@
 #pragma once
-// How the tables of fields/ write an entry: the member's type gives the kind, chained calls the rest.
+// Builds the entries of the tables in fields/: the member's type gives the kind, chained calls the
+// rest.
 //
 //   key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536)
 //
-// Included by them and job_fields.cpp alone: the templates here cost compile time and nobody else needs them.
+// Only those files and job_fields.cpp include it: the templates here cost compile time.
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -100,7 +101,7 @@ struct Entry {
   Entry& shorthand(std::string key) { return field.shorthand = std::move(key), *this; }
 };
 
-// A plain member.
+// Returns the entry of a plain member.
 template <class S, class M>
 Entry key(std::string name, M S::*member, std::string doc) {
   Entry entry;
@@ -120,7 +121,7 @@ Entry key(std::string name, M S::*member, std::string doc) {
   return entry;
 }
 
-// A struct inside the struct.
+// Returns the entry of a struct inside the struct.
 template <class S, class M>
 Entry section(std::string name, M S::*member, std::string doc, std::vector<Field> fields) {
   Entry entry;
@@ -132,7 +133,7 @@ Entry section(std::string name, M S::*member, std::string doc, std::vector<Field
   return entry;
 }
 
-// A list of structs.
+// Returns the entry of a list of structs.
 template <class S, class E>
 Entry sections(std::string name, std::vector<E> S::*member, std::string doc, std::vector<Field> fields) {
   Entry entry;

@@ -1,6 +1,7 @@
 #pragma once
-// The tables of job.yaml by section, each in a file below fields/: every key with its sentence, range, choices and what another
-// value means to a run. Defaults stand in job.h. job_fields.cpp puts the sections together.
+// The tables of job.yaml by section, each in a file below fields/. They have every key with its
+// sentence, range, choices and the effect of another value on a run. Defaults are in job.h.
+// job_fields.cpp puts the sections together.
 #include <vector>
 
 #include "core/config/field.h"

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kTypoLength = 8;  // other tools' shorter names are too similar to guess
 
-// * matches any text; case is ignored, as in Python's True.
+// True if `pattern` matches: * stands for any text; case is ignored, as for Python's True.
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return lower(pattern) == lower(text);
@@ -38,7 +38,7 @@ std::vector<std::string> trimmed_parts(std::string_view text, char separator) {
   return parts;
 }
 
-// Reads keys.txt; a malformed line is a bug in this program.
+// Reads keys.txt. A malformed line is a bug in this program.
 class TableReader {
  public:
   std::vector<ForeignRow> rows;
@@ -60,7 +60,7 @@ class TableReader {
     throw Error(ErrorKind::internal, std::string(file_.name) + ":" + std::to_string(line_) + ": " + problem);
   }
 
-  // "@name: sentence" or "forge.key: VALUES -> TEXT; …".
+  // Reads "@name: sentence" or "forge.key: VALUES -> TEXT; …".
   void add_named(const std::string& line) {
     const size_t colon = line.find(": ");
     if (colon == std::string::npos) refuse("expected KEYS | TOOLS | FORGE | HOW, @NAME: TEXT or KEY: RULES");
@@ -156,7 +156,7 @@ const Index& table_index() {
 
 bool is_blank(const Node& value) { return value.is_null() || (value.is_scalar() && value.scalar.empty()); }
 
-// What VALUES are matched against: a list of one counts as its item.
+// Returns the word that VALUES are matched against. A list of one counts as its item.
 std::string word_of(const Node& value) {
   if (is_blank(value)) return "null";
   if (value.is_scalar()) return value.scalar;
@@ -172,14 +172,15 @@ const ValueRule* rule_for(const std::vector<ValueRule>& rules, const std::string
   return nullptr;
 }
 
-// data.eval[3].path and data.train[].path share the rules of data.train.path.
+// Returns the key whose rules apply: data.eval[3].path and data.train[].path share those of
+// data.train.path.
 std::string rules_key(std::string key) {
   for (size_t open = key.find('['); open != std::string::npos; open = key.find('['))
     key.erase(open, key.find(']', open) + 1 - open);
   return key.starts_with("data.eval.") ? "data.train." + key.substr(10) : key;
 }
 
-// The rule for a value of forge's key; none for words that the key accepts as they are.
+// Returns the rule for a value of forge's key; null for words that the key accepts as they are.
 const ValueRule* rule_of(const std::string& key, const std::string& word) {
   if (const Field* field = find_field(rules_key(key)))
     for (const auto* own : {&field->choices, &field->also})
@@ -187,7 +188,8 @@ const ValueRule* rule_of(const std::string& key, const std::string& word) {
   return rule_for(foreign_value_rules(key), word);
 }
 
-// "write grpo" for GRPO; empty for a word that is no choice of the key, or one as it stands.
+// Returns "write grpo" for GRPO; empty for a word that is not a choice of the key, or is one as it
+// stands.
 std::string spelling_hint(const std::string& key, const std::string& word) {
   const Field* field = find_field(rules_key(key));
   if (!field) return "";
@@ -202,7 +204,8 @@ std::string said(const ValueRule& rule) {
   return rule.text.empty() ? "leave it out" : "write " + rule.text;
 }
 
-// OWNER/NAME, which may also be a folder; hence a hint, not an error. Some first parts are never owners.
+// True for OWNER/NAME, which may also be a folder, so it gives a hint and no error. Some first
+// parts are never owners.
 bool could_be_a_hub_name(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == 0 || slash == std::string::npos || slash + 1 == text.size() || text[0] == '.' ||
@@ -231,7 +234,7 @@ std::string download_hint(const Field& field, const std::string& key, const std:
   return std::string("a name of the hub is ") + (data ? "" : "model: ") + "{repo: " + word + "}, which forge fetch downloads";
 }
 
-// Why forge's key would refuse the value as it is.
+// Returns the reason why forge's key would refuse the value as it is.
 std::string misfit(const Field& field, const std::string& key, const Node& value) {
   if (value.is_scalar() && value.scalar.find("${") != std::string::npos) return "";
   const std::string problem = value_problem(field, key, value), kind = describe(value) + ", expected ";

@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-// The text of a member; null where it is not said, or is no text and reported elsewhere.
+// Returns the text of a member; null if it is absent, or is no text and reported elsewhere.
 const Node* text_of(const Node& section, const char* key) {
   const Node* node = section.find(key);
   return node && node->is_scalar() && !node->scalar.empty() ? node : nullptr;
@@ -55,7 +55,7 @@ class Rewriting {
   }
 
  private:
-  // Nothing is said of a path that is missing for this reason.
+  // Marks a missing path as faulty, so that it is not reported as well.
   static void repo_is_faulty(Node& section) {
     if (section.find("path")) return;
     Node path = scalar_node("", section.at);

@@ -1,5 +1,6 @@
 #pragma once
-// `repo: org/name` of a model or a data source as the path that it is in the hub's cache on this machine.
+// Replaces `repo: org/name` of a model or a data source by its path in the hub's cache on this
+// machine.
 #include <map>
 #include <string>
 
@@ -9,8 +10,9 @@
 
 namespace forge {
 
-// Writes `path` beside every `repo`: the folder of the revision, or in it the file or pattern that `path` names. An absolute
-// path stands, as in a job that was resolved before. What was not fetched gets the path where it would be looked for.
+// Writes `path` beside every `repo`: the folder of the revision, or the file or pattern in it that
+// `path` names. An absolute path is kept, as in a job that was resolved before. A repository that
+// was not fetched gets the path where it would be looked for.
 void rewrite_hub_names(Node& root, const Environment& environment, std::map<std::string, Origin>& derived, Diagnostics& faults);
 
 }  // namespace forge

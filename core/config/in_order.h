@@ -1,5 +1,5 @@
 #pragma once
-// Names and their values where the order counts: of several patterns that match, the first decides.
+// A map that keeps its order: of several patterns that match, the first decides.
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +11,7 @@ namespace forge {
 template <class T>
 struct InOrder : std::vector<std::pair<std::string, T>> {
   using mapped_type = T;
-  // The value of a name, which is added behind the others if it is new.
+  // Returns the value of a name. A new name is added at the end.
   T& operator[](const std::string& name) {
     for (auto& [known, value] : *this)
       if (known == name) return value;

@@ -1,7 +1,7 @@
 #pragma once
-// The job file as values: one struct per section of job.yaml, with the defaults a user gets. This is the page to
-// read to know what a job can say; the field tables in fields/ carry each key's sentence, range and choices
-// (docs/job.md and schemas/job.schema.json are written from them).
+// The job file as values: one struct per section of job.yaml, with the defaults a user gets. It
+// shows everything that a job can say. The field tables in fields/ have each key's sentence, range
+// and choices (docs/job.md and schemas/job.schema.json are written from them).
 //
 // `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and prints as auto:
 // after make_plan every Auto in Plan::job holds a value, with its reason in Plan::origins.
@@ -27,11 +27,13 @@ enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora
 enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …
 enum class LoraBias { none, lora_only, all };
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
-// What dpo does with the difference of the two answers' log-ratios; core/objective/dpo.cpp has the formulas.
+// Loss of dpo over the difference of the two answers' log-ratios; core/objective/dpo.cpp has the
+// formulas.
 enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
-enum class NllOn { completion, all };          // tokens of the chosen text whose likelihood stands beside a preference
-enum class NllMean { pair, token };              // of the likelihood beside a preference
-// How a policy learns from drawn completions; core/reinforce has the formulas.
+// Tokens of the chosen text whose likelihood is added to a preference loss.
+enum class NllOn { completion, all };
+enum class NllMean { pair, token };  // mean of the likelihood that is added to a preference loss
+// Loss of a policy on the completions that were drawn; core/reinforce has the formulas.
 enum class PolicyTerm { clip, cispo, sapo, reinforce };
 enum class PolicyRatio { token, sequence, sum, group };
 enum class MeanOf { token, sequence, constant };
@@ -41,7 +43,7 @@ enum class KlEstimator { k1, k2, k3 };
 enum class KlPlace { loss, reward };
 enum class RolloutProvider { here, http };
 enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
-// A value whose type the file decides: false, 3, 0.5, "deep".
+// A value whose type is decided by the file: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
@@ -72,17 +74,19 @@ enum class OnRewardError { stop, unscored };
 struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
   ModelInit init = ModelInit::file;
-  std::map<std::string, Scalar> architecture;  // of init random: settings in place of config.json's
+  // With init random: settings in place of config.json's.
+  std::map<std::string, Scalar> architecture;
   BaseDropout dropout = BaseDropout::none;             // inside the base model
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
-  double fp8_tolerance = 0.005;  // of fp8, a share of the base's loss
-  std::optional<std::string> repo, revision;  // of the hub, in whose cache `path` then lies
+  double fp8_tolerance = 0.005;  // with fp8: a share of the base's loss
+  std::optional<std::string> repo, revision;  // on the hub; `path` is then in its cache
   std::vector<std::string> add_tokens;               // texts that become one token each
-  std::map<std::string, std::string> add_tokens_from;  // of those: a text whose tokens' mean a row starts from
+  // A token of add_tokens → a text whose tokens' mean its row starts from.
+  std::map<std::string, std::string> add_tokens_from;
 };
 
-// How init: eva looks at what layers read, as PEFT's EvaConfig says it.
+// Settings of init: eva, with the names of PEFT's EvaConfig.
 struct EvaConfig {
   double tau = 0.99;
   bool use_label_mask = true;
@@ -94,15 +98,18 @@ struct AdapterConfig {
   int64_t rank = 16;
   double alpha = 32;
   double dropout = 0;
-  // "all-linear", names (suffixes of module paths), or one regex that must match the whole path. As PEFT.
+  // "all-linear", names (suffixes of module paths), or one regex that must match the whole path, as
+  // in PEFT.
   std::vector<std::string> target_modules{"all-linear"};
   bool target_is_regex = false;  // the file gave one string that is not all-linear
-  // Parameters that are no linear layer to PEFT: a layer's experts in one tensor ("mlp.experts.down_proj").
+  // Parameters that PEFT does not treat as linear layers: a layer's experts in one tensor
+  // ("mlp.experts.down_proj").
   std::vector<std::string> target_parameters;
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;  // the file gave one string that is a regex
   std::vector<std::string> modules_to_save;
-  // Rows that are trained: a module → ids of tokens. "": the input embedding, which the file gives as a plain list.
+  // Rows that are trained: a module → ids of tokens. "" is the input embedding, which the file
+  // gives as a plain list.
   std::map<std::string, std::vector<int64_t>> trainable_token_indices;
   LoraBias bias = LoraBias::none;
   bool use_rslora = false;
@@ -110,17 +117,18 @@ struct AdapterConfig {
   LoraInit init = LoraInit::standard;
   EvaConfig eva;
   double lora_plus_ratio = 1;  // learning rate of B over that of A
-  InOrder<int64_t> rank_pattern;  // the first that matches a module counts
+  InOrder<int64_t> rank_pattern;  // the first pattern that matches a module counts
   InOrder<double> alpha_pattern;
   std::vector<int64_t> layers_to_transform;  // empty: all layers
   std::optional<std::string> init_from;      // a PEFT adapter folder
 };
-// Whether the adapter starts as a part of the base weights, which lose it (pissa, olora): W ← W − scale · B A.
+// True if the adapter starts as a part of the base weights, which is subtracted from them (pissa,
+// olora): W ← W − scale · B A.
 inline bool changes_base(const AdapterConfig& adapter) {
   return (adapter.init == LoraInit::pissa || adapter.init == LoraInit::olora) && !adapter.init_from;
 }
 
-// Whether it starts from what the layers read of the training data.
+// True if the adapter starts from the inputs of its layers on the training data (eva).
 inline bool starts_from_data(const AdapterConfig& adapter) { return adapter.init == LoraInit::eva && !adapter.init_from; }
 
 struct AdvantageConfig {
@@ -129,17 +137,17 @@ struct AdvantageConfig {
 };
 
 struct KlConfig {
-  double weight = 0;  // 0: no reference is needed,
-  bool measure = false;  // unless the divergence is to be seen all the same
+  double weight = 0;  // 0: no reference is needed
+  bool measure = false;  // measure the divergence even at weight 0
   KlEstimator estimator = KlEstimator::k3;
   KlPlace in = KlPlace::loss;
 };
 
-// The second network of ppo, which foresees rewards.
+// The second network of ppo, which predicts rewards.
 struct ValueConfig {
-  double clip = 0.2;           // how far a value may move from the one that drew; 0: anywhere
+  double clip = 0.2;           // largest change of a value from that at drawing; 0: no limit
   double learning_rate_ratio = 5;  // its learning rate over the policy's
-  int64_t pretrain_steps = 0;  // in which it alone is trained
+  int64_t pretrain_steps = 0;  // steps in which it alone is trained
 };
 
 struct ObjectiveConfig {
@@ -147,11 +155,12 @@ struct ObjectiveConfig {
   TrainOn train_on = TrainOn::assistant;
   double label_smoothing = 0;
   double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
-  // Of objectives that compare answers. What is not set is decided by the type (core/objective/objective.h).
+  // Keys of objectives that compare answers. Values that are not set depend on the type
+  // (core/objective/objective.h).
   DpoLoss loss = DpoLoss::sigmoid;
   std::optional<double> beta;
   double label_flip = 0;             // assumed share of pairs with swapped labels
-  std::optional<double> nll_weight;  // of the chosen answer's mean negative log-likelihood
+  std::optional<double> nll_weight;  // weight of the chosen answer's mean negative log-likelihood
   NllMean nll_mean = NllMean::pair;
   NllOn nll_on = NllOn::completion;
   double gamma = 1;                  // simpo: target margin
@@ -159,8 +168,9 @@ struct ObjectiveConfig {
   double desirable_weight = 1, undesirable_weight = 1;  // kto
   double center = 0.01;              // reward: pulls the two rewards' sum to 0
   Auto<ReferenceModel> reference;
-  Auto<bool> reference_cache;  // log-probabilities of the reference once, before the first step
-  // Of completions that are drawn and scored (grpo).
+  // Compute the reference's log-probabilities once, before the first step.
+  Auto<bool> reference_cache;
+  // Keys of completions that are drawn and scored (grpo).
   PolicyTerm policy = PolicyTerm::clip;
   PolicyRatio ratio = PolicyRatio::token;
   double clip_low = 0.2, clip_high = 0.28;  // widths: 1 − low … 1 + high
@@ -171,7 +181,7 @@ struct ObjectiveConfig {
   double entropy_weight = 0;
   int64_t updates_per_rollout = 1, epochs_per_rollout = 1;
   bool mask_truncated = false;
-  // ppo.
+  // Keys of ppo.
   double gamma_discount = 1, lambda_policy = 0.95, lambda_value = 0.95;
   std::optional<double> lambda_length;  // vapo: λ of a completion of n tokens is 1 − 1 / (this · n)
   double success_nll = 0;               // weight of the likelihood of completions that succeeded
@@ -184,12 +194,12 @@ struct DataSource {
   std::optional<int64_t> limit;  // use only this many rows, over all files of the source
   int64_t skip = 0;              // skip this many rows first
   double weight = 1;             // times each row is used; fractions by the row's hash and the seed
-  std::map<std::string, std::string> columns;     // forge's name of a field → where it stands in the row
+  std::map<std::string, std::string> columns;     // forge's name of a field → its place in the row
   std::map<std::string, std::string> roles;       // name of a speaker in the data → role
   std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
   std::vector<std::string> ignore;                // keys of rows and turns to ignore deliberately
   SampleBy sample_by = SampleBy::document;        // text files
-  std::optional<std::string> repo, revision;      // of the hub, in whose cache `path` then lies
+  std::optional<std::string> repo, revision;      // on the hub; `path` is then in its cache
 };
 
 struct DataConfig {
@@ -198,7 +208,7 @@ struct DataConfig {
   double eval_fraction = 0;
   std::string template_name = "auto";                // key `template`: auto, a .jinja file or a bundled name
   std::map<std::string, Scalar> template_variables;  // by the template's names: enable_thinking
-  PromptAs prompt_as = PromptAs::text;               // of rows whose prompt is a text
+  PromptAs prompt_as = PromptAs::text;               // for rows whose prompt is a text
   int64_t max_length = 1024;                         // tokens
   Overlong overlong = Overlong::truncate;
   TruncationSide truncation_side = TruncationSide::right;
@@ -221,7 +231,8 @@ struct TrainConfig {
   Auto<int64_t> micro_batch_size;    // examples
   Auto<int64_t> micro_batch_tokens;  // with packing
   Auto<Checkpointing> activation_checkpointing;
-  Auto<Offload> activation_offloading;  // host: of a GPU's run, layers' inputs wait for the backward in the host's memory
+  // With host, a GPU's run keeps layers' inputs for the backward in host memory.
+  Auto<Offload> activation_offloading;
   Auto<Precision> precision;
   Auto<Residual> residual;
   bool master_weights = true;
@@ -239,7 +250,7 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double weight_decay = 0.0;
   Auto<double> momentum;  // sgd, muon; auto: default_momentum()
-  Auto<Offload> offload;  // host: a GPU's run keeps the state in the host's memory
+  Auto<Offload> offload;  // host: a GPU's run keeps the state in host memory
 };
 
 struct ScheduleConfig {
@@ -283,7 +294,8 @@ struct HardwareConfig {
   std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
 };
 
-// One reward: a verifier and how much it counts. Which keys belong to which type: core/config/reward_keys.h.
+// One reward: a verifier and its weight. core/config/reward_rules.cpp lists the types that each key
+// belongs to.
 struct RewardConfig {
   std::string name;  // empty: the type's name
   RewardType type = RewardType::exact;
@@ -291,9 +303,9 @@ struct RewardConfig {
   std::optional<std::string> needs;  // key `requires`: counts only where that reward is above 0
   OnRewardError on_error = OnRewardError::stop;
   double max_unscored = 0.1;  // share of a batch
-  // What is compared with what.
+  // Keys of the comparison between completion and answer.
   std::optional<std::string> answer;  // column of the reference answer, a dotted path; not set: "answer"
-  std::string extract = "auto";   // where in the completion the answer stands
+  std::string extract = "auto";   // where in the completion the answer is
   bool strip = true;
   bool casefold = false;
   double tolerance = 0;  // relative
@@ -306,7 +318,7 @@ struct RewardConfig {
   JsonWhere where = JsonWhere::whole;
   std::vector<std::string> tags;
   bool strict = false;
-  // Lengths.
+  // Keys of lengths.
   LengthUnit unit = LengthUnit::tokens;
   std::optional<int64_t> min, max;
   std::optional<std::string> target;  // column of the wanted length
@@ -314,19 +326,19 @@ struct RewardConfig {
   int64_t ngram = 3;
   int64_t buffer = 0;  // tokens before max in which the penalty grows
   double penalty = 1;
-  // A process.
+  // Keys of a process.
   std::vector<std::string> command;
   int64_t workers = 1;
   double timeout = 60;  // seconds an item
   std::optional<int64_t> memory_limit;
   std::vector<std::string> environment;  // names of variables that the process gets
   std::optional<std::string> directory;  // absolute after load_job
-  // A server.
+  // Keys of a server.
   std::optional<std::string> url;
-  std::string field = "score";  // of its answer, a dotted path
+  std::string field = "score";  // field of its answer, a dotted path
   std::map<std::string, std::string> headers;
   int64_t concurrency = 4;  // requests at once
-  // A reward model.
+  // Key of a reward model.
   std::optional<std::string> path;
 };
 
@@ -341,21 +353,24 @@ struct DynamicSamplingConfig {
   int64_t max_rounds = 4;
 };
 
-// A server that draws completions, by OpenAI's completions endpoint with vLLM's additions; docs/rollout-server.md.
+// A server that draws completions through OpenAI's completions endpoint with vLLM's additions;
+// docs/rollout-server.md.
 struct ServerConfig {
   std::optional<std::string> url;  // up to and with /v1
   std::map<std::string, std::string> headers;
   double timeout = 600;      // seconds a completion
   int64_t concurrency = 32;  // requests at once
-  std::optional<std::string> adapter_folder;  // where the server sees the run's rollouts/adapters; not set: at the same place
+  // The server's path of the run's rollouts/adapters; not set: the same path.
+  std::optional<std::string> adapter_folder;
   double max_gap = 0.1;  // mean difference of log-probabilities a token, against the trainer's
-  int64_t max_staleness = 0;  // rollouts by which the weights that draw are older than those that are trained
+  // Rollouts by which the drawing weights may be older than the trained ones.
+  int64_t max_staleness = 0;
 };
 
-// A process that answers a completion's calls, after which the model goes on; docs/tools.md.
+// A process that answers a completion's calls, after which the model continues; docs/tools.md.
 struct ToolsConfig {
   std::vector<std::string> command;
-  int64_t max_turns = 4;  // of the model, in one completion
+  int64_t max_turns = 4;  // turns of the model in one completion
   OnRewardError on_error = OnRewardError::stop;
   int64_t workers = 1;
   double timeout = 60;  // seconds a call
@@ -364,16 +379,17 @@ struct ToolsConfig {
   std::optional<std::string> directory;  // absolute after load_job
 };
 
-// Completions that are drawn to be scored.
+// Settings of drawing completions that are scored.
 struct RolloutConfig {
   RolloutProvider provider = RolloutProvider::here;
-  int64_t prompts_per_step = 8;  // of a rollout
+  int64_t prompts_per_step = 8;  // prompts of one rollout
   int64_t samples_per_prompt = 8;
   int64_t max_new_tokens = 512;
   double temperature = 1;
   std::vector<std::string> stop;
   Auto<int64_t> slots;  // completions generated at once
-  int64_t lookup_tokens = 0;  // most tokens of a completion that are guessed at once; 0: none
+  // Most tokens of a completion that are guessed at once; 0: no guessing.
+  int64_t lookup_tokens = 0;
   std::optional<double> correction;  // largest importance weight of a token; not set: correction_limit (policy_rules.h)
   DynamicSamplingConfig dynamic_sampling;
   ServerConfig server;

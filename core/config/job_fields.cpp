@@ -1,4 +1,4 @@
-// The table of job.yaml: its sections (fields.h) and the keys that stand beside them.
+// The table of job.yaml: its sections (fields.h) and the keys beside them.
 #include "core/config/field_builder.h"
 #include "core/config/fields.h"
 

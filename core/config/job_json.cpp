@@ -63,7 +63,7 @@ Job job_from_json(const Json& value, const std::string& name) {
   Diagnostics faults;
   Node node = node_of(value, name);
   if (!node.is_map()) faults.add(node.at, "", describe(node) + ", expected a job");
-  // Texts came out of a job: 2026 may be a name here, since JSON says which values are text.
+  // The texts came out of a job, so 2026 may be a name here: JSON says which values are text.
   else
     parse_section(node, job_fields(), &job, "", nullptr, parsed, faults);
   faults.throw_if_any();

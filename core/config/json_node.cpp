@@ -1,6 +1,6 @@
-// JSON as nodes with positions. parse_json has already refused everything invalid, so the second pass only
-// has to note where each token is: nlohmann's events come in text order, and a cursor follows
-// them.
+// Reads JSON as nodes with positions. parse_json has already refused everything invalid, so the
+// second pass only notes where each token is: nlohmann's events come in text order, and a cursor
+// follows them.
 #include "core/base/placed_error.h"
 #include "core/base/text.h"
 #include "core/config/diagnostics.h"
@@ -59,7 +59,7 @@ class Builder : public nlohmann::json_sax<Json> {
       ++here_.column;
     }
   }
-  // Position of the next token's first byte; leaves the cursor after the token.
+  // Returns a node at the next token's first byte. Leaves the cursor after the token.
   Node token(NodeKind kind) {
     while (cursor_ < text_.size() &&
            std::string_view(" \t\r\n,:").find(text_[cursor_]) != std::string_view::npos)

@@ -19,7 +19,7 @@ std::string absolute(const std::string& path, const std::string& cwd) {
   return (std::filesystem::path(cwd) / path).lexically_normal().string();
 }
 
-// Merges `over` into `base`; the later file wins.
+// Merges `over` into `base`. The later file wins.
 void merge(Node& base, Node over, bool top = true) {
   for (Member& member : over.members) {
     Node* old = base.find(member.key);
@@ -27,7 +27,7 @@ void merge(Node& base, Node over, bool top = true) {
       base.members.push_back(std::move(member));
       continue;
     }
-    // `adapter: none` over a base with an adapter drops all of it, not just its type.
+    // `adapter: none` over a base with an adapter removes all of it, not just its type.
     const Node* type = top && member.key == "adapter" ? member.value.find("type") : nullptr;
     bool whole = type && type->is_scalar() && type->scalar == "none";
     if (old->is_map() && member.value.is_map() && !whole) {
@@ -46,7 +46,8 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// Data or a model where a job is asked for: parsing it would only say where it is no job.
+// Refuses data or a model given as a job, before it is parsed: parsing would only say why it is no
+// job.
 void require_job(const std::string& path) {
   const auto ends = [&](std::initializer_list<const char*> endings) {
     return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return lower(path).ends_with(ending); });
@@ -63,7 +64,7 @@ class Reader {
   Reader(const std::string& cwd, const Environment& environment, Diagnostics& faults, Layers& layers)
       : cwd_(cwd), environment_(environment), faults_(faults), layers_(layers) {}
 
-  // The file merged over everything it extends; an empty map if it cannot be read.
+  // Returns the file merged over everything it extends; an empty map if it cannot be read.
   Node read(const std::string& path, const Position& stated, std::vector<std::string> open) {
     Node result = map_node({}, {path, 1, 1});
     std::string whole = absolute(path, cwd_);
@@ -104,7 +105,7 @@ class Reader {
     return result;
   }
 
-  // "--set key.path=value" as a layer of its own.
+  // Returns "--set key.path=value" as a layer of its own.
   Node option(const std::string& set) {
     Position at{kOption + set, 0, 0};
     Node result = map_node({}, at);
@@ -139,7 +140,7 @@ class Reader {
                     "forge init writes a job to start from");
         return std::nullopt;
       }
-      // Editors' schema reference: not part of the job.
+      // $schema is a reference for editors, not part of the job.
       std::erase_if(root.members, [](const Member& member) { return member.key == "$schema"; });
       substitute_environment(root, environment_, layers_.secrets, faults_);
       expand_shorthands(root);
@@ -149,7 +150,7 @@ class Reader {
       return std::nullopt;
     }
   }
-  // A name as shown: relative to the file that states it.
+  // Returns a name as it is shown: relative to the file that states it.
   static std::string beside(const std::string& name, const std::string& file) {
     return (std::filesystem::path(file).parent_path() / name).lexically_normal().string();
   }
@@ -169,7 +170,7 @@ class Reader {
     if (value.is_map()) faults_.add(value.at, "extends", "a map of keys, expected a file or a list of files");
     return files;
   }
-  // Values from the command line have no line, and may be read as text or as a number.
+  // Places values of the command line, which have no line and may be read as text or as a number.
   static void place(Node& node, const Position& at) {
     node.at = at;
     if (node.quoting == Quoting::plain) node.quoting = Quoting::either;
@@ -186,7 +187,7 @@ class Reader {
   Layers& layers_;
 };
 
-// A scalar in place of a section or list of sections becomes the member it is short for.
+// Turns a scalar in place of a section or list of sections into the member it is short for.
 void expand(Node& value, const Field& field) {
   auto wrap = [&](Node inner) {
     Position at = inner.at;

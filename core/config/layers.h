@@ -1,6 +1,6 @@
 #pragma once
-// The files and options of a job as one node tree: each file with what it extends, then every --set, merged.
-// Maps merge, everything else replaces; each value keeps the place that stated it.
+// The files and options of a job as one node tree: each file with the files it extends, then every
+// --set, merged. Maps merge, everything else replaces; each value keeps the place that stated it.
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,19 +26,21 @@ struct Layers {
   bool complete = true;  // false: a file could not be read
 };
 
-// Reads `path` and what it extends, applies `sets` ("train.epochs=2", the value in YAML). Relative names are
-// relative to the file that states them; `cwd` is the working directory, absolute. Faults are added to
-// `faults`; the root is a map in any case.
+// Reads `path` and the files that it extends, and applies `sets` ("train.epochs=2", the value in
+// YAML). Relative names are relative to the file that states them; `cwd` is the working directory,
+// absolute. Faults are added to `faults`. The root is always a map.
 Layers read_layers(const std::string& path, const std::vector<std::string>& sets, const std::string& cwd,
                    const Environment& environment, Diagnostics& faults);
 
-// Short forms become long ones: `adapter: lora` is {type: lora}, `data.train: a.jsonl` is [{path: a.jsonl}].
+// Replaces short forms by long ones: `adapter: lora` is {type: lora}, `data.train: a.jsonl` is
+// [{path: a.jsonl}].
 void expand_shorthands(Node& root);
 
-// Whether a place is a --set rather than a file.
+// True if a place is a --set rather than a file.
 bool is_option(const Position& at);
 
-// `path` with its variables (expand_path), against the folder of the file `at` (against cwd for an option).
+// Returns `path` with its variables replaced (expand_path), relative to the folder of the file
+// `at`, or to cwd for an option.
 std::string resolve_path(const std::string& path, const Position& at, const std::string& cwd,
                          const Environment& environment);
 

@@ -26,7 +26,7 @@ void imply(Node& section, const std::string& key, Node value) {
     section.members.push_back({key, at, std::move(value)});
 }
 
-// `adapter.type: qlora` is lora on a model in nf4 with double quantization.
+// Rewrites `adapter.type: qlora` to lora on a model in nf4 with double quantization.
 void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnostics& faults) {
   Node* adapter = root.find("adapter");
   Node* type = adapter ? adapter->find("type") : nullptr;
@@ -55,9 +55,9 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
 struct Preset {
   const char* name;
   const char* type;
-  std::vector<std::pair<const char*, const char*>> keys;  // of the objective
+  std::vector<std::pair<const char*, const char*>> keys;  // keys of the objective
 };
-// Named algorithms as the grpo or ppo keys they stand for.
+// Named algorithms, each with the grpo or ppo keys that it stands for.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all{
       {"dr_grpo", "grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},
@@ -80,7 +80,7 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
-// The first reward, by which dapo selects groups; empty if there is none.
+// Returns the first reward, by which dapo selects groups; empty if there is none.
 std::string first_reward(const Node& root) {
   const Node* rewards = root.find("rewards");
   if (!rewards || rewards->items.empty() || !rewards->items[0].is_map()) return "";
@@ -89,8 +89,9 @@ std::string first_reward(const Node& root) {
   return "";
 }
 
-// `objective.type: gspo` is grpo with other values, and ppo has a default of its own. What the job says itself stands, and so does what it turns off: a key
-// that another one has taken the effect from is left out.
+// Rewrites a preset: `objective.type: gspo` is grpo with other values, and ppo has a default of its
+// own. Values that the job states are kept. A preset key is left out if a stated key takes its
+// effect away.
 void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
   Node* objective = root.find("objective");
   Node* type = objective && objective->is_map() ? objective->find("type") : nullptr;
@@ -134,7 +135,7 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     derive(*rollout, "rollout.", "dynamic_sampling.reward", first_reward(root));
 }
 
-// Defaults that depend on where the file is.
+// Sets the defaults that depend on where the file is.
 void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath& resolve,
                    const Parsed& parsed) {
   Job& job = loaded.job;
@@ -165,7 +166,8 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
 
 constexpr const char* kBesideRewards[] = {"version", "name", "seed", "output_dir", "model", "rewards", "reward_mix"};
 
-// Unknown keys stay, so that they are reported: one may be a misspelt `rewards`.
+// Removes the sections that rewards do not need. Unknown keys stay, so that they are reported: one
+// may be a misspelt `rewards`.
 void leave_rewards(Node& root) {
   std::erase_if(root.members, [](const Member& member) {
     return find_field(member.key) && std::find(std::begin(kBesideRewards), std::end(kBesideRewards), member.key) ==
@@ -173,7 +175,7 @@ void leave_rewards(Node& root) {
   });
 }
 
-// The job's table with nothing required for training, and with rewards required.
+// Returns the job's table with nothing required for training, and with rewards required.
 const std::vector<Field>& reward_job_fields() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = job_fields();
@@ -183,7 +185,7 @@ const std::vector<Field>& reward_job_fields() {
   return fields;
 }
 
-// A name in no table; file names are not checked.
+// Refuses a name that is in no table. File names are not checked.
 void check_choices(const std::map<std::string, std::vector<std::string>>& choices, const LoadedJob& loaded,
                    const Parsed& parsed, Diagnostics& faults) {
   const std::map<std::string, const std::string*> values{{"data.template", &loaded.job.data.template_name},

@@ -1,13 +1,13 @@
 #pragma once
-// A job from its files.
+// Reads a job from its files.
 //
 //   LoadedJob loaded = load_job("job.yaml", {.sets = {"train.epochs=2"}});
 //   loaded.job.train.epochs;                       // 2
 //   loaded.origins["train.epochs"].at.text();      // "--set train.epochs=2"
 //   loaded.origins["adapter.rank"].at.text();      // "job.yaml:9:9" or "base.yaml:3:9"; .kind tells of defaults
 //
-// Reads job files only: no model, no data. Precedence: default < extends < job < --set; `auto` waits for the
-// plan.
+// Only job files are read: no model, no data. Precedence: default < extends < job < --set; `auto`
+// is left to the plan.
 #include <map>
 #include <string>
 #include <vector>
@@ -37,14 +37,14 @@ struct LoadedJob {
   std::vector<Secret> secrets;     // never to be printed: see hide_secrets
 };
 
-// Throws JobErrors with every fault of all files and options (exit code 3), Error(job) when the file cannot
-// be read.
+// Throws JobErrors with every fault of all files and options (exit code 3), Error(job) if the file
+// cannot be read.
 LoadedJob load_job(const std::string& path, const LoadOptions& options = {});
 
-// Whether a value of data.template is a file rather than the name of a bundled template.
+// True if a value of data.template is a file rather than the name of a bundled template.
 bool names_a_template_file(const std::string& name);
 
-// `text` with every secret of the job as "***".
+// Returns `text` with every secret of the job replaced by "***".
 std::string hide_secrets(std::string text, const LoadedJob& loaded);
 
 }  // namespace forge

@@ -4,7 +4,7 @@ namespace forge {
 
 using Names = std::vector<std::string>;
 
-// Each list in the order of its enum in job.h.
+// Each list is in the order of its enum in job.h.
 const Names& names(Quantization) {
   static const Names all{"none", "nf4", "fp4", "int8", "fp8"};
   return all;

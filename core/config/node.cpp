@@ -50,7 +50,7 @@ std::string describe(const Node& node) {
     case NodeKind::scalar:
       break;
   }
-  // At most one line of a pasted text.
+  // A pasted text is shown as at most one line.
   std::string shown = node.scalar.substr(0, 60);
   while (!shown.empty() && !valid_utf8(shown)) shown.pop_back();
   if (shown.size() < node.scalar.size()) shown += "…";

@@ -1,5 +1,5 @@
 #pragma once
-// Which keys of `objective` mean something to which type.
+// The keys of `objective` that each type reads.
 #include <string>
 #include <vector>
 
@@ -7,13 +7,13 @@
 
 namespace forge {
 
-// Keys of other types: "gamma" where the type is not simpo.
+// Returns the keys that only other types read: "gamma" if the type is not simpo.
 std::vector<std::string> keys_without_effect(const ObjectiveConfig& objective);
 
-// Whether completions are drawn and scored.
+// True if the type draws and scores completions.
 bool is_policy(ObjectiveType type);
 
-// Whether dpo's loss knows pairs that are the wrong way round.
+// True if dpo's loss takes label_flip, the assumed share of pairs with swapped labels.
 bool takes_label_flip(DpoLoss loss);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// Where a value of the job comes from.
+// The origin of a value of the job.
 //
 //   origin.kind == OriginKind::given;   origin.at.text();   // "job.yaml:3:9"
 //   origin.kind == OriginKind::derived; origin.reason;      // "adapter.type is qlora (job.yaml:4:17)"
@@ -18,8 +18,8 @@ enum class OriginKind {
 
 struct Origin {
   OriginKind kind = OriginKind::unset;
-  Position at;         // of a given one
-  std::string reason;  // why, for the others; a default may have none
+  Position at;         // place of a given value
+  std::string reason;  // the reason, for the others; a default may have none
 };
 
 }  // namespace forge

@@ -15,7 +15,7 @@ namespace {
 std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
 
 bool inside(const Field& field, double value) {
-  // Written so that NaN is outside.
+  // The comparisons are written so that NaN is outside.
   bool low = field.above_minimum ? value > field.minimum : value >= field.minimum;
   bool high = field.below_maximum ? value < field.maximum : value <= field.maximum;
   return low && high;
@@ -92,7 +92,7 @@ class ValueReader {
     if (inside(field_, static_cast<double>(*reading.value))) return FieldValue(*reading.value);
     return refuse(node.at, node.scalar + " is out of range, expected " + range_text(field_), elsewhere(node));
   }
-  // What another tool's value means here.
+  // Returns the advice for another tool's value.
   std::string elsewhere(const Node& node) const {
     return node.is_scalar() ? foreign_value_hint(key_, node.scalar) : "";
   }
@@ -175,7 +175,7 @@ class ValueReader {
     if (auto& ids = std::get<std::vector<int64_t>>(*plain); !ids.empty()) lists[""] = std::move(ids);
     return FieldValue(std::move(lists));
   }
-  // As written: false, 3, 0.5; anything else and all in quotes is text.
+  // Reads a scalar as written: false, 3, 0.5. Anything else and everything in quotes is text.
   std::optional<Scalar> scalar(const Node& node) {
     if (!node.is_scalar()) {
       refuse(node.at, describe(node) + ", expected a text, a number, true or false");
@@ -194,7 +194,7 @@ class ValueReader {
     if (items.size() < node.members.size()) return std::nullopt;
     return FieldValue(std::move(items));
   }
-  // all-linear or a regex; another tool's word for it would be a regex that matches nothing.
+  // Reads all-linear or a regex. Another tool's word for it would be a regex that matches nothing.
   std::optional<FieldValue> target(const Node& node) {
     if (std::string hint = elsewhere(node); !hint.empty())
       return refuse(node.at,
@@ -231,7 +231,7 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
   field.set(object, std::move(*value));
 }
 
-// Form of an item in a list of sections: "a file or {path, …}", "a word or {type, …}".
+// Returns the form of an item in a list of sections: "a file or {path, …}", "a word or {type, …}".
 std::string item_form(const Field& field) {
   const bool path = field.shorthand == "path";
   return std::string(path ? "a file" : "a word") + " or {" + field.shorthand + ", …}";
@@ -267,7 +267,8 @@ void check_required(const Node& node, const std::vector<Field>& fields, const st
   }
 }
 
-// For a value in place of a section: the key it was probably meant for, or all keys of the section.
+// Returns, for a value in place of a section, the key it was probably meant for, or all keys of the
+// section.
 std::string section_hint(const Field& section, const Node& value) {
   for (const Field& field : section.fields)
     if (field.required && !value.is_map()) {
@@ -322,7 +323,8 @@ void parse_section(const Node& node, const std::vector<Field>& fields, void* obj
   }
   if (!parsed.complete) return;
   check_required(node, fields, prefix, faults);
-  // A missing required section: report its own required keys as missing, after everything else.
+  // For a missing required section, its own required keys are reported as missing, after everything
+  // else.
   for (const Field& field : fields) {
     if (field.kind != FieldKind::section || !field.required) continue;
     const Node* value = node.find(field.key);

@@ -1,12 +1,12 @@
 #pragma once
-// Nodes into structs, by the field tables.
+// Reads nodes into structs, by the field tables.
 //
 //   Parsed parsed;
 //   parse_section(root, job_fields(), &job, "", parsed, faults);
 //   parsed.given["adapter.rank"].text();     // "job.yaml:3:9"
 //
-// Only keys that are present are written, so what is not said keeps its default; null and a blank value are
-// "not said". Every fault is added to `faults`, and parsing goes on.
+// Only keys that are present are written; all others keep their defaults. null and a blank value
+// count as absent. Every fault is added to `faults`, and parsing goes on.
 #include <map>
 #include <set>
 #include <string>
@@ -23,17 +23,18 @@ struct Parsed {
   bool complete = true;                   // false: a file could not be read, so nothing counts as missing
 };
 
-// Makes an absolute path of a text that stands at a place. The identity when empty.
+// Makes a text that is stated at a place an absolute path. An empty function leaves it as it is.
 using ResolvePath = std::function<std::string(const std::string& path, const Position& at)>;
 
 void parse_section(const Node& node, const std::vector<Field>& fields, void* object,
                    const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
                    Diagnostics& faults);
 
-// "a, b or c".
+// Returns "a, b or c".
 std::string alternatives(const std::vector<std::string>& words);
 
-// Why `field` does not take a value: "0.1 is not a whole number"; empty when it does.
+// Returns the reason why `field` does not take a value: "0.1 is not a whole number"; empty if it
+// does.
 std::string value_problem(const Field& field, const std::string& key, const Node& node);
 
 }  // namespace forge

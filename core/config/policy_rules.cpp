@@ -213,7 +213,7 @@ class PolicyRules {
 }  // namespace
 
 std::optional<double> correction_limit(const RolloutConfig& rollout) {
-  constexpr double kStaleLimit = 2;  // as verl has it
+  constexpr double kStaleLimit = 2;  // verl's value
   if (rollout.correction || rollout.server.max_staleness == 0) return rollout.correction;
   return kStaleLimit;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What keys of a policy that learns from drawn completions (grpo, ppo) say together.
+// Rules between the keys of a policy that learns from drawn completions (grpo, ppo).
 #include <optional>
 
 #include "core/config/diagnostics.h"
@@ -10,8 +10,8 @@ namespace forge {
 
 void check_policy(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
-// rollout.correction, or what it is where nothing is set: the most that a token weighs which other weights drew. Nothing: tokens have no
-// weights.
+// Returns rollout.correction, or its default if it is not set: the largest weight of a token that
+// was drawn by other weights. Without a value, tokens have no weights.
 std::optional<double> correction_limit(const RolloutConfig& rollout);
 
 }  // namespace forge

@@ -19,7 +19,7 @@ struct KeyOfTypes {
   std::vector<RewardType> types;
 };
 
-// Keys that only some types read; the other types refuse them.
+// Keys that only some types read. The other types refuse them.
 const std::vector<KeyOfTypes>& keys_of_types() {
   static const std::vector<KeyOfTypes> table{
       {"answer", {exact, regex, numeric, math, choice}},
@@ -184,7 +184,7 @@ class RewardRules {
       fault("name", "\"" + name + "\" holds a blank, a dot or a slash",
             "metrics are named by it: use letters, digits, _ and -");
   }
-  // May only name an earlier reward, so that there are no cycles.
+  // Checks `requires`. It may only name an earlier reward, so that there are no cycles.
   void gate(size_t i) {
     std::vector<std::string> before, all;
     for (size_t k = 0; k < job_.rewards.size(); ++k) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rules between the keys of a reward: which belong to its type, and which the type needs.
+// Rules between the keys of a reward: the types that read a key, and the keys that a type needs.
 #include <map>
 #include <string>
 
@@ -9,12 +9,12 @@
 
 namespace forge {
 
-// The fault in headers of requests; empty: none. A line break in a value would begin a header of its own
-// (RFC 9110, 5.5); no message holds a value, which may be a secret.
+// Returns the fault in headers of requests; empty if there is none. A line break in a value would
+// begin a header of its own (RFC 9110, 5.5). No message holds a value, which may be a secret.
 std::string header_fault(const std::map<std::string, std::string>& headers);
 
-// Adds a fault at each value that is to change. What files and patterns hold is checked where they are opened
-// (core/reward/verifiers.h).
+// Adds a fault at each value that must change. The content of files and patterns is checked where
+// they are opened (core/reward/verifiers.h).
 void check_rewards(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
 }  // namespace forge

@@ -3,7 +3,8 @@
 //
 //   parse_row_template("Q: {question}\nA:")   // {"Q: ", false}, {"question", true}, {"\nA:", false}
 //
-// `{{` and `}}` are braces. A field is a key of the row or a dotted path (`answer.text`, `choices.0`).
+// `{{` and `}}` are literal braces. A field is a key of the row or a dotted path (`answer.text`,
+// `choices.0`).
 #include <string>
 #include <vector>
 
@@ -14,15 +15,17 @@ struct TemplatePiece {
   bool is_field = false;
 };
 
-// Fills `problem` with "what, expected what" when the text is not a template.
+// Returns the template's pieces. Fills `problem` with "problem, expected form" if the text is not a
+// template.
 std::vector<TemplatePiece> parse_row_template(const std::string& text, std::string& problem);
 
-// The names under which `columns` knows fields of a row, and keys of a turn.
+// Return the names under which `columns` knows fields of a row, and keys of a turn.
 const std::vector<std::string>& row_fields();
 const std::vector<std::string>& turn_fields();
-// What a field that other tools know is called here: "query" (LLaMA-Factory) is "input"; empty when unknown.
+// Returns forge's name of a field that other tools know: "input" for "query" (LLaMA-Factory); empty
+// if unknown.
 std::string field_alias(const std::string& name);
-// The roles that `roles` maps to.
+// Returns the roles that `roles` maps to.
 const std::vector<std::string>& mapped_roles();
 
 }  // namespace forge

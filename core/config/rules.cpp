@@ -23,7 +23,7 @@ class Rules {
       : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
 
   void check() {
-    // Rules read values; skip those that were refused.
+    // Rules read values, so rules on refused values are skipped.
     auto sound = [&, refused = faults_](std::initializer_list<const char*> sections) {
       return std::none_of(sections.begin(), sections.end(),
                           [&](const char* s) { return refused.concern(s); });
@@ -55,7 +55,7 @@ class Rules {
     auto at = parsed_.given.find(key);
     faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
   }
-  // Never accept a key and then ignore it.
+  // Refuses a key that would be accepted and then ignored.
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
     if (given(key) && !asks_for_nothing(job_, key)) fault(key, "has no effect: " + why, hint);
   }
@@ -131,7 +131,8 @@ class Rules {
     no_effect("data.overlong", "data.join_documents cuts every max_length tokens");
   }
 
-  // Refuses what no regex engine accepts; the plan matches it against the model's module names.
+  // Returns the fault that every regex engine would report. The plan matches the regex against the
+  // model's module names.
   static std::string regex_problem(const std::string& text) {
     std::string open;
     bool bracket = false;
@@ -169,8 +170,8 @@ class Rules {
         fault(key, "\"" + name + "\" is not a module name",
               "a regex stands alone, not in a list; names stand one by one");
   }
-  // A regex must match the whole path of a module, so a bare name or a comma list of names would match
-  // nothing.
+  // Checks a regex of modules. It must match the whole path of a module, so a bare name or a comma
+  // list of names would match nothing.
   void check_module_regex(const std::string& key, const std::string& text) {
     std::string bare;
     for (char c : text)
@@ -188,7 +189,7 @@ class Rules {
   }
   void patterns() {
     const AdapterConfig& adapter = job_.adapter;
-    // An adapter that somebody trained has the sign that it has.
+    // An adapter that was already trained keeps its sign.
     if (adapter.alpha <= 0 && !adapter.init_from)
       fault("adapter.alpha", format_number(adapter.alpha) + " is out of range, expected above 0");
     if (adapter.target_is_regex)
@@ -391,7 +392,7 @@ class Rules {
     const std::string& device = job_.hardware.device;
     bool numbered = device.starts_with("cuda:") && device.size() > 5 && device.size() < 9 &&
                     device.find_first_not_of("0123456789", 5) == std::string::npos;
-    // A card's name; the plan checks whether it exists.
+    // A card's name is also allowed. The plan checks whether it exists.
     const bool named = device.starts_with("cuda:") && std::any_of(device.begin() + 5, device.end(), [](unsigned char c) {
                          return std::isalpha(c) != 0;
                        });
@@ -400,7 +401,7 @@ class Rules {
           device == "gpu" ? "write cuda" : "");
   }
 
-  // Objectives that generate completions need rewards, and no other objective can use them.
+  // Refuses reward keys if the objective draws no completions.
   void rewards() {
     const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
     no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");

@@ -45,7 +45,7 @@ NumberShape shape_of(std::string_view text) {
   return shape;
 }
 
-// Text that looks like a number in some notation: why it is not accepted.
+// Returns the reason why a text that looks like a number in some notation is not accepted.
 std::string hint_for_number(const std::string& text) {
   std::string word = lower(text);
   std::string plain = word.starts_with("-") || word.starts_with("+") ? word.substr(1) : word;
@@ -62,7 +62,7 @@ std::string hint_for_number(const std::string& text) {
   return "";
 }
 
-// The scalar's text, or why it cannot be a number.
+// Returns the scalar's text, or fills `reading` with the reason why it cannot be a number.
 template <class Value>
 std::optional<std::string> number_text(const Node& node, const char* expected, Reading<Value>& reading) {
   auto refuse = [&](std::string problem, std::string hint, const char* instead = "") {

@@ -17,7 +17,7 @@ constexpr const char* kList = "secrets";
 
 using Replacements = std::vector<std::pair<std::string, std::string>>;  // from, to
 
-// Replaced text is not scanned again.
+// Replaces texts in one pass. Replaced text is not scanned again.
 std::string replaced(const std::string& text, const Replacements& replacements) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -34,7 +34,7 @@ std::string replaced(const std::string& text, const Replacements& replacements) 
   return result;
 }
 
-// Every text in `value`, names of members included, as `change` makes it.
+// Returns `value` with `change` applied to every text in it, names of members included.
 template <class Change>
 Json with_texts(const Json& value, const Change& change) {
   if (value.is_string()) return change(value.get_ref<const std::string&>());
@@ -55,8 +55,8 @@ Json replaced(const Json& value, const Replacements& replacements) {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
 
-// The bytes of the token that begins at `text`, or 0. Names such as hf_transformers have no long run of mixed
-// letters and digits.
+// Returns the bytes of the token that begins at `text`, or 0. Names such as hf_transformers have no
+// long run of mixed letters and digits.
 size_t token_length(std::string_view text) {
   constexpr size_t kRun = 16;
   constexpr const char* kBeginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"};
@@ -73,7 +73,7 @@ size_t token_length(std::string_view text) {
   return mixed ? end : 0;
 }
 
-// The bytes of "user:password" where text continues behind a "://", or 0.
+// Returns the bytes of "user:password" if `text` continues after a "://" with it, or 0.
 size_t user_length(std::string_view text) {
   const size_t end = text.find_first_of("@/?# \t\n\"'<>");
   return end != text.npos && text[end] == '@' ? end : 0;
@@ -93,7 +93,7 @@ std::string without_shapes(std::string_view text) {
   return result;
 }
 
-// Longest first: one secret may be a prefix of another.
+// Returns the replacements of the secrets, longest first: one secret may be a prefix of another.
 template <class Text>
 Replacements of(const std::vector<Secret>& secrets, Text text) {
   Replacements replacements;

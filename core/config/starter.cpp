@@ -71,7 +71,7 @@ eval:
   # early_stopping: {patience: 3}
 )";
 
-// The objective, with the others in a comment.
+// Returns the line of the objective, with the others in a comment.
 std::string type_line(const std::string& objective) {
   std::string line = "  type: " + objective;
   line.resize(std::max<size_t>(line.size() + 1, 33), ' ');
@@ -89,12 +89,12 @@ Json json_of(const Node& node) {
     for (const Node& item : node.items) list.push_back(json_of(item));
     return list;
   }
-  // Numbers and text; the starter contains nothing else.
+  // The starter contains only numbers and text.
   Json number = Json::parse(node.scalar, nullptr, /*allow_exceptions=*/false);
   return number.is_number() ? number : Json(node.scalar);
 }
 
-// The rows that an objective learns from.
+// Returns a description of the rows that an objective learns from.
 std::string rows_of(const std::string& objective) {
   for (const char* pairs : {"dpo", "orpo", "simpo", "cpo", "reward"})
     if (objective == pairs) return "rows of prompt, chosen and rejected";
@@ -103,7 +103,7 @@ std::string rows_of(const std::string& objective) {
   return objective == "pretrain" ? "rows of text" : "rows of prompt, and what rewards need";
 }
 
-// Sections and lines that do not go with the objective are left out.
+// Returns the starter without the sections and lines that do not apply to the objective.
 std::string starter_text(const std::string& objective) {
   const bool texts = objective == "sft" || objective == "pretrain";
   const bool draws = rows_of(objective) == rows_of("grpo");

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// The position of an unknown key.
+// Position of an unknown key.
 struct Place {
   std::string path;  // its section as written, with [] for items: "datasets[]", "optimizer"; empty: the top
   std::string
@@ -20,13 +20,13 @@ struct Place {
   bool other_peft_method = false;  // the section is a PEFT config of a method other than LoRA
 };
 
-// `map` has the keys of an adapter_config.json of a PEFT method other than LoRA.
+// True if `map` has the keys of an adapter_config.json of a PEFT method other than LoRA.
 bool has_other_peft_method(const Node& map) {
   const Node* type = map.find("peft_type");
   return type && type->is_scalar() && lower(type->scalar) != "lora";
 }
 
-// Whether a key means the same for every PEFT method as for LoRA; block_size, alpha or random_seed
+// True if a key means the same for every PEFT method as for LoRA. block_size, alpha and random_seed
 // do not.
 bool every_peft_method_has(const std::string& key) {
   static const std::set<std::string> keys{"peft_type",
@@ -58,7 +58,8 @@ std::vector<std::string> names_of(const std::vector<Field>& fields) {
   return names;
 }
 
-// data.train[0].x and data.eval[1].x are looked up below data.train[].
+// Returns the path without numbers: data.train[0].x and data.eval[1].x are looked up below
+// data.train[].
 std::string without_numbers(const std::string& path) {
   std::string plain;
   bool inside = false;
@@ -72,7 +73,7 @@ std::string without_numbers(const std::string& path) {
 
 bool whole_job(const Place& place) { return place.section.empty() || place.section == "train"; }
 
-// Names under which the table may list the key, most specific first.
+// Returns the names under which the table may list the key, most specific first.
 std::vector<std::string> lookup_names(const std::string& key, const Place& place) {
   std::vector<std::string> names;
   for (std::string path = place.path; !path.empty();) {
@@ -87,15 +88,17 @@ std::vector<std::string> lookup_names(const std::string& key, const Place& place
   return names;
 }
 
-// forge's own section, not another tool's name for it nor one that stands for the whole job.
+// True for forge's own section, but not for another tool's name of it nor for one that stands for
+// the whole job.
 bool own_section(const Place& place) { return place.path == place.section && !whole_job(place); }
 
-// The first part of a dotted key: "rollout" of rollout.server.url, "data" of data.train[].
+// Returns the first part of a dotted key: "rollout" of rollout.server.url, "data" of data.train[].
 std::string root_of(const std::string& key) { return key.substr(0, key.find_first_of(".[")); }
 
-// Whether a name that is listed without a section, or that forge has in another one, means the same in this section.
-// A plain word (type, format, host) means something else in each of forge's own sections, and max_tokens and base_url
-// are the sampler's or the server's in those that say how completions are drawn and scored.
+// True if a name that is listed without a section, or that forge has in another one, means the same
+// in this section. A plain word (type, format, host) means something else in each of forge's own
+// sections. max_tokens and base_url are the sampler's or the server's in sections about drawing and
+// scoring completions.
 bool means_the_same(const std::string& key, const std::string& leads_to, const Place& place) {
   if (!own_section(place)) return true;
   const std::string root = root_of(place.section);
@@ -117,8 +120,8 @@ bool has_key_of(const Field& section, const Node& map) {
   });
 }
 
-// Whether a value has the shape of `field`: what looks like a section may be any tool's, so one of the field's own keys
-// must stand in it.
+// True if a value has the shape of `field`. A map could be any tool's section, so one of the
+// field's own keys must be in it.
 bool has_shape_of(const Field& field, const Node& value) {
   if (value.is_null()) return true;
   switch (field.kind) {
@@ -145,10 +148,10 @@ bool has_shape_of(const Field& field, const Node& value) {
   }
 }
 
-// Forge's keys of this name, wherever they are: "optimizer.learning_rate".
+// Returns forge's keys of this name, wherever they are: "optimizer.learning_rate".
 std::vector<std::string> homes_of(const std::string& key, const Place& place, const Node& value) {
   std::vector<std::string> homes;
-  // Keys of rewards are plain words (timeout, target): elsewhere they belong to another tool.
+  // Keys of rewards are plain words (timeout, target). Elsewhere they belong to another tool.
   for (const std::string& dotted : dotted_keys(job_fields())) {
     const bool same_name = dotted.substr(dotted.rfind('.') + 1) == key && !starts_with(dotted, "rewards.");
     if (same_name && (!value.is_map() || has_shape_of(*find_field(dotted), value))) homes.push_back(dotted);
@@ -163,7 +166,7 @@ std::vector<std::string> homes_of(const std::string& key, const Place& place, co
   return homes;
 }
 
-// What to change in the value so that forge's key accepts it.
+// Returns the change in the value that makes forge's key accept it.
 std::string value_hint(const std::string& key, const Node& value) {
   const std::string hint = carried_value_hint(key, value);
   return hint.empty() ? "" : "; " + hint;
@@ -175,20 +178,21 @@ bool is_section_of_a_job(const std::string& key, const Node& value) {
                      [&](const Member& member) { return find_field(key + "." + member.key) != nullptr; });
 }
 
-// A row about data.train also serves keys of the evaluation data.
+// Returns the hint of a row. A row about data.train also serves keys of the evaluation data.
 std::string row_hint(ForeignRow row, const std::string& key, const Node& value, const Place& place) {
   if (place.section.starts_with("data.eval[]") && row.key.starts_with("data.train[]"))
     row.key.replace(0, 10, "data.eval");
   return foreign_hint(row, key, value);
 }
 
-// Whether the other tool's key makes sense where the misspelt one is.
+// True if the other tool's key makes sense in the place of the misspelt one.
 bool leads_into(const std::string& name, const Place& place) {
   if (!place.known) return false;
   return whole_job(place) || find_foreign_row({name})->key.starts_with(place.section + ".");
 }
 
-// The row of a key; one that is listed by its name alone only where the name means the same.
+// Returns the row of a key. A row that is listed by its name alone counts only if the name means
+// the same.
 const ForeignRow* row_of(const std::string& key, const Place& place, bool patterns) {
   std::vector<std::string> names = lookup_names(key, place);
   const std::string bare = names.back();
@@ -203,7 +207,7 @@ struct Help {
   bool guess = false;  // the name is assumed to be a misspelling
 };
 
-// The key of the same section that `key` is probably a misspelling of.
+// Returns the key of the same section that `key` probably misspells.
 std::string misspelt(const std::string& key, const Node& value, const Place& place) {
   if (!place.known) return "";
   const std::vector<Field>& fields = fields_of(place.section);
@@ -241,7 +245,7 @@ class Explainer {
  public:
   explicit Explainer(Diagnostics& faults) : faults_(faults) {}
 
-  // `shown` is the section as in the file ("datasets[0].").
+  // Explains a key. `shown` is the section as in the file ("datasets[0].").
   void explain(const Member& member, const Place& place, const std::string& shown, bool top) {
     if (!top && !seen_.insert(place.path + "." + member.key).second) return;  // already reported for another item of the same list
     const std::string key = shown + member.key;
@@ -265,7 +269,7 @@ class Explainer {
     return value.is_map() || (value.is_list() && !value.items.empty() && value.items[0].is_map());
   }
 
-  // The position of the keys below; false if they are not checked.
+  // Sets `inner` to the position of the keys below. Returns false if they are not checked.
   static bool below(const Member& member, const Place& place, Place& inner) {
     if (!holds_maps(member.value)) return false;
     inner.path =
@@ -320,8 +324,8 @@ class Explainer {
 
 namespace {
 
-// In braces, `target_modules: q_proj, v_proj` makes v_proj a key without a value. The member before it, if a list
-// belongs there; nullptr otherwise.
+// Returns the member before `member` if a list belongs there, else nullptr. In braces,
+// `target_modules: q_proj, v_proj` makes v_proj a key without a value.
 const Member* list_without_brackets(const Member& member, const Node& map, const std::string& section) {
   const auto at = std::find_if(map.members.begin(), map.members.end(),
                                [&](const Member& other) { return &other == &member; });

@@ -9,9 +9,9 @@
 
 namespace forge {
 
-// Adds the fault of a key of `map` that the section `prefix` ("", "optimizer.", "data.train[0].") does not have, and those
-// of the keys below it: what each is here, or why forge has none, or the name in the same section that it is probably a
-// misspelling of.
+// Adds the faults of a key of `map` that the section `prefix` ("", "optimizer.", "data.train[0].")
+// does not have, and of the keys below it. A fault says what the key is here, why forge has none,
+// or which name of the section it probably misspells.
 void refuse_unknown_key(const Member& member, const Node& map, const std::string& prefix,
                         Diagnostics& faults);
 

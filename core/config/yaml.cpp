@@ -1,6 +1,7 @@
-// YAML through yaml-cpp's events, with its silences closed. yaml-cpp 0.7 accepts duplicate keys (the first
-// wins), an unclosed quote (it swallows the next keys), cyclic aliases, invalid UTF-8 (replaced) and a second
-// document (ignored); a byte 4 ends the file. Each has a test in tests/config/yaml_test.cpp.
+// Reads YAML through yaml-cpp's events and refuses input that yaml-cpp would accept silently.
+// yaml-cpp 0.7 accepts duplicate keys (the first wins), an unclosed quote (it swallows the next
+// keys), cyclic aliases, invalid UTF-8 (replaced) and a second document (ignored); a byte 4 ends
+// the file. Each has a test in tests/config/yaml_test.cpp.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -19,7 +20,7 @@ namespace {
   throw JobErrors({{at.file, at.line, at.column, "", message, hint}});
 }
 
-// Line index: turns yaml-cpp's marks (zero-based, in bytes) into positions and offsets.
+// Line index that turns yaml-cpp's marks (zero-based, in bytes) into positions and offsets.
 class Source {
  public:
   Source(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {
@@ -35,7 +36,7 @@ class Source {
   Position at(size_t offset) const {
     auto line =
         static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());
-    // Positions come in text order: counting on from the last one keeps long lines linear.
+    // Positions come in text order. Counting on from the last one keeps long lines linear.
     if (last_line_ != line || last_offset_ > offset) {
       last_line_ = line;
       last_offset_ = starts_[line - 1];
@@ -55,7 +56,7 @@ class Source {
   mutable int64_t last_column_ = 1;
 };
 
-// What yaml-cpp would replace, skip or misread.
+// Refuses bytes that yaml-cpp would replace, skip or misread.
 void check_bytes(const Source& source) {
   std::string_view text = source.text();
   size_t bad = 0;
@@ -70,7 +71,8 @@ void check_bytes(const Source& source) {
   }
 }
 
-// A quote must close on its own line: an unclosed one would swallow the keys below it, up to the next quote.
+// Refuses a quote that does not close on its own line. It would swallow the keys below it, up to
+// the next quote.
 void check_quote(const Source& source, size_t begin) {
   std::string_view text = source.text();
   char quote = text[begin];
@@ -166,7 +168,8 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  // Recorded, not thrown: yaml-cpp reads an unclosed [ as a key before it notices the missing ].
+  // Records the fault without throwing: yaml-cpp reads an unclosed [ as a key before it notices the
+  // missing ].
   void refuse_key(const Position& at) {
     if (bad_key_.line == 0) bad_key_ = at;
   }

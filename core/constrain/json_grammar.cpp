@@ -35,11 +35,12 @@ std::string padded(int64_t value, size_t width) {
 
 }  // namespace
 
-// All characters of [low, high], which have equally many bytes in UTF-8.
+// Returns a rule for all characters of [low, high], which have equally many bytes in UTF-8.
 Symbol JsonRules::utf8(uint32_t low, uint32_t high) {
   const std::string a = utf8_of(low), b = utf8_of(high);
   FORGE_CHECK(a.size() == b.size(), "characters of several lengths");
-  // As with numbers: a first byte with whatever follows it, and the borders with what lies on their side.
+  // The range is split at the first byte that differs, like that of numbers: bytes between the two
+  // borders are followed by any bytes, and each border by the bytes on its inner side.
   Alternatives alternatives;
   const auto byte = [](char c) { return static_cast<uint8_t>(c); };
   const auto free = [&](size_t count) { return Symbols(count, Symbol::bytes(0x80, 0xBF)); };
@@ -139,7 +140,7 @@ Symbol JsonRules::repeat(Symbol symbol, int64_t least, std::optional<int64_t> mo
   return one_of({std::move(all)});
 }
 
-// Any `count` digits, with a point before the last `point` of them.
+// Returns a rule for any `count` digits, with a point before the last `point` of them.
 Symbol JsonRules::digits(size_t count, size_t point) {
   Symbols all;
   for (size_t left = count; left > 0; --left) {
@@ -149,7 +150,8 @@ Symbol JsonRules::digits(size_t count, size_t point) {
   return one_of({std::move(all)});
 }
 
-// Digit strings of one length from `least` to `most`, with a point before the last `point` digits.
+// Returns a rule for digit strings of one length from `least` to `most`, with a point before the
+// last `point` digits.
 Symbol JsonRules::digits_between(const std::string& least, const std::string& most, size_t point) {
   const size_t count = least.size();
   if (count == 0) return one_of({{}});
@@ -177,7 +179,7 @@ Symbol JsonRules::digits_between(const std::string& least, const std::string& mo
   return one_of(std::move(alternatives));
 }
 
-// 0 ≤ least ≤ most, scaled by 10^decimals.
+// Returns a rule for numbers of [least, most], 0 ≤ least ≤ most, both scaled by 10^decimals.
 Symbol JsonRules::magnitude(int64_t least, int64_t most, int decimals) {
   const auto point = static_cast<size_t>(decimals);
   const std::string last = padded(most, point + 1);
@@ -216,7 +218,8 @@ Symbol JsonRules::number() {
 }
 
 Symbol JsonRules::name_except(const std::vector<std::string>& taken) {
-  // A tree of the taken names: at each prefix every character but those that go on, and the quote where no name ends.
+  // The rule is a tree of the taken names: after each prefix it allows every character but those
+  // that continue a name, and the quote where no name ends.
   const Symbol plain = character_of({{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}});
   const Symbol rest = one_of({{repeat(plain, 0, {}), Symbol::byte('"')}});
   const auto after = [&](const auto& self, const std::string& prefix) -> Symbol {

@@ -1,5 +1,6 @@
 #pragma once
-// Rules of JSON's own pieces: characters of strings, numbers in ranges, repetition. What schema_grammar and pattern_grammar build of.
+// Grammar rules for the parts of JSON: characters of strings, numbers in ranges, repetition.
+// schema_grammar and pattern_grammar use them.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,11 +19,13 @@ class JsonRules {
  public:
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
 
-  // One character of a string, written as itself or by an escape.
+  // Returns a rule for one character of a string, written as itself or by an escape.
   Symbol any_character();
-  // One of these, as itself where JSON allows it and by its shortest escape elsewhere. Surrogates are left out.
+  // Returns a rule for one character of the set, written as itself where JSON allows it and by its
+  // shortest escape elsewhere. Surrogates are left out.
   Symbol character_of(const CharacterSet& set);
-  // `least` to `most` of it (no `most`: any number). It writes at least one byte.
+  // Returns a rule for `least` to `most` repetitions of a symbol (no `most`: any number). The
+  // symbol writes at least one byte.
   Symbol repeat(Symbol symbol, int64_t least, std::optional<int64_t> most);
   Symbol one_of(Alternatives alternatives) {
     return Symbol::rule(grammar_.add_rule(std::move(alternatives)));
@@ -30,14 +33,15 @@ class JsonRules {
   Symbol text(std::string_view bytes) { return one_of({symbols_of(bytes)}); }
   Symbol maybe(Symbol symbol) { return one_of({{symbol}, {}}); }
 
-  // Whole numbers of [least, most], where they end; at most 15 digits.
+  // Returns a rule for whole numbers of [least, most], where these are given; at most 15 digits.
   Symbol integer(std::optional<int64_t> least, std::optional<int64_t> most);
-  // Numbers without bounds.
+  // Returns a rule for numbers without bounds.
   Symbol number();
-  // Numbers of [least, most] × 10^-decimals, with exactly so many digits behind the point; nothing when there is none.
+  // Returns a rule for numbers of [least, most] × 10^-decimals, with exactly so many digits after
+  // the point; nothing when there is no such number.
   std::optional<Symbol> decimal(std::optional<int64_t> least, std::optional<int64_t> most, int decimals);
 
-  // A member's name other than `taken`, in quotes and without escapes.
+  // Returns a rule for a member's name other than `taken`, in quotes and without escapes.
   Symbol name_except(const std::vector<std::string>& taken);
 
  private:

@@ -29,7 +29,7 @@ CharacterSet sorted(CharacterSet set) {
   return merged;
 }
 
-// Control characters are not written by what leaves things out.
+// Returns all characters but those of a set. Control characters are left out too.
 CharacterSet all_but(const CharacterSet& set) {
   CharacterSet rest;
   uint32_t next = 0x20;
@@ -151,7 +151,7 @@ class PatternReader {
     return {rules_.character_of(one_character())};
   }
 
-  // A character, or the class of an escape.
+  // Reads a character, or the class of an escape.
   CharacterSet one_character() {
     if (!take('\\')) {
       const uint32_t code = text::next_char(pattern_, at_);
@@ -161,7 +161,7 @@ class PatternReader {
     const char c = pattern_[at_++];
     const CharacterSet digit{{'0', '9'}}, word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
         blank{{' ', ' '}};
-    // What is no blank in PCRE2's classes of Unicode either.
+    // \S writes characters that are not blanks in PCRE2's Unicode classes either.
     const CharacterSet no_blank{{'!', '~'}};
     switch (c) {
       case 'd':

@@ -78,7 +78,7 @@ class SchemaCompiler {
   }
   Symbol text_of(Symbol inside) { return rules_.one_of({{Symbol::byte('"'), inside, Symbol::byte('"')}}); }
 
-  // `least` to `most` of them, with commas between.
+  // Returns a rule for `least` to `most` items, with commas between them.
   Symbol list_of(Symbol item, int64_t least, std::optional<int64_t> most) {
     if (most && *most == 0) return rules_.one_of({{}});
     const Symbol next = rules_.one_of({{comma(), item}});
@@ -105,13 +105,13 @@ class SchemaCompiler {
     return rules_.one_of(std::move(alternatives));
   }
 
-  // Without a type: those whose keywords it has.
+  // Returns the types that a schema allows; without `type`, those whose keywords it has.
   static std::vector<std::string> types_of(const Json& schema) {
     if (schema.contains("type")) {
       std::vector<std::string> types = schema["type"].is_array()
                                            ? schema["type"].get<std::vector<std::string>>()
                                            : std::vector{schema["type"].get<std::string>()};
-      // A number may be whole.
+      // "number" includes "integer".
       if (std::count(types.begin(), types.end(), "number")) std::erase(types, "integer");
       return types;
     }
@@ -148,7 +148,8 @@ class SchemaCompiler {
     return Symbol::rule(rule);
   }
 
-  // A chain of references, directly or as alternatives, that comes back without writing anything would never end.
+  // True if a chain of references, directly or as alternatives, returns to `target` without writing
+  // anything: it would never end.
   bool refers_to_itself(const std::string& target) const {
     std::set<std::string> seen;
     std::vector<const Json*> open{&root_.at(Json::json_pointer(target.substr(1)))};
@@ -168,7 +169,7 @@ class SchemaCompiler {
     return false;
   }
 
-  // Of the listed values those that the rest of the schema allows.
+  // Returns a rule for the listed values that the rest of the schema allows.
   Symbol listed(const Json& schema, const std::string& at) {
     Json rest = schema;
     for (const char* word : {"$defs", "definitions"})
@@ -182,7 +183,7 @@ class SchemaCompiler {
     return rules_.one_of(std::move(alternatives));
   }
 
-  // The keywords of both; refused where they do not simply add up.
+  // Returns the keywords of both schemas; refuses keywords that cannot simply be combined.
   Json merged(const Json& a, const Json& b, const std::string& at) const {
     if (a.is_boolean() && a.get<bool>()) return b;
     if (b.is_boolean() && b.get<bool>()) return a;
@@ -247,7 +248,8 @@ class SchemaCompiler {
     return rules_.one_of(std::move(alternatives));
   }
 
-  // Two alternatives that no value fits both: other types, or other constants, or other constants of a member that both require.
+  // Refuses alternatives that are not pairwise disjoint. Two are disjoint if they have other types,
+  // other constants, or other constants of a member that both require.
   void require_disjoint(const Json& list, const std::string& at) const {
     for (size_t i = 0; i < list.size(); ++i)
       for (size_t k = 0; k < i; ++k)
@@ -345,14 +347,16 @@ class SchemaCompiler {
   Symbol number(const Json& schema, bool whole, const std::string& at) {
     if (schema.contains("multipleOf") && !(whole && schema["multipleOf"] == 1))
       refuse(at, "multipleOf is not read where answers are constrained");
-    // The bounds in units of 10^-decimals, those that are excluded moved by one. Far bounds say nothing about 15 digits.
+    // Returns a bound in units of 10^-decimals; an excluded one is moved by one. A bound that is
+    // too far to limit 15 digits is ignored.
     const auto bound = [&](const char* inclusive, const char* exclusive, bool upper, int decimals) {
       std::optional<int64_t> tightest;
       for (const char* word : {inclusive, exclusive}) {
         if (!schema.contains(word)) continue;
         const long double scaled =
             static_cast<long double>(schema[word].get<double>()) * std::pow(10.0L, decimals);
-        // A decimal such as 0.1 lies a little beside its double, so that what rounds to a whole number is one.
+        // A decimal such as 0.1 differs a little from its double, so a value that is almost a whole
+        // number counts as whole.
         constexpr long double kOfDouble = 1e-14L;  // relative: 1e-30 is not 0
         const long double nearest = std::round(scaled),
                           exact = std::abs(scaled - nearest) <= kOfDouble * std::abs(scaled) ? nearest : scaled;
@@ -390,7 +394,8 @@ class SchemaCompiler {
     if (schema.value("uniqueItems", false) && (!most || *most > 1))
       refuse(at, "uniqueItems is not read where answers are constrained");
     if (most && *most == 0) return rules_.text("[]");
-    Symbol rest = rules_.one_of({{}});  // behind the first items, from the last of them to the first
+    // The rule for the items that follow; it is built from the last item to the first.
+    Symbol rest = rules_.one_of({{}});
     const int64_t some = std::min(fixed, most.value_or(fixed));
     if (!most || *most > some) {
       const Symbol item =
@@ -450,7 +455,8 @@ class SchemaCompiler {
   Symbol members_of(const std::vector<std::pair<std::string, Symbol>>& members,
                     const std::set<std::string>& required, const Json& extra, const Json& schema,
                     const std::string& at, int depth) {
-    // From the last member to the first: what follows when nothing was written yet, and when something was.
+    // Rules are built from the last member to the first: what follows when no member was written
+    // yet, and when one was.
     Symbol first = rules_.one_of({{}}), later = first;
     if (extra != false) {
       std::vector<std::string> taken;

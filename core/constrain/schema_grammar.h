@@ -1,13 +1,15 @@
 #pragma once
-// A JSON Schema, or a list of texts, as the grammar of what a model may write. Every text of the grammar is JSON that is valid
-// under the schema; not every valid text is in it: members come in the order of `properties`, one blank at most stands behind
-// a comma or a colon, numbers have no exponent and at most 15 digits before the point and 15 behind it.
+// A JSON Schema, or a list of texts, as the grammar of texts that a model may write. Every text of
+// the grammar is JSON that is valid under the schema. Not every valid text is in it: members come
+// in the order of `properties`, at most one blank follows a comma or a colon, numbers have no
+// exponent and at most 15 digits before the point and 15 after it.
 //
-// Read are the keywords of core/reward/json_schema.h but for `not`, multipleOf, uniqueItems where it could be broken, and those
-// whose combination a grammar cannot say (pattern beside a length, alternatives that contradict what stands beside them,
-// oneOf of alternatives that are not visibly disjoint): each is refused by its place. Where a schema gives keywords of a type
-// without naming it, values of that type are written. An object without additionalProperties is written with its properties
-// alone.
+// It supports the keywords of core/reward/json_schema.h except `not`, multipleOf, uniqueItems where
+// it could be broken, and combinations that a grammar cannot express (pattern beside a length,
+// alternatives that contradict the keywords beside them, oneOf of alternatives that are not visibly
+// disjoint): each is refused with its place. Where a schema has keywords of a type without naming
+// it, values of that type are written. An object without additionalProperties is written with its
+// properties alone.
 #include <string>
 #include <vector>
 
@@ -16,10 +18,11 @@
 
 namespace forge {
 
-// `name` is what messages call the schema. Throws Error(usage) "NAME: #/properties/a: not is not …".
+// Returns the grammar of a schema, which messages call `name`. Throws Error(usage) "NAME:
+// #/properties/a: not is not …".
 Grammar schema_grammar(const Json& schema, const std::string& name);
 
-// One of the texts, each not empty.
+// Returns a grammar for one of the texts, each not empty.
 Grammar choice_grammar(const std::vector<std::string>& choices);
 
 }  // namespace forge

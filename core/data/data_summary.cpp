@@ -32,7 +32,7 @@ constexpr CountField kCounts[] = {{"rows", &DataSummary::rows},
                                   {"untrained", &DataSummary::untrained},
                                   {"sampled_rows", &DataSummary::sampled_rows}};
 
-// Absent from the plans of older runs.
+// Counts that the plans of older runs do not have.
 struct CutField {
   const char* key;
   int64_t CutCounts::*member;

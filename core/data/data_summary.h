@@ -1,5 +1,5 @@
 #pragma once
-// Facts about a split other than its tokens: counts, where its cache is, what was left out.
+// Facts about a split other than its tokens: counts, the path of its cache, what was left out.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace forge {
 
-// What the plan says of a split.
+// The plan's record of a split.
 struct DataSummary {
   std::string content_hash;        // DataSet::content_hash; empty when estimated
   std::string cache_path;          // empty when estimated
@@ -38,7 +38,7 @@ struct DataSummary {
 Json to_json(const DataSummary& summary);
 // Throws Error(data) for a member that is missing or wrong.
 DataSummary data_summary_from_json(const Json& json);
-// "category (15,011 rows), id (15,011 rows)"; empty when all is read.
+// Returns "category (15,011 rows), id (15,011 rows)"; empty when all keys are read.
 std::string unread_text(const DataSummary& summary);
 
 }  // namespace forge

@@ -15,40 +15,42 @@
 
 namespace forge {
 
-// What a label says; see DataSet::label.
+// Returns the judgement that a label states; see DataSet::label.
 Judgement judgement_of(const std::string& label);
 
 // One split as a memory-mapped token cache. The file's layout is in token_cache.h.
 class DataSet {
  public:
-  // Opens a cache file and verifies what opening reads; example() verifies what it reads. Both throw
-  // Error(data) when it is not whole. `source_paths` replace the paths of the data files that the cache was
-  // made from, when the same content now lies elsewhere.
+  // Opens a cache file and verifies what opening reads; example() verifies what it reads. Both
+  // throw Error(data) when the file is not whole. `source_paths` replace the paths of the data
+  // files that the cache was made from, for content that has moved.
   static DataSet open(const std::string& path, const std::vector<std::string>& source_paths = {});
-  // Verifies all of it; throws Error(data).
+  // Verifies the whole file; throws Error(data).
   void verify() const;
   int64_t size() const;                     // examples
   int64_t length(int64_t index) const;      // tokens of an example
   int64_t supervised(int64_t index) const;  // supervised tokens of an example
   Example example(int64_t index) const;
-  // Where the example came from: its file and line (from 1).
+  // The file and line (from 1) that the example came from.
   std::string source_path(int64_t index) const;
   int64_t source_line(int64_t index) const;
-  // What the example is of answers to judge: "chosen", "chosen by 0.5", "rejected", "desirable", "score 0.5"; else empty.
+  // Returns the role of an answer to judge: "chosen", "chosen by 0.5", "rejected", "desirable",
+  // "score 0.5"; else empty.
   std::string label(int64_t index) const;
-  // The same as what an objective reads of it: desirable unless it is rejected or undesirable.
+  // Returns the label as an objective reads it: desirable unless it is rejected or undesirable.
   Judgement judgement(int64_t index) const;
-  bool judged() const;  // whether any example is
+  bool judged() const;  // true if any example is judged
   const std::vector<int64_t>& lengths() const;
-  // What a micro-batch cannot divide: an example, or the pair of a chosen and the rejected answer behind it.
+  // Atoms are the units that a micro-batch cannot divide: an example, or the pair of a chosen
+  // answer and the rejected one after it.
   int64_t atoms() const;
   const std::vector<int64_t>& atom_lengths() const;    // tokens of each
   std::vector<int64_t> examples_of(int64_t atom) const;  // their indices
   const std::string& path() const;
-  // Hash of ids and masks in order: the identity of the data in a job.
+  // Returns the hash of ids and masks in order: the identity of the data in a job.
   const std::string& content_hash() const;
   int64_t total_supervised_tokens() const;
-  // What was counted while the cache was made.
+  // Returns the counts made while the cache was written.
   DataSummary summary() const;
 
  private:
@@ -56,7 +58,7 @@ class DataSet {
   std::shared_ptr<const State> state_;
 };
 
-// The examples of these atoms as one batch, in this order.
+// Returns the examples of these atoms as one batch, in this order.
 Batch make_batch(const DataSet& data, const std::vector<int64_t>& atoms);
 
 }  // namespace forge

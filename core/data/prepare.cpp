@@ -24,7 +24,7 @@
 namespace forge {
 namespace {
 
-// Increase whenever the same inputs give different examples.
+// Increase this whenever the same inputs give different examples.
 constexpr int64_t kPipelineVersion = 12;
 // A cache up to this size is verified in full when found, which takes a second, and rebuilt if it is
 // damaged. Larger ones are verified as they are read.
@@ -34,7 +34,7 @@ const std::vector<DataSource>& sources_of(const Job& job, Split split) {
   return split == Split::eval && !job.data.eval.empty() ? job.data.eval : job.data.train;
 }
 
-// Which rows of the sources belong to the split.
+// Returns the share of the sources' rows that belongs to the split.
 EvalShare share_of(const Job& job, Split split) {
   if (!job.data.eval.empty() || job.data.eval_fraction <= 0) return {};
   return {job.data.eval_fraction, split == Split::eval};
@@ -45,7 +45,7 @@ FileStamp stamp_of(const std::string& path) {
   return {file_size(path), std::filesystem::last_write_time(path, ignored)};
 }
 
-// Files whose stamp has not changed since they were hashed are not hashed again.
+// Hashes the files; those whose stamp has not changed since they were hashed are not hashed again.
 void hash_files(const std::vector<std::string>& paths, FileHashes& known) {
   for (const std::string& path : paths) {
     source_kind(path);  // its errors are about data files
@@ -55,7 +55,7 @@ void hash_files(const std::vector<std::string>& paths, FileHashes& known) {
   }
 }
 
-// Rows must have the content that the cache is named by.
+// Throws Error(data) if a file has changed: rows must have the content that the cache is named by.
 void require_unchanged(const std::vector<std::string>& paths, const FileHashes& hashes) {
   for (const std::string& path : paths)
     if (stamp_of(path) != hashes.at(path).stamp)
@@ -63,7 +63,7 @@ void require_unchanged(const std::vector<std::string>& paths, const FileHashes& 
           .hint("run again when nothing writes to it");
 }
 
-// A source's settings; the seed only if a weight depends on it.
+// Adds a source's settings; the seed only if a weight depends on it.
 void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   const DataSource& source = file.source;
   hasher.add(static_cast<int64_t>(file.entry));
@@ -72,7 +72,7 @@ void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   hasher.add(source.weight == std::floor(source.weight) ? int64_t{0} : seed);
 }
 
-// Everything that decides the examples, and nothing else.
+// Returns the hash of everything that decides the examples, and of nothing else.
 std::string cache_key(const Job& job, Split split, const std::vector<SourceFile>& files,
                       const Tokenizer& tokenizer, const ChatTemplate* chat_template, const ExampleModel& model,
                       const FileHashes& hashes) {
@@ -99,7 +99,7 @@ std::vector<std::string> paths_of(const std::vector<SourceFile>& files) {
   return paths;
 }
 
-// An intact cache file for the key, or nothing; the caller overwrites a damaged one.
+// Returns an intact cache file for the key, or nothing; the caller overwrites a damaged one.
 std::optional<Prepared> cached(const std::string& path, const std::vector<std::string>& sources) {
   if (!file_exists(path)) return std::nullopt;
   try {
@@ -117,7 +117,8 @@ std::optional<Prepared> cached(const std::string& path, const std::vector<std::s
   }
 }
 
-// A fault of the split as a whole: located at the job's key, or at the file if there is no job.
+// Returns a fault of the split as a whole: located at the job's key, or at the file if there is no
+// job.
 KeyFault fault_of(Split split, const PrepareOptions& options, const std::string& message) {
   if (!options.source_name.empty()) return {"", message, options.source_name};
   return {split == Split::train ? "data.train" : "data.eval", message, ""};
@@ -160,7 +161,7 @@ void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threa
   while (!running.empty()) consume_oldest();
 }
 
-// Counts of one source's rows, kept apart because an estimate scales each source by its own share.
+// Adds one source's counts, scaled: an estimate scales each source by its own share.
 void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   auto scaled = [&](int64_t value) {
     return static_cast<int64_t>(static_cast<double>(value) * factor + 0.5);
@@ -186,7 +187,7 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   total.sampled_rows += part.rows;
 }
 
-// The second example of a pair has no number of its own.
+// True for the second example of a pair, which has no number of its own.
 bool is_second(const LocatedExample& made, bool compares) { return compares && made.label == "rejected"; }
 
 void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& maker) {
@@ -244,7 +245,7 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
     if (objective.coupling == Coupling::pair)
       throw KeyError(
           ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
-          // Elsewhere it is about labels of single answers.
+          // For other formats the advice is about labels of single answers.
           !advice.empty() && format == RowFormat::prompt
               ? advice
               : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
@@ -357,7 +358,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.cache_path = path;
   summary.content_hash = writer->content_hash();
   summary.lost_rows_path = lost.finish();
-  std::vector<std::string> whole_paths;  // the cache is read from anywhere
+  std::vector<std::string> whole_paths;  // the cache may be read from any folder
   for (const std::string& source : paths) whole_paths.push_back(shown(std::filesystem::absolute(source).string()));
   writer->finish({{"sources", whole_paths}, {"summary", to_json(summary)}, {"pairs", maker.compares()}});
   prepared.data = DataSet::open(path, paths);

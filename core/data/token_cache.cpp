@@ -204,7 +204,7 @@ const char* TokenCache::record(const CacheEntry& entry) const {
   return file_.data() + entry.offset;
 }
 
-// Two threads may check the same block at once; both come to the same answer.
+// Verifies a block. Two threads may check the same block at once; both come to the same answer.
 void TokenCache::verify_block(int64_t block) const {
   std::atomic<bool>& verified = verified_[static_cast<size_t>(block)];
   if (verified.load(std::memory_order_relaxed)) return;

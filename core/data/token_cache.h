@@ -1,5 +1,5 @@
 #pragma once
-// The file behind a DataSet: tokenised examples, memory-mapped, written once and whole.
+// The file of a DataSet: tokenised examples, memory-mapped, written once and whole.
 //
 //   offset  bytes  what
 //   0       8      "forgetok"
@@ -7,18 +7,19 @@
 //   16      …      records: int32 ids[length], uint8 mask[length], zeros up to a multiple of 4 bytes
 //   I       32·n   index: int64 offset, int64 line, int32 length, int32 supervised, int32 source, int32 label
 //   H       32·b   for each block of 256 KiB of the bytes before I: 32 hexadecimal digits of its XXH3-128
-//   M       m      JSON: {"sources", "labels", "summary"}; label k of the index is labels[k - 1], 0 is none
+//   M       m      JSON: {"sources", "labels", "summary", "pairs"}; label k of the index is labels[k - 1], 0 is none
 //   end-80  80     footer: int64 I, H, M, m, n; 32 hexadecimal digits of XXH3-128 over all bytes from I to here;
 //                  "forgeend"
 //
-// Little-endian. Ids and mask of an example lie together, so that examples are written as they come with
-// nothing but 32 bytes each kept in memory, and reading one touches one place.
+// Numbers are little-endian. The ids and the mask of an example are adjacent, so that examples are
+// written as they come with only 32 bytes each kept in memory, and reading one touches one place.
 //
-// What is verified when. Opening reads index, hashes, JSON and footer and checks them against the footer's
+// Verification. Opening reads index, hashes, JSON and footer and checks them against the footer's
 // hash, and the file's size against them: 33 bytes an example, so a cache of a gigabyte opens in
-// milliseconds. A block of records is checked when the first of its examples is read; verify() checks all of
-// them. So nothing unverified is ever used, and nobody waits for what is not read. Checking reads through a
-// buffer: the mapping's pages count as memory of the process only where examples were read.
+// milliseconds. A block of records is checked when the first of its examples is read; verify()
+// checks all of them. So unverified bytes are never used, and nobody waits for what is not read.
+// Checking reads through a buffer: the mapping's pages count as memory of the process only where
+// examples were read.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -45,9 +46,9 @@ static_assert(sizeof(CacheEntry) == 32);
 
 class TokenCacheWriter {
  public:
-  // Writes to a temporary sibling of `path`; what killed processes left in its folder is removed. Two processes
-  // that make the same cache write two siblings, and the last to finish replaces the other's equal file.
-  // Throws Error(environment), as do all members.
+  // Writes to a temporary sibling of `path`, and removes the files that killed processes left in
+  // its folder. Two processes that make the same cache write two siblings, and the last to finish
+  // replaces the other's equal file. Throws Error(environment), as do all members.
   explicit TokenCacheWriter(const std::string& path);
   ~TokenCacheWriter();  // without finish(): removes the temporary file
   TokenCacheWriter(const TokenCacheWriter&) = delete;
@@ -55,9 +56,10 @@ class TokenCacheWriter {
 
   void add(const std::vector<int32_t>& ids, const std::vector<uint8_t>& supervised, int64_t source,
            int64_t line, const std::string& label = "");
-  // Hash of ids and masks so far: DataSet::content_hash.
+  // Returns the hash of ids and masks so far: DataSet::content_hash.
   std::string content_hash() const { return content_.hex(); }
-  // Index, hashes, `meta` with the labels, and footer, flushed to the device, then renamed to `path`.
+  // Writes index, hashes, `meta` with the labels, and footer, flushes them to the device, and
+  // renames the file to `path`.
   void finish(Json meta);
 
  private:
@@ -73,8 +75,8 @@ class TokenCacheWriter {
   std::map<std::string, int32_t> labels_;  // from 1, in the order of their first example
 };
 
-// A mapped cache file. All members may be called from several threads. Throws Error(data) "PATH: damaged
-// token cache: why".
+// A mapped cache file. All members may be called from several threads. They throw Error(data)
+// "PATH: damaged token cache: why".
 class TokenCache {
  public:
   explicit TokenCache(const std::string& path);
@@ -85,7 +87,7 @@ class TokenCache {
   const Json& meta() const { return meta_; }
   int64_t examples() const { return examples_; }
   CacheEntry entry(int64_t index) const;
-  // The record's first byte, after its blocks were verified.
+  // Returns the record's first byte, after its blocks were verified.
   const char* record(const CacheEntry& entry) const;
   // Verifies all blocks.
   void verify() const;

@@ -1,5 +1,5 @@
 #pragma once
-// Examples that a command made itself, in the file that the engine reads.
+// Writes examples that a command made itself, in the format of the file that the engine reads.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct MadeExample {
   int64_t line = 1;   // of `source`
 };
 
-// Writes `path` whole. Throws Error(environment).
+// Writes `path` as a whole. Throws Error(environment).
 DataSet write_examples(const std::string& path, const std::string& source,
                        const std::vector<MadeExample>& examples);
 

@@ -25,7 +25,7 @@ bool is_messages(const Json& value) {
          });
 }
 
-// Of one row, members that are null counting as absent.
+// Reads the members of one row. Members that are null count as absent.
 struct RowReader {
   const Json& row;
 
@@ -49,7 +49,8 @@ struct RowReader {
     return *prompt;
   }
 
-  // Of `references`, `reference` or `completion`; none when there is none.
+  // Returns the references from `references`, `reference` or `completion`; empty if the row has
+  // none of these.
   std::vector<std::string> references() const {
     if (const Json* several = find("references")) {
       if (!is_texts(*several)) throw Fault{"/references", "expected a list of texts"};

@@ -5,8 +5,9 @@
 //             {"messages": […]}: the last answer is the reference, unless the row has references
 //   choices   {"prompt", "choices": [texts], "answer": the number of the right one from 0, or its text}
 //
-// `prompt` is a text, which is continued as it is, or a list of messages, which go through the chat template; `messages` may
-// stand in its place. A choice is put behind the prompt as it is, so that a text's choices begin with their blank.
+// `prompt` is a text, which is continued as it is, or a list of messages, which are rendered by the
+// chat template. A row may have `messages` instead. A choice is appended to the prompt unchanged,
+// so that the choices of a text begin with a blank.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,10 +32,11 @@ struct LongText {
   std::string text;
 };
 
-// Throw Error(data), naming up to 20 faulty rows by place, or a file without rows.
+// Read all rows of a file. Throw Error(data) that names up to 20 faulty rows by place, or says that
+// the file has no rows.
 std::vector<AnswerRow> read_answer_rows(const std::string& path);
 std::vector<ChoiceRow> read_choice_rows(const std::string& path);
-// {"text"} of each row; a .txt or .md file is one text.
+// Reads {"text"} of each row; a .txt or .md file is one text.
 std::vector<LongText> read_long_texts(const std::string& path);
 
 }  // namespace forge

@@ -18,7 +18,8 @@ using text::next_char;
 
 using Words = std::vector<std::string>;
 
-// As Python's str.lower: the one character that becomes two is spelled out. A final sigma stays σ, on both sides of a comparison.
+// Lowers letters like Python's str.lower, including the one character that becomes two. A final
+// sigma stays σ, on both sides of a comparison.
 std::string lower_case(std::string_view text) {
   constexpr uint32_t kDottedI = 0x130, kDotAbove = 0x307;
   std::string lowered;
@@ -37,10 +38,11 @@ bool is_ascii_punctuation(uint32_t code) {
          code != 0;
 }
 
-// Python's str.isspace: Unicode's White_Space and four separators of ASCII.
+// True for the characters of Python's str.isspace: Unicode's White_Space and four separators of
+// ASCII.
 bool is_blank(uint32_t code) { return (code >= 0x1C && code <= 0x1F) || (classes_of(code) & text::kSpace); }
 
-// What \w matches in Python.
+// True for the characters that \w matches in Python.
 bool is_word_character(uint32_t code) { return classes_of(code) & (text::kLetter | text::kNumber); }
 
 double f_measure(double common, size_t answer, size_t reference) {
@@ -59,7 +61,8 @@ double f1(const Words& answer, const Words& reference) {
   return f_measure(common, answer.size(), reference.size());
 }
 
-// One row of the table at a time: reference words × 4 bytes of memory, answer × reference steps.
+// Keeps one row of the table at a time: reference words × 4 bytes of memory, answer × reference
+// steps.
 int64_t longest_common_subsequence(const Words& a, const Words& b) {
   std::vector<int32_t> row(b.size() + 1, 0);
   for (const std::string& word : a) {
@@ -77,7 +80,7 @@ int64_t longest_common_subsequence(const Words& a, const Words& b) {
 
 Words squad_words(std::string_view text) {
   Words words;
-  std::string word, run;  // a run is what \b stands around
+  std::string word, run;  // a run lies between two \b
   const auto end_run = [&] {
     if (run != "a" && run != "an" && run != "the") {
       word += run;

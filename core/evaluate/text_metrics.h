@@ -1,13 +1,15 @@
 #pragma once
-// How near an answer comes to a reference, from 0 to 1, as the field's reference programs compute it. Of several references
-// the one that gives most counts, for each measure by itself.
+// Similarity of an answer to a reference, from 0 to 1, computed like the field's reference
+// programs. Of several references the one with the highest value counts, for each measure by
+// itself.
 //
-//   exact_match  SQuAD's: equal after normalisation (lower case; without ASCII punctuation and the articles a, an, the; one
-//                blank between words)
-//   f1           SQuAD's: harmonic mean of precision and recall over the normalised words; where one side has no words, 1 if
-//                neither has (as the script of SQuAD 2.0)
-//   rouge_l      ROUGE-L's F measure as the rouge_score package has it, without stemming: words are runs of a-z and 0-9 after
-//                lower case, and the longest common subsequence is divided by both lengths
+//   exact_match  SQuAD's: equal after normalisation (lower case; without ASCII punctuation and the
+//                articles a, an, the; one blank between words)
+//   f1           SQuAD's: harmonic mean of precision and recall over the normalised words; where
+//                one side has no words, 1 if neither has (like SQuAD 2.0's script)
+//   rouge_l      ROUGE-L's F measure like the rouge_score package, without stemming: words are runs
+//                of a-z and 0-9 after lower case, and the longest common subsequence is divided by
+//                both lengths
 //
 // Sources: Rajpurkar et al., SQuAD (2016, evaluate-v2.0.py); Lin, ROUGE (2004); rouge_score 0.1.2.
 #include <string>
@@ -20,12 +22,12 @@ struct TextMetrics {
   double exact_match = 0, f1 = 0, rouge_l = 0;
 };
 
-// `answer` and `references` are valid UTF-8; there is at least one reference.
+// Returns the metrics. `answer` and `references` are valid UTF-8; there is at least one reference.
 TextMetrics text_metrics(std::string_view answer, const std::vector<std::string>& references);
 
-// The words that exact_match and f1 compare.
+// Returns the words that exact_match and f1 compare.
 std::vector<std::string> squad_words(std::string_view text);
-// The words that rouge_l compares.
+// Returns the words that rouge_l compares.
 std::vector<std::string> rouge_words(std::string_view text);
 
 }  // namespace forge

@@ -13,7 +13,8 @@ std::vector<Window> text_windows(int64_t tokens, int64_t window, int64_t stride)
   int64_t predicted = 1;
   for (int64_t begin = 0; predicted < tokens; begin += stride) {
     const int64_t end = std::min(begin + window, tokens);
-    // Where windows do not overlap, a window's first token has nothing before it: it stays unpredicted, as in the recipe.
+    // Where windows do not overlap, a window's first token has no token before it and is not
+    // predicted, like in the recipe.
     const int64_t first = std::max(predicted, begin + 1);
     if (first < end) windows.push_back({begin, end, first});
     predicted = end;

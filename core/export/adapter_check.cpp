@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kPeft = "base_model.model.";
 
-// The low-rank factors of one module, as in the file.
+// The shapes of one module's low-rank factors in the file.
 struct Factors {
   std::vector<int64_t> a, b;
   bool zero_b = false;
@@ -75,7 +75,7 @@ void judge_factors(const Contents& contents, AdapterCheck& check) {
                              " factors lora_B are zero: there the adapter changes nothing, as before training");
 }
 
-// The reader's own error message; empty if there is none.
+// Returns the reader's own error message; empty if there is none.
 template <class Attempt>
 std::string refusal_of(const Attempt& attempt) {
   try {
@@ -86,7 +86,7 @@ std::string refusal_of(const Attempt& attempt) {
   }
 }
 
-// The module of factors outside the layers; empty if there is none.
+// Returns the module of factors outside the layers; empty if there is none.
 std::string adapted_head(const Contents& contents) {
   for (const auto& [module, factors] : contents.factors)
     for (const char* head : {"lm_head", "embed_out"})
@@ -101,8 +101,8 @@ bool is_set(const Json& config, const char* key) {
   return value != config.end() && !value->is_null() && !value->empty();
 }
 
-// The rank of each module by adapter_config.json: what the model's modules get, or r for all where the model is not at
-// hand and the settings say no other. Empty if that cannot be told.
+// Returns the rank of each module by adapter_config.json: from the model's modules, or r for all
+// where the model is not known and the settings state no other. Empty if the ranks cannot be told.
 std::map<std::string, int64_t> stated_ranks(const std::string& folder, const Json& config, const Contents& contents,
                                             const std::optional<ModelSpec>& base) {
   std::map<std::string, int64_t> ranks;
@@ -117,7 +117,7 @@ std::map<std::string, int64_t> stated_ranks(const std::string& folder, const Jso
   return ranks;
 }
 
-// Tried with PEFT 0.21: a rank below 1 and factors of another shape are refused.
+// Checks the ranks. Tried with PEFT 0.21: it refuses a rank below 1 and factors of another shape.
 void judge_ranks(const std::string& folder, const Json& config, const Contents& contents, const std::optional<ModelSpec>& base,
                  AdapterCheck& check) {
   const Json r = config.value("r", Json(8));
@@ -139,8 +139,9 @@ void judge_ranks(const std::string& folder, const Json& config, const Contents& 
                            ": forge and PEFT refuse it, and others scale the update by the wrong rank");
 }
 
-// Tried with PEFT 0.21: a saved module without its weight is refused, if the model has that module. The head of a
-// model with scores is listed under both names that transformers has for it.
+// Checks the saved modules. Tried with PEFT 0.21: it refuses a saved module without its weight, if
+// the model has that module. The head of a model with scores is listed under both names that
+// transformers has for it.
 void judge_saved_modules(const Json& config, const Contents& contents, const std::optional<ModelSpec>& base, AdapterCheck& check) {
   if (!is_set(config, "modules_to_save") || !config["modules_to_save"].is_array()) return;
   for (const Json& item : config["modules_to_save"]) {
@@ -159,8 +160,9 @@ void judge_saved_modules(const Json& config, const Contents& contents, const std
   }
 }
 
-// Returns the name that PEFT saves a factor under, for one that holds the adapter's own name too ("lora_A.default.weight"), which PEFT
-// puts in on loading and so does not find; empty for any other tensor.
+// Returns the name that PEFT saves a factor under, for a factor whose name also contains the
+// adapter's own name ("lora_A.default.weight"). PEFT inserts that name on loading and so does not
+// find the tensor. Empty for any other tensor.
 std::string saved_name(const std::string& tensor) {
   for (const std::string_view factor : {".lora_A.", ".lora_B."}) {
     const size_t at = tensor.rfind(factor);
@@ -170,7 +172,8 @@ std::string saved_name(const std::string& tensor) {
   return "";
 }
 
-// Tried with PEFT 0.21: it makes tensors that it does not find by their names anew, and says so in a warning.
+// Checks the names of tensors. Tried with PEFT 0.21: it initialises tensors anew that it does not
+// find by their names, and says so in a warning.
 void judge_names(const Json& config, const Contents& contents, AdapterCheck& check) {
   int64_t named = 0;
   for (const std::string& tensor : contents.others)
@@ -188,7 +191,7 @@ void judge_names(const Json& config, const Contents& contents, AdapterCheck& che
                            (missing > 1 ? " (and " + format_count(missing - 1) + " more)" : "") + ": forge refuses it, and PEFT starts it anew");
 }
 
-// What adapter_config.json says against what the tensors are.
+// Compares adapter_config.json with the tensors.
 void judge_settings(const std::string& folder, const Json& config, const Contents& contents, const std::optional<ModelSpec>& base,
                     AdapterCheck& check) {
   if (!is_lora(config)) {
@@ -202,7 +205,7 @@ void judge_settings(const std::string& folder, const Json& config, const Content
   judge_saved_modules(config, contents, base, check);
 }
 
-// True of values that Python takes for false.
+// True for values that Python takes for false.
 bool is_false(const Json& value) {
   return value.is_null() || value == false || (value.is_number() && value == 0) || (value.is_string() && value.get<std::string>().empty()) ||
          (value.is_structured() && value.empty());
@@ -216,7 +219,8 @@ bool is_list_of_texts(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
 }
 
-// Ranks or alphas by expressions. Values of those that match no module are never looked at, which cannot be told here.
+// True for a map of ranks or alphas by expressions. PEFT does not look at values of expressions
+// that match no module; this check cannot tell those.
 bool is_pattern_map(const Json& value, bool ranks) {
   if (!value.is_object()) return false;
   for (const auto& [key, number] : value.items())
@@ -245,7 +249,7 @@ bool is_list_of_integers(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number_integer(); });
 }
 
-// Tokens whose rows are trained: of the embedding, or by module.
+// True for a list of tokens whose rows are trained: those of the embedding, or lists by module.
 bool are_tokens(const Json& value) {
   if (value.is_object()) return std::all_of(value.begin(), value.end(), is_list_of_integers);
   return value.is_null() || (is_list_of_integers(value) && !value.empty());
@@ -293,7 +297,8 @@ constexpr PeftKey kPeftKeys[] = {
     {"use_dora", [](const Json& value) { return value == true || is_false(value); }, "true or false"},
 };
 
-// The first setting that PEFT refuses, or reads as another kind of adapter than the tensors are.
+// Returns the first setting that PEFT refuses, or reads as another kind of adapter than the tensors
+// are.
 std::string peft_refusal(const Json& config) {
   if (!config.contains("peft_type")) return "adapter_config.json names no peft_type";
   for (const PeftKey& known : kPeftKeys) {
@@ -359,7 +364,8 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   });
   if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
   if (!whole || !check.faults.empty()) return check;
-  // Tried with PEFT 0.21: it refuses targets and shapes that the model has not, and starts tensors anew that the file lacks.
+  // Tried with PEFT 0.21: it refuses targets and shapes that the model does not have, and
+  // initialises tensors anew that the file lacks.
   const auto unless_misfit = [&](const std::string& refusal) { return misfit.empty() ? refusal : "tensors, settings and model do not fit each other"; };
   check.loaders = {{"forge", unread + misfit},
                    {"PEFT", unless_misfit(peft_refusal(config))},

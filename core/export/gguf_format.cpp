@@ -11,7 +11,7 @@ namespace {
 
 bool fits(DType dtype, int64_t columns) { return columns % block_elements(dtype) == 0; }
 
-// The first and last eighth of the layers, and every third between (use_more_bits).
+// True for the first and last eighth of the layers, and every third between (use_more_bits).
 bool is_sensitive(int64_t layer, int64_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }
@@ -35,7 +35,7 @@ DType wanted(const GgufFormat& format, const std::string& name, const ModelSpec&
   return format.dtype;
 }
 
-// The type with blocks of 32 that has as many bits as this one with blocks of 256.
+// Returns the type with blocks of 32 that has as many bits as this one with blocks of 256.
 DType smaller_blocks(DType dtype) {
   switch (dtype) {
     case DType::q4_k:
@@ -70,7 +70,7 @@ const GgufFormat& gguf_format(const std::string& name) {
 }
 
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec) {
-  // Routers are small but decide too much to be quantized; of positions llama.cpp adds floats.
+  // Routers are small but too important to be quantised, and llama.cpp adds positions as floats.
   if (tensor.shape.size() < 2 || has(tensor.name, "_norm.") || has(tensor.name, "ffn_gate_inp") || has(tensor.name, "position_embd")) return DType::f32;
   if (!is_quantized(format.dtype)) return format.dtype;
   const int64_t columns = tensor.shape.back();

@@ -18,11 +18,11 @@ struct GgufFormat {
 };
 
 const std::vector<GgufFormat>& gguf_formats();
-// Throws Error(usage) naming those that there are.
+// Returns a format by its name. Throws Error(usage) that names all formats.
 const GgufFormat& gguf_format(const std::string& name);
 
-// The type of one tensor, by its name in the file: vectors and norms stay f32, the head gets at least 6 bits, and rows that are
-// not whole blocks get the nearest type of smaller blocks.
+// Returns the type of one tensor, by its name in the file: vectors and norms stay f32, the head
+// gets at least 6 bits, and rows that are not whole blocks get the nearest type of smaller blocks.
 DType gguf_tensor_type(const GgufFormat& format, const TensorInfo& tensor, const ModelSpec& spec);
 
 }  // namespace forge

@@ -27,7 +27,8 @@ std::vector<float> values_of(const Gguf& gguf, const GgufTensor& tensor) {
   return values;
 }
 
-// B's rows in Hugging Face's order, by the scale that llama.cpp gives the product: alpha / rank, or 1 of an alpha of 0.
+// Returns B's rows in Hugging Face's order, multiplied by the scale that llama.cpp gives the
+// product: alpha / rank, or 1 for an alpha of 0.
 std::vector<float> rows_by_scale(const std::vector<float>& file, int64_t rows, int64_t rank, const GgufRows& order, double alpha) {
   const auto scale = static_cast<float>(alpha != 0 ? alpha / static_cast<double>(rank) : 1);
   std::vector<float> values(file.size());

@@ -12,7 +12,7 @@
 namespace forge {
 namespace {
 
-// Writes "llama.block_count" as integer("block_count").
+// Writes keys with the architecture as prefix: integer("block_count") writes "llama.block_count".
 class Keys {
  public:
   Keys(const std::string& architecture, GgufMetadata& metadata) : prefix_(architecture + "."), metadata_(metadata) {}
@@ -59,7 +59,7 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
-// Equal up to float32 rounding.
+// True if two values are equal up to float32 rounding.
 bool same(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return near(a.get<double>(), b.get<double>());
   if (a.is_array() && b.is_array()) return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
@@ -70,21 +70,23 @@ double attention_scale_of(const ModelSpec& spec) {
   return spec.attention_scale > 0 ? spec.attention_scale : 1 / std::sqrt(static_cast<double>(spec.head_dim));
 }
 
-// Architectures for which llama.cpp implements the window; of others nothing would read the key.
+// True for architectures for which llama.cpp implements the window. For others no reader uses the
+// key.
 bool has_windows(std::string_view architecture) {
   for (const char* with : {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"})
     if (architecture == with) return true;
   return false;
 }
 
-// Ignores fields that differ between files of the same model.
+// Returns a spec as JSON without the fields that differ between files of the same model.
 Json comparable(const ModelSpec& spec) {
   ModelSpec plain = spec;
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
   for (const char* key : {"family", "architecture", "wrapper", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
-  if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");  // the file has it twice
+  // The file holds the matrix twice.
+  if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");
   if (!has_windows(architecture.name))
     for (const char* key : {"sliding_window", "full_layers"}) json.erase(key);
   Json& rope = json.at("rope");
@@ -120,7 +122,7 @@ constexpr std::array<std::string_view, 21> kWritten{"llama", "qwen2", "qwen3", "
                                                     "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
                                                      "gptneox", "falcon", "qwen2moe", "qwen3moe", "chatglm", "cohere2", "gpt2"};
 
-// What only some architectures say of how a model's numbers are scaled.
+// Adds the scales that only some architectures have.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
   if (architecture == "granite") {
     keys.number("embedding_scale", spec.embedding_scale);
@@ -131,7 +133,8 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
   if (architecture == "command-r" || architecture == "cohere2") keys.number("logit_scale", spec.logit_scale);
 }
 
-// Llama's experts are as wide as its MLP.
+// Adds the keys of experts. Llama's experts are as wide as its MLP, so it has no key for their
+// width.
 void add_experts(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
   if (spec.num_experts == 0) return;
   keys.integer("expert_count", spec.num_experts);

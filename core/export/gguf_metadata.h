@@ -1,5 +1,6 @@
 #pragma once
-// What a GGUF says of a model beside its tensors. Keys: gguf.md of ggml; values as llama.cpp's convert_hf_to_gguf.py writes them.
+// The metadata of a GGUF: all about a model but its tensors. Keys are from ggml's gguf.md; values
+// are those that llama.cpp's convert_hf_to_gguf.py writes.
 #include <string>
 
 #include "core/families/model_spec.h"
@@ -11,22 +12,25 @@
 
 namespace forge {
 
-// The architecture that llama.cpp knows the family by. Throws Error(job) where it has none that forge writes.
+// Returns llama.cpp's architecture for the family. Throws Error(job) if there is none that forge
+// writes.
 const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec);
 
-// Sizes, rotary embedding, norms, caps: {architecture}.*. Throws Error(job) for a rotary scaling that GGUF has no words for.
+// Adds {architecture}.*: sizes, rotary embedding, norms, caps. Throws Error(job) for a rotary
+// scaling that GGUF has no keys for.
 void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata);
-// The tensors that stand for the rotary scaling of llama3 and longrope; empty for any other.
+// Returns the tensors that represent the rotary scaling of llama3 and longrope; empty for any
+// other.
 GgufRopeFactors rope_factors_of(const ModelSpec& spec);
 
-// tokenizer.*
+// Adds tokenizer.*.
 void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata);
 
-// All keys of another GGUF but those about its own types and parts.
+// Copies all keys of another GGUF but those about its own types and parts.
 void copy_keys(const Gguf& gguf, GgufMetadata& metadata);
 
-// What a GGUF made from `spec` would be understood as other than `spec`: sentences, empty where it says all. `read` is the spec
-// that was read back from it.
+// Returns the settings in which `read`, the spec that was read back from a GGUF made from `spec`,
+// differs from `spec`: one sentence each, empty if the GGUF holds all.
 std::vector<std::string> lost_settings(const ModelSpec& spec, const ModelSpec& read);
 
 }  // namespace forge

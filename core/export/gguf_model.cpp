@@ -77,7 +77,7 @@ Entry entry_of(const GgufArchitecture& architecture, std::string name, const Mer
 std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
   const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
   require_loadable(architecture, model.spec());
-  // A tied head that the loader asks for is the embedding again.
+  // A tied head that the loader requires is written as a second copy of the embedding.
   const bool twice = architecture.head == GgufPart::required && model.spec().tie_word_embeddings;
   std::vector<std::pair<std::string, size_t>> named;
   for (size_t i = 0; i < model.tensors().size(); ++i) {
@@ -96,7 +96,8 @@ std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format
   return entries;
 }
 
-// Rows of Hugging Face's order to the file's; they begin at a row that keeps its place.
+// Reorders rows from Hugging Face's order to the file's. The rows begin at a row that keeps its
+// position.
 void reorder(std::span<const float> values, int64_t rows, const GgufRows& order, std::vector<float>& out) {
   const auto columns = static_cast<int64_t>(values.size()) / rows;
   out.resize(values.size());
@@ -123,7 +124,7 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
   std::vector<float> changed;
   std::vector<char> bytes;
   const int64_t columns = entry.info.shape.size() == 1 ? 1 : entry.info.shape.back();
-  // Rows that change places among themselves come at once.
+  // Rows that change places among themselves are read together.
   const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
   const auto write_rows = [&](int64_t, std::span<const float> values) {
     std::span<const float> rows = values;
@@ -142,8 +143,9 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
   for (const size_t source : entry.sources) model.read(source, together, write_rows);
 }
 
-// llama.cpp takes a file whose general.name says phi3 for one with Phi-3's vocabulary, and does not load it where tokens of that
-// are missing (llama-vocab.cpp). Such a name loses its number.
+// Returns a name with which llama.cpp loads the file. It takes a file whose general.name contains
+// phi3 for one with Phi-3's vocabulary, and does not load it if tokens of that are missing
+// (llama-vocab.cpp). Such a name loses its number.
 std::string loadable_name(std::string name, const std::vector<std::string>& tokens) {
   for (const char* needed : {"</s>", "<unk>", "<s>", "<|endoftext|>"}) {
     if (std::find(tokens.begin(), tokens.end(), needed) != tokens.end()) continue;
@@ -154,7 +156,7 @@ std::string loadable_name(std::string name, const std::vector<std::string>& toke
   return name;
 }
 
-// The tokens that an adapter's tokenizer has behind the GGUF's own.
+// Adds the tokens that an adapter's tokenizer has after the GGUF's own.
 void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, GgufMetadata& metadata) {
   std::vector<std::string> added;
   for (auto id = static_cast<int64_t>(vocabulary.tokens.size()); id < tokenizer.vocab_size(); ++id)

@@ -4,7 +4,8 @@
 
 namespace forge {
 
-// One adapted weight's factors, fp32: W [out, in] + scale · B [out, rank] A [rank, in]; `magnitude` [out] for DoRA, else null.
+// The factors of one adapted weight, fp32: W [out, in] + scale · B [out, rank] A [rank, in];
+// `magnitude` [out] for DoRA, else null.
 struct LowRank {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -13,7 +14,8 @@ struct LowRank {
   double scale = 1;
 };
 
-// Adds to rows [first, first + rows) of a weight, which begin at `values`, on all cores. Sums over the rank in order, in fp32.
+// Adds the product to rows [first, first + rows) of a weight, which begin at `values`, on all
+// cores. Sums over the rank in order, in fp32.
 void add_low_rank(const LowRank& factors, int64_t first, int64_t rows, float* values);
 
 }  // namespace forge

@@ -25,7 +25,7 @@ std::vector<float> whole(const TensorFile& file, size_t index) {
   return values;
 }
 
-// [columns, rows] of [rows, columns].
+// Returns the transpose [columns, rows] of [rows, columns].
 std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> turned(values.size());
   for (int64_t row = 0; row < rows; ++row)
@@ -107,7 +107,8 @@ int64_t MergedModel::find(const std::string& name) const {
   return -1;
 }
 
-// A tied head shares the embedding's tensor unless an adapter trains one of the two; then both are written.
+// Makes the head a tensor of its own. A tied head shares the embedding's tensor unless an adapter
+// trains one of the two; then both are written.
 void MergedModel::untie() {
   if (!spec_.tie_word_embeddings) return;
   spec_.tie_word_embeddings = false;

@@ -1,11 +1,13 @@
 #pragma once
-// A base model with adapters taken into its weights, row by row as somebody reads them: no tensor but the adapter's own small
-// ones is ever whole in memory, so a model of any size is merged in the same room.
+// A base model with adapters merged into its weights, row by row while they are read. Only the
+// adapter's own small tensors are ever whole in memory, so a model of any size is merged in the
+// same memory.
 //
 //   MergedModel merged(open_model(path), spec, {{read_adapter_config(folder), 1.0}});
 //   merged.read(index, 1, [&](int64_t row, std::span<const float> values) { … });
 //
-// In float32, as PEFT's merge_and_unload (Hu et al., LoRA, 2021; Liu et al., DoRA, 2024):
+// Computes in float32, like PEFT's merge_and_unload (Hu et al., LoRA, 2021; Liu et al., DoRA,
+// 2024):
 //
 //   LoRA                    W + Σ weight · scale · B A
 //   DoRA                    m / ‖W + scale · B A‖ (by row) · (W + scale · B A)
@@ -31,23 +33,26 @@ struct WeightedAdapter {
 
 class MergedModel {
  public:
-  // Throws Error(environment) for adapters whose tensors do not fit the model, hold values that are not finite, or cannot be
-  // added up (DoRA with others; a module that two of them keep whole).
+  // Throws Error(environment) for adapters whose tensors do not fit the model or hold values that
+  // are not finite, and for adapters that cannot be added (DoRA with others; a module that two of
+  // them keep whole).
   MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec, std::vector<WeightedAdapter> adapters);
   ~MergedModel();
 
-  // The base's, but for a head that is tied no more because an adapter trained one of the two.
+  // Returns the base's spec, except that a tied head is no longer tied if an adapter trained one of
+  // the two.
   const ModelSpec& spec() const { return spec_; }
-  // The type that most of the base's matrices are stored in.
+  // Returns the type that most of the base's matrices are stored in.
   DType stored_type() const;
 
-  // In the order of a Hugging Face checkpoint; `dtype` is the base's.
+  // Returns the tensors in the order of a Hugging Face checkpoint; `dtype` is the base's.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  // Whether adapters change the tensor.
+  // True if adapters change the tensor.
   bool changed(size_t index) const;
 
-  // All rows of a tensor in order, in pieces of whole multiples of `row_multiple` rows (or the whole tensor), some 64 MiB each.
-  // `first_row` is the number of the piece's first. Throws Error(environment) for values that are not finite.
+  // Passes all rows of a tensor in order, in pieces of whole multiples of `row_multiple` rows (or
+  // the whole tensor), some 64 MiB each. `first_row` is the number of the piece's first row. Throws
+  // Error(environment) for values that are not finite.
   using TakeRows = std::function<void(int64_t first_row, std::span<const float> values)>;
   void read(size_t index, int64_t row_multiple, const TakeRows& take) const;
 

@@ -17,7 +17,8 @@ std::string render(const ChatTemplate& chat, const std::vector<Turn>& turns) {
   return text_of(chat.render(messages, nullptr, turns.back().role == std::string("user")));
 }
 
-// The text before, between and after the contents, if they all occur in `text` in order, each once; else empty.
+// Returns the text before, between and after the contents, if they all occur in `text` in order,
+// each once; else empty.
 std::vector<std::string> around(const std::string& text, const std::vector<Turn>& turns) {
   std::vector<std::string> pieces;
   size_t begin = 0;
@@ -62,7 +63,8 @@ std::string without_prefix(const std::string& text, const std::string& prefix) {
   return !prefix.empty() && starts_with(text, prefix) ? text.substr(prefix.size()) : text;
 }
 
-// Ollama puts the system message first among .Messages and, joined, into .System.
+// Returns the Go template. Ollama puts the system message first among .Messages and, joined, into
+// .System.
 std::string go_template(const TurnPieces& pieces, const std::string& bos) {
   return "{{- range $i, $m := .Messages }}{{ if eq $m.Role \"system\" }}" + quoted(without_prefix(pieces.before_system, bos)) +
          "{{ $m.Content }}{{ else if eq $m.Role \"user\" }}{{ if eq $i 0 }}" + quoted(without_prefix(pieces.before_user, bos)) +

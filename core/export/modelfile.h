@@ -1,10 +1,10 @@
 #pragma once
-// Ollama's Modelfile for a GGUF (https://github.com/ollama/ollama/blob/main/docs/modelfile.md), with the chat template as Go's
-// text/template says it.
+// Ollama's Modelfile for a GGUF (https://github.com/ollama/ollama/blob/main/docs/modelfile.md),
+// with the chat template translated to Go's text/template.
 //
-// The pieces of text between turns are taken from what the Jinja template writes for conversations, put together in Go's terms,
-// and held against what the template writes for others. A template that is more than pieces between turns gets no TEMPLATE, and
-// Ollama takes the one in the GGUF.
+// The pieces of text between turns are taken from the Jinja template's output for conversations,
+// put into a Go template, and compared with the output for other conversations. A template that
+// writes more than pieces between turns gets no TEMPLATE, and Ollama uses the one in the GGUF.
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace forge {
 
-// What a template writes around contents.
+// The texts that a template writes around contents.
 struct TurnPieces {
   std::string before_system, system_to_user;  // with a system message
   std::string before_user;                    // without one
@@ -21,10 +21,11 @@ struct TurnPieces {
   std::string answer_to_user;
 };
 
-// Nothing where pieces alone do not tell what the template writes.
+// Returns the pieces, or nothing if pieces alone do not reproduce the template's output.
 std::optional<TurnPieces> turn_pieces(const ChatTemplate& chat);
 
-// `bos` is taken from the front: Ollama's runner adds it. `stops` are texts that end an answer.
+// Returns the Modelfile. `bos` is removed from the front, since Ollama's runner adds it. `stops`
+// are texts that end an answer.
 std::string modelfile(const std::string& gguf, const std::optional<TurnPieces>& pieces, const std::string& bos,
                       const std::vector<std::string>& stops);
 

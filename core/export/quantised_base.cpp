@@ -18,7 +18,7 @@ constexpr int64_t kBlock = 64, kNestedBlock = 256;  // as in kernels/quantize/qu
 constexpr int64_t kStretch = kBlock * kNestedBlock;
 
 
-// One matrix, block by block in memory order.
+// One quantised matrix, block by block in memory order.
 class Blocks {
  public:
   Blocks(const TensorFile& file, size_t index, const ModelConfig& model) : quantization_(model.quantization) {
@@ -29,7 +29,7 @@ class Blocks {
     block_ = by_row ? columns : kBlock;
     codes_.resize(static_cast<size_t>(in_bytes() ? count_ : ceil_div(count_, 2)));
     absmax_.resize(static_cast<size_t>(ceil_div(count_, block_)));
-    // Ranges of rows such that every block lies within one of them.
+    // The ranges of rows are such that every block lies within one of them.
     int64_t rows = 1;
     while (!by_row && rows * columns % kStretch != 0 && rows < tensor.rows()) ++rows;
     for_each_range(tensor.rows(), rows, [&](int64_t begin, int64_t end) {
@@ -44,7 +44,7 @@ class Blocks {
     if (model.double_quantization && !in_bytes()) nest();
   }
 
-  // Values [first, first + count).
+  // Decodes the values [first, first + count).
   void decode(int64_t first, int64_t count, float* values) const {
     std::vector<float> block(static_cast<size_t>(block_));
     for (int64_t begin = first / block_ * block_; begin < first + count; begin += block_) {
@@ -75,7 +75,7 @@ class Blocks {
       quantize_4bit(book(), values, length, kBlock, codes_.data() + first / 2, absmax);
   }
 
-  // absmax - mean in 8 bits by the dynamic map, and back.
+  // Rounds absmax - mean to 8 bits by the dynamic map.
   void nest() {
     double sum = 0;
     for (float value : absmax_) sum += value;
@@ -110,7 +110,7 @@ class QuantisedBase : public WrappedFile {
   }
 
  private:
-  // For the tensor requested last.
+  // Returns the blocks of a tensor. Only those of the last tensor are kept.
   std::shared_ptr<const Blocks> blocks_of(size_t index) const {
     const std::lock_guard lock(mutex_);
     if (!blocks_ || held_ != index) {

@@ -1,6 +1,6 @@
 #pragma once
-// The base that an adapter of a quantised run was trained on: its matrices through 4 or 8 bits and back, as the engine holds them
-// (kernels/quantize/quantize.h says the formats).
+// The base on which an adapter of a quantised run was trained: its matrices rounded to 4 or 8 bits,
+// like the engine holds them (kernels/quantize/quantize.h has the formats).
 #include <memory>
 
 #include "core/config/job.h"
@@ -9,8 +9,9 @@
 
 namespace forge {
 
-// `base` with every matrix that such a run quantises dequantised again; all else as it is. Equal to the engine's but for the
-// rounding of one mean under double quantisation. One tensor's codes are in memory at a time.
+// Returns `base` with every matrix that such a run quantises quantised and dequantised; all others
+// are unchanged. Equal to the engine's but for the rounding of one mean under double quantisation.
+// One tensor's codes are in memory at a time.
 std::unique_ptr<TensorFile> quantised_base(std::unique_ptr<TensorFile> base, const ModelSpec& spec,
                                            const AdapterConfig& adapter, const ModelConfig& model);
 

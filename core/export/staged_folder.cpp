@@ -20,7 +20,8 @@ bool is_within(const std::string& path, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// Merges and exports are flat folders with a card of ours; adapters and whole runs are neither.
+// True for a folder that a merge or an export wrote: a flat folder with forge's card. Adapters and
+// whole runs are neither.
 bool is_ours(const fs::path& folder) {
   constexpr int64_t kLargestCard = 1 << 20;
   const std::string card = (folder / "README.md").string();
@@ -30,7 +31,7 @@ bool is_ours(const fs::path& folder) {
   return read_file(card, kLargestCard, ErrorKind::environment).find("\ntags:\n- forge\n") != std::string::npos;
 }
 
-// Why --fresh must not replace it; empty if it may.
+// Returns why --fresh must not replace a folder; empty if it may.
 std::string precious(const fs::path& target, const std::vector<std::string>& inputs) {
   if (!fs::is_directory(target)) return "is a file, expected a folder";
   for (const std::string& input : inputs)
@@ -40,7 +41,7 @@ std::string precious(const fs::path& target, const std::vector<std::string>& inp
   return is_ours(target) ? "" : "holds files that neither forge merge nor forge export wrote";
 }
 
-// The folder that is written, through links to it.
+// Returns the folder that is written, with links resolved.
 std::string written_folder(const std::string& target) {
   if (target.empty()) throw Error(ErrorKind::usage, "--output: is empty, expected a folder");
   std::string path = fs::absolute(target).lexically_normal().string();

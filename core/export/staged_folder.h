@@ -1,5 +1,6 @@
 #pragma once
-// A folder that appears whole or not at all: filled under a temporary name beside its place, then renamed.
+// A folder that appears whole or not at all: it is filled under a temporary name beside its path,
+// then renamed.
 //
 //   StagedFolder staged("out/model", /*replace=*/false, {"models/base"});
 //   write_file_durably(staged.path() + "/config.json", …);
@@ -11,9 +12,10 @@ namespace forge {
 
 class StagedFolder {
  public:
-  // Removes what killed processes left beside `target`. Throws Error(usage) when `target` is there and is not empty, unless
-  // `replace` is set and it is what a StagedFolder wrote before: never files of others, what a run consists of, or one of
-  // the `inputs`. Error(environment) when nothing can be written there.
+  // Removes what killed processes left beside `target`. Throws Error(usage) when `target` exists
+  // and is not empty, unless `replace` is set and a StagedFolder wrote it before: files of others,
+  // parts of a run and the `inputs` are never replaced. Throws Error(environment) when nothing can
+  // be written there.
   StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;

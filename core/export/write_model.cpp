@@ -28,7 +28,7 @@ std::set<std::string> transposed_names(const ModelSpec& spec) {
   return names;
 }
 
-// The rows that `model` gives as the file holds them.
+// Passes a matrix of `model` transposed, which is its form in the file.
 using TakeValues = std::function<void(std::span<const float> values)>;
 void read_transposed(const MergedModel& model, size_t index, const TakeValues& take) {
   const std::vector<int64_t>& shape = model.tensors()[index].shape;  // [out, in]

@@ -32,7 +32,8 @@ bool excluded(const AdapterConfig& adapter, const std::string& path) {
   return false;
 }
 
-// An adapter never sits on a module that is kept whole: the path has the name as whole components.
+// True if modules_to_save names the module: the path has the name as whole components. Such a
+// module has no adapter.
 bool kept_whole(const AdapterConfig& adapter, const std::string& path) {
   for (const std::string& name : adapter.modules_to_save)
     if (("." + path + ".").find("." + name + ".") != std::string::npos) return true;
@@ -142,8 +143,10 @@ void require_layers(const ModelSpec& spec, const AdapterConfig& adapter, std::ve
   if (!adapter.init_from) name_missing_layers(spec, adapter, faults);  // PEFT passes over numbers of no layer
 }
 
-// PEFT wraps the module that holds a targeted parameter, and the wrapper once more for its next one: of "mlp.experts" with gate_up_proj
-// and down_proj, in that order, the outer adapter is down_proj's and gate_up_proj's is that of "mlp.experts.base_layer".
+// Names the adapters of joined experts as PEFT does. PEFT wraps the module that holds a targeted
+// parameter, and wraps the wrapper again for the next parameter. With gate_up_proj and down_proj of
+// "mlp.experts", in that order, the outer adapter is down_proj's, and gate_up_proj's is that of
+// "mlp.experts.base_layer".
 void name_joined_adapters(std::vector<AdapterSite>& sites) {
   std::map<std::string, std::string> next;  // by the module that holds them
   for (size_t i = sites.size(); i-- > 0;) {
@@ -167,7 +170,7 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
     if (!used[i] && !adapter.init_from)  // PEFT passes over them
       faults.push_back({"adapter.target_parameters", '"' + adapter.target_parameters[i] +
                                                          "\" names no tensor that holds all experts of a layer (as gpt-oss's mlp.experts.down_proj)"});
-  // As PEFT: A's input cannot be masked where A and B are added to the weight.
+  // PEFT has the same limits: A's input cannot be masked where A and B are added to the weight.
   if (adapter.target_parameters.empty()) return;
   if (adapter.dropout > 0) faults.push_back({"adapter.dropout", "cannot be combined with target_parameters"});
   if (adapter.use_dora) faults.push_back({"adapter.use_dora", "cannot be combined with target_parameters"});
@@ -177,7 +180,7 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
 
 struct Selection {
   std::vector<AdapterSite> sites;
-  std::vector<VocabularySite> vocabulary;  // with factors
+  std::vector<VocabularySite> vocabulary;  // places with factors
   std::vector<int64_t> matches;  // sites of each target
   std::vector<bool> used;        // targets that match a module, also an excluded one (PEFT writes both lists)
 };
@@ -202,7 +205,7 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
   }
 }
 
-// PEFT trains, and saves, whatever has "bias" in its name.
+// PEFT trains, and saves, every parameter with "bias" in its name.
 void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (const Module& module : modules_of(spec)) {
     if (module.path.find("bias") != std::string::npos)
@@ -217,15 +220,16 @@ void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std:
   }
 }
 
-// EVA looks at the tokens that a layer reads: of an expert they are those that its router sends.
+// EVA looks at the tokens that a layer reads. An expert reads only those that its router sends.
 void refuse_single_experts(const std::vector<AdapterSite>& sites, std::vector<KeyFault>& faults) {
   for (const AdapterSite& site : sites)
     if (site.module.find(".experts.") != std::string::npos)
       return faults.push_back({"adapter.init", "eva is computed for layers that read every token, not for " + site.module});
 }
 
-// PiSSA and LoftQ start from singular vectors, OLoRA from its orthogonal factor, EVA from directions of the input: there must be as
-// many as ranks. One layer stands for all.
+// PiSSA and LoftQ start from singular vectors, OLoRA from its orthogonal factor, EVA from
+// directions of the input. There must be as many of them as ranks. Only the first faulty layer is
+// named.
 void require_directions(const std::vector<AdapterSite>& sites, LoraInit init, std::vector<KeyFault>& faults) {
   for (const AdapterSite& site : sites) {
     const int64_t found = init == LoraInit::eva ? site.in_features : std::min(site.in_features, site.out_features);
@@ -239,7 +243,7 @@ void require_directions(const std::vector<AdapterSite>& sites, LoraInit init, st
   }
 }
 
-// What is defined for linear layers alone.
+// Refuses settings that are defined for linear layers alone.
 void refuse_for_vocabulary(const AdapterConfig& adapter, const std::string& module, std::vector<KeyFault>& faults) {
   const auto fault = [&](const char* key, const std::string& what) { faults.push_back({key, what + " for linear layers, not for " + module}); };
   if (adapter.use_dora) fault("adapter.use_dora", "magnitudes are computed");
@@ -310,7 +314,8 @@ std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfi
 
 namespace {
 
-// The module that trainable_token_indices names: "" is the embedding, other names are suffixes.
+// True if trainable_token_indices' `name` means this module: "" is the embedding, other names are
+// suffixes.
 bool named_by(const std::string& name, const std::string& module, bool embedding) {
   return name.empty() ? embedding : names(name, module);
 }
@@ -334,7 +339,7 @@ void add_tokens_of(VocabularySite site, const std::string& name, const std::vect
   sites.push_back(std::move(site));
 }
 
-// Those whose tokens are trained as rows, beside `sites`, which have factors.
+// Adds the places whose tokens are trained as rows to `sites`, which have factors.
 void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<VocabularySite>& sites) {
   if (adapter.type == AdapterType::none) return;
   std::vector<KeyFault> faults;

@@ -1,5 +1,5 @@
 #pragma once
-// Which linear layers an adapter changes, and what of the vocabulary's matrices.
+// The linear layers that an adapter changes, and its places in the embedding and the head.
 //
 //   for (const AdapterSite& site : adapter_sites(spec, job.adapter)) site.module;   // "model.layers.0.self_attn.q_proj"
 #include <cstdint>
@@ -11,19 +11,24 @@
 
 namespace forge {
 
-// One adapted linear layer, or the experts of one in one tensor.
+// One adapted linear layer, or one adapted tensor that holds this layer of all experts.
 struct AdapterSite {
   std::string module;  // "model.layers.0.self_attn.q_proj"
-  std::string adapter;  // what PEFT calls its adapter's module: the same, but for joined experts (name_joined_adapters)
+  // Name of the adapter's module in PEFT. It equals `module`, except for joined experts
+  // (name_joined_adapters).
+  std::string adapter;
   int64_t layer = -1;
   int64_t in_features = 0, out_features = 0;
   int64_t rank = 0;
   double alpha = 0;
   double scale = 0;  // alpha / rank, or alpha / sqrt(rank) with rslora
-  int64_t experts = 0;  // that one tensor holds: A [experts · rank, in], B [out, rank · experts]; 0: a linear layer
+  // Experts in the one tensor: A is [experts · rank, in], B is [out, rank · experts]. 0: a linear
+  // layer.
+  int64_t experts = 0;
 };
 
-// What an adapter changes of the embedding or of the head, whose matrix a step reads whole (core/adapter/whole_weight.h).
+// An adapter's change of the embedding or of the head. A step reads that matrix whole
+// (core/adapter/whole_weight.h).
 //
 //   rank > 0   low-rank factors: W + scale · B A of the head, W + scale · (B A)ᵀ of the embedding
 //   tokens     rows of these tokens that are trained themselves; a head that shares the embedding's weights has them too
@@ -33,35 +38,39 @@ struct VocabularySite {
   int64_t vocabulary = 0, hidden = 0;
   int64_t rank = 0;
   double alpha = 0, scale = 0;
-  std::vector<int64_t> tokens;  // in the order of the adapter's rows, which is the one of its settings
+  std::vector<int64_t> tokens;  // in the order of the adapter's rows and of its settings
 
-  // As PEFT names them; A is [rank, hidden] of the head and [rank, vocabulary] of the embedding, B the other way round.
+  // Return PEFT's names. A is [rank, hidden] for the head and [rank, vocabulary] for the embedding;
+  // B is [vocabulary, rank] and [hidden, rank].
   std::string a() const { return module + (embedding ? ".lora_embedding_A" : ".lora_A.weight"); }
   std::string b() const { return module + (embedding ? ".lora_embedding_B" : ".lora_B.weight"); }
   std::string rows() const { return module + ".token_adapter.trainable_tokens_delta"; }  // [tokens, hidden]: their values, not a difference
 };
 
-// At most one of each. Throws Error(job) as adapter_sites() does, and for what cannot be joined.
+// Returns at most one site for the embedding and one for the head. Throws Error(job) as
+// adapter_sites() does, and for trainable tokens that are invalid or conflict with other settings.
 std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
-// The modules that an adapter changes, by PEFT's rules: "all-linear" is every linear but the head; a name
-// matches the whole path or its end after a dot; a regex must match the whole path; rank_pattern and
-// alpha_pattern keys match as regexes anchored at the end on a dot boundary, and the first that does counts. Throws Error(job)
-// naming every target that matches nothing and the modules there are. Of an adapter that starts from a folder (init_from) such
-// targets and patterns are passed over, as PEFT does, as long as one target matches.
+// Returns the modules that an adapter changes, by PEFT's rules: "all-linear" is every linear layer
+// but the head; a name matches the whole path or its end after a dot; a regex must match the whole
+// path; rank_pattern and alpha_pattern keys match as regexes anchored at the end on a dot boundary,
+// and the first match counts. Throws Error(job) naming every target that matches nothing and the
+// available modules. For an adapter that starts from a folder (init_from) such targets and patterns
+// are ignored, as in PEFT, as long as one target matches.
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
 
-// Both at once.
+// The results of adapter_sites() and vocabulary_sites().
 struct AdapterPlaces {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;
 };
 AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter);
 
-// Throws Error(job) where an adapter changes joined experts, which forge can train with and not write into other files.
+// Throws Error(job) if an adapter changes joined experts. forge trains such adapters, but neither
+// merges them nor writes them as GGUF.
 void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder);
 
-// How many modules each target matches, for the plan's table: "q_proj" → 32.
+// Number of modules that a target matches, for the plan's table: "q_proj" → 32.
 struct TargetMatch {
   std::string target;
   int64_t modules = 0;

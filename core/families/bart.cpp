@@ -1,6 +1,6 @@
-// BART (Lewis et al., 2020): layer norms behind each half and behind the embeddings, learned positions whose table begins with two
-// unused rows, biases everywhere. final_logits_bias, a buffer of zeros in files that were published, is refused where it is not zero
-// (core/plan/files/model_file.cpp).
+// BART (Lewis et al., 2020): layer norms after each half and after the embeddings, learned
+// positions whose table begins with two unused rows, biases everywhere. final_logits_bias, a buffer
+// of zeros in published files, is refused if it is not zero (core/plan/files/model_file.cpp).
 #include <cmath>
 
 #include "core/families/config_spec.h"
@@ -41,7 +41,7 @@ void write(const ModelSpec& spec, Json& config) {
   config["scale_embedding"] = spec.embedding_scale != 1;
 }
 
-// x through `module`, whose keys and values are made of `seen`.
+// Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight) {
   const int64_t width = m.hidden_size;
   const std::string q_name = module + ".q_proj", k_name = module + ".k_proj", v_name = module + ".v_proj", o_name = module + ".out_proj";
@@ -64,7 +64,7 @@ ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
   return g.linear(x, {"fc2", m.hidden_size, true});
 }
 
-// Behind an addition: what it gives is the stream.
+// Records the norm after an addition. Its result is the residual stream.
 ValueId stream_norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
   return g.stream_norm(x, module, m.rms_norm_eps, m.norm_bias);
 }
@@ -81,7 +81,7 @@ ValueId encoder(Recorder& g, const ModelSpec& m) {
     g.enter_layer(layer, "model.encoder.layers." + std::to_string(layer) + ".");
     h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
     h = g.add(h, mlp(g, m, h));
-    // What the decoder sees is read by products alone.
+    // Only products read the encoder's output, so it is not recorded as a stream.
     h = layer + 1 < m.encoder_layers ? stream_norm(g, m, h, "final_layer_norm") : norm(g, m, h, "final_layer_norm");
   }
   g.leave_layer();

@@ -1,6 +1,6 @@
-// Cohere's Command R (2024): attention and MLP read one norm and are added to the stream together; norms take the mean away and
-// have no bias, neighbouring features turn together, and the logits have a factor. Command R7B (Cohere2) turns only in layers with a
-// window.
+// Cohere's Command R (2024): attention and MLP read one norm and are added to the stream together;
+// norms subtract the mean and have no bias, rotary positions rotate neighbouring features, and the
+// logits have a factor. Command R7B (Cohere2) has rotary positions only in layers with a window.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 
@@ -26,7 +26,7 @@ void read_cohere(Settings& settings, ModelSpec& spec) {
   settings.must_be("use_qk_norm", false, "no norms of q and k");
 }
 
-// Layers that see everything turn nothing.
+// Layers with full attention have no rotary positions.
 void read_cohere2(Settings& settings, ModelSpec& spec) {
   read(settings, spec);
   const int64_t period = settings.integer("sliding_window_pattern", 1, kMostLayers, kPeriod);

@@ -15,7 +15,7 @@ namespace {
 
 using Table = std::map<std::string, ConfigKeys>;
 
-// "num_experts=num_local_experts" → its two halves.
+// Returns the two halves of "num_experts=num_local_experts".
 std::pair<std::string, std::string> halves(const std::string& word) {
   const size_t equals = word.find('=');
   return {word.substr(0, equals), word.substr(equals + 1)};

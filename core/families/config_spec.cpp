@@ -1,5 +1,5 @@
-// config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers' configuration
-// classes.
+// Reads config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers'
+// configuration classes.
 #include "core/families/config_spec.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
   spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate, by_ratio);
   spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers);
   spec.num_heads = settings.integer("num_attention_heads", 1, kMostHeads);
-  // null means as many as heads; a missing key means the family's default.
+  // null means one for each head; a missing key means the family's default.
   const bool grouped = family.num_kv_heads > 0 && !settings.has("num_key_value_heads");
   spec.num_kv_heads =
       settings.integer("num_key_value_heads", 1, kMostHeads, grouped ? family.num_kv_heads : spec.num_heads);
@@ -35,7 +35,7 @@ void read_tokens(Settings& settings, ModelSpec& spec) {
   spec.pad_token_id = first(settings.ids("pad_token_id"));
 }
 
-// transformers counts labels by their names; without any it assumes two.
+// transformers counts labels by their names. Without names it assumes two.
 void read_score_head(Settings& settings, ModelSpec& spec) {
   const Json* names = settings.find("id2label");
   settings.find("label2id");
@@ -46,13 +46,13 @@ void read_score_head(Settings& settings, ModelSpec& spec) {
   spec = with_score_head(spec);
 }
 
-// Checkpoints that are converted when they are read (dequantised_file.h).
+// True for checkpoints that are converted when they are read (dequantised_file.h).
 bool reads_stored(const Json& quantization) {
   const Json method = quantization.is_object() ? quantization.value("quant_method", Json()) : Json();
   return method == "mxfp4" || (method == "fp8" && quantization.contains("weight_block_size"));
 }
 
-// What every family here shares; anything else would need another decoder.
+// Refuses settings that differ from what every family here shares. They would need another decoder.
 void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
   if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
@@ -64,7 +64,7 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
                          "blocks); use the original weights and set model.quantization");
 }
 
-// "LlamaForSequenceClassification" → "LlamaForCausalLM"
+// Returns "LlamaForCausalLM" for "LlamaForSequenceClassification".
 std::string decoder_that_scores(const std::string& architecture) {
   const std::string stem = architecture.substr(0, architecture.size() - kScoringSuffix.size());
   for (const Family& family : families())
@@ -72,7 +72,7 @@ std::string decoder_that_scores(const std::string& architecture) {
   return stem + "ForCausalLM";
 }
 
-// Dropouts of the base model that its class computes in training.
+// Returns the dropouts of the base model that its class computes in training.
 std::vector<std::string> read_dropouts(Settings& settings, const Json& config, const ConfigKeys& keys) {
   std::vector<std::string> dropouts;
   for (const auto& [key, value] : config.items()) {
@@ -83,15 +83,16 @@ std::vector<std::string> read_dropouts(Settings& settings, const Json& config, c
   return dropouts;
 }
 
-// The first of architectures; empty without one.
+// Returns the first entry of `architectures`; empty if there is none.
 std::string stated_architecture(Settings& settings) {
   const Json* all = settings.find("architectures");
   const bool stated = all && all->is_array() && !all->empty() && all->front().is_string();
   return stated ? all->front().get<std::string>() : "";
 }
 
-// The family that transformers' Auto classes go by, which is model_type's; that of the class `named` where forge does not know
-// the type, as for code that a repository brings along.
+// Returns the family that transformers' Auto classes build, which is that of model_type. If forge
+// does not know the type, as with code that a repository brings along, returns the family of the
+// class `named`.
 const Family& family_that_is_built(Settings& settings, const std::string& named, bool scores) {
   const std::string decoder = scores ? decoder_that_scores(named) : named;
   const Json* type = settings.find("model_type");
@@ -100,7 +101,8 @@ const Family& family_that_is_built(Settings& settings, const std::string& named,
   return *family;
 }
 
-// A sentence where the class is not the one that config.json names. `own` is the class of the model_type `known`.
+// Returns a sentence if the class is not the one that config.json names, else an empty text. `own`
+// is the class of the model_type `known`.
 std::string built_instead(Settings& settings, const std::string& known, const std::string& own, const std::string& named,
                           const std::string& built) {
   const Json* type = settings.find("model_type");
@@ -118,7 +120,7 @@ ModelSpec model_spec_from_config(const Json& config, const std::string& name) { 
 
 namespace {
 
-// The language model of a class with towers, by the settings that text_settings() finds for it.
+// Reads the language model of a class with towers, from the settings of text_settings().
 ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
   ReadConfig read = read_config(text_settings(wrapper, config, settings.name()), settings.name() + ": text_config");
   read.spec.wrapper = wrapper.name;

@@ -1,5 +1,6 @@
-// DeepSeek-V2 and V3 (DeepSeek-AI, 2024): latent attention, where k and v of all heads are made from one narrow vector of a token and the
-// turned part of k is shared by all heads; experts beside shared ones, behind a few layers with an MLP.
+// DeepSeek-V2 and V3 (DeepSeek-AI, 2024): latent attention, where k and v of all heads are made
+// from one narrow vector of a token and the rotated part of k is shared by all heads; experts
+// beside shared ones, after a few layers with an MLP.
 #include <cmath>
 #include <numeric>
 
@@ -9,7 +10,7 @@
 namespace forge {
 namespace {
 
-constexpr double kLatentEps = 1e-6;  // of the latents' norms, whatever rms_norm_eps says
+constexpr double kLatentEps = 1e-6;  // epsilon of the latents' norms, whatever rms_norm_eps says
 constexpr ExpertNames kNames{"mlp.gate", "mlp.experts.", ".gate_proj", ".up_proj", ".down_proj", LinearUse::bare_router};
 
 // YaRN sharpens the scores too (transformers: yarn_apply_mscale).

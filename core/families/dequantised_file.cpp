@@ -17,7 +17,7 @@ constexpr float kFp4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f,
 
 enum class Stored { plain, mxfp4, fp8 };
 
-// Where a tensor's numbers and their scales are.
+// Indices of a tensor's numbers and of their scales in the file.
 struct Source {
   Stored stored = Stored::plain;
   size_t values = 0, scales = 0;
@@ -31,7 +31,7 @@ struct Source {
 
 int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// The power of two that gives so many parts; any, where there is one part.
+// Returns the smallest power of two that gives as many parts as there are scales.
 int64_t square_of(const TensorInfo& values, const TensorInfo& scales) {
   if (values.shape.size() != 2 || scales.shape.size() != 2) misfit(values, scales);
   for (int64_t square = 1; square <= 1 << 20; square *= 2)
@@ -71,7 +71,7 @@ class DequantisedFile : public WrappedFile {
     tensors_.push_back(std::move(tensor));
     sources_.push_back(source);
   }
-  // The tensor that is named as this one with another ending, or −1.
+  // Returns the tensor with this name but another ending, or −1.
   int64_t scales_of(const std::string& name, std::string_view ending, std::string_view other) const {
     if (!ends_with(name, ending)) return -1;
     return file_->find(name.substr(0, name.size() - ending.size()) + std::string(other));
@@ -84,7 +84,7 @@ class DequantisedFile : public WrappedFile {
     return {blocks.name.substr(0, blocks.name.size() - kBlocks.size()), {shape[0], shape[2] * kBlock, shape[1]}, DType::bf16};
   }
 
-  // One expert's [out, in] as [in, out].
+  // Reads one expert's [out, in] as [in, out].
   void read_mxfp4(const Source& source, int64_t expert, float* values) const {
     const std::vector<int64_t>& shape = file_->tensors()[source.values].shape;
     const int64_t out = shape[1], blocks = shape[2];

@@ -1,5 +1,6 @@
 #pragma once
-// A checkpoint whose matrices are stored in blocks with a scale each, as the matrices that they stand for.
+// Presents block-quantised matrices of a checkpoint, which have one scale per block, as plain
+// matrices.
 //
 //   mxfp4 (gpt-oss)     NAME_blocks u8 [experts, out, in / 32, 16], two numbers a byte, the lower four bits first;
 //                       NAME_scales u8 [experts, out, in / 32], exponents with bias 127  →  NAME [experts, in, out]
@@ -12,7 +13,8 @@
 
 namespace forge {
 
-// `file` itself where it has no such tensors. Throws Error(environment) for scales that do not fit their blocks.
+// Returns `file` itself if it has no such tensors. Throws Error(environment) for scales that do not
+// fit their blocks.
 std::unique_ptr<TensorFile> dequantised(std::unique_ptr<TensorFile> file);
 
 }  // namespace forge

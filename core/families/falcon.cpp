@@ -23,13 +23,13 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("n_embed", spec.hidden_size, "the width that hidden_size says");
 }
 
-// llama.cpp computes attention and MLP beside each other, without biases.
+// llama.cpp computes attention and MLP in parallel, without biases.
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   settings.must_be("tensor_data_layout", "jploski", "all rows of q before those of k and of v");
   spec.layer_norm = spec.norm_bias = spec.parallel_residual = true;
 }
 
-// One head of k and v, or as many as of q: the older spelling of the same groups.
+// Writes the older spelling for one head of k and v, or for as many as q has.
 void write(const ModelSpec& spec, Json& config) {
   const bool one = spec.num_kv_heads == 1, all = spec.num_kv_heads == spec.num_heads;
   config["bias"] = spec.qkv_bias;

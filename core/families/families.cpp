@@ -54,7 +54,9 @@ const Family& family_of_type(const Json& type) {
 
 const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where) {
   std::vector<std::string> known;
-  const Family *plain = nullptr, *other = nullptr;  // without windows of its own; that says of experts what the file does not, and will refuse it
+  // `plain` has no windows of its own. `other` disagrees with the file on experts, and will refuse
+  // it.
+  const Family *plain = nullptr, *other = nullptr;
   for (const Family& family : families()) {
     if (family.gguf_architecture.empty()) continue;
     if (family.gguf_architecture == architecture && family.mixture == kind.mixture) {
@@ -72,7 +74,7 @@ const Family& family_of_gguf(const std::string& architecture, GgufKind kind, con
 const Family& family_of(const ModelSpec& spec) {
   for (const Family& family : families())
     if (family.name == spec.family) return family;
-  // Tests make specs by hand.
+  // Tests build specs by hand, with no known family.
   return families().front();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// What a model family is, in its own file: the settings that only it has, its decoder layer, and what transformers' and
-// llama.cpp's files call it. families.cpp lists them.
+// Family describes a model family: the settings that only it has, its decoder layer, and its names
+// in the files of transformers and llama.cpp. Each family has its own file; families.cpp lists
+// them.
 #include <functional>
 #include <map>
 #include <string>
@@ -13,9 +14,9 @@
 
 namespace forge {
 
-// What the modules around the layers are called.
+// Names of the modules around the layers.
 struct OuterModules {
-  const char *embedding = "model.embed_tokens", *positions = "";  // positions: of learned ones
+  const char *embedding = "model.embed_tokens", *positions = "";  // positions: the learned table
   const char* layers = "model.layers.";
   const char *final_norm = "model.norm", *head = "lm_head";
 };
@@ -23,39 +24,41 @@ struct OuterModules {
 struct Family {
   std::string name;               // ModelSpec::family, and config.json's model_type
   std::string architecture;       // config.json: architectures[0]
-  std::string gguf_architecture;  // general.architecture; empty: its GGUF files say another family's
-  bool mixture = false;           // of experts: what tells it from another family of that GGUF architecture
-  bool gguf_windows = false;      // its GGUF files have a window, which does the same
-  // What the architecture's configuration class in transformers assumes when config.json is silent.
+  std::string gguf_architecture;  // general.architecture; empty: never read from a GGUF
+  bool mixture = false;           // has experts; tells families of one GGUF architecture apart
+  bool gguf_windows = false;      // its GGUF files have a window; tells families apart, too
+  // Defaults of the architecture's configuration class in transformers, for keys that config.json
+  // lacks.
   int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
   const char* activation = "silu";                        // hidden_act
   std::vector<std::string> same_activations = {};         // other words for it
   double norm_eps = 1e-6, rope_theta = 10000;
-  double window_rope_theta = 0;  // of a family whose layers with a window turn otherwise
+  double window_rope_theta = 0;  // base of layers with a window; 0: rope_theta
   bool partial_rotary = false;   // reads partial_rotary_factor
   double partial_rotary_factor = 1;
   bool tied = false;
-  int64_t mlp_ratio = 0;  // intermediate_size by hidden_size; 0: must be said
+  int64_t mlp_ratio = 0;  // default of intermediate_size / hidden_size; 0: none
   std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
   OuterModules modules = {};
   bool padding_row = true;          // the embedding's row of pad_token_id is never trained
-  bool transposed_linears = false;  // in files: transformers' Conv1D
-  bool encoder_decoder = false;     // reads a source; then `stacks` stands in the place of `layer`
-  bool further_layers = false;      // files hold layers behind the last, which predict further tokens
+  bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
+  bool encoder_decoder = false;     // reads a source; `stacks` replaces `layer`
+  bool further_layers = false;  // files hold layers after the last, which predict further tokens
   // Reads the settings that only this family has, and refuses those that it would have to ignore.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
-  // Writes the same settings.
+  // Writes those settings into `config`.
   void (*write)(const ModelSpec& spec, Json& config) = nullptr;
-  // The same of a GGUF's metadata, after its sizes, biases and window are read; null: nothing more.
+  // Reads those settings from a GGUF's metadata, after the sizes, biases and window; null: nothing
+  // more.
   void (*read_gguf)(GgufSettings& settings, ModelSpec& spec) = nullptr;
-  // Layer number `layer`: h [tokens, hidden] → [tokens, hidden].
+  // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden].
   ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
-  // An encoder, and a decoder that sees what it made → the normed supervised rows [targets, hidden]. Layers are numbered from the
-  // encoder's first to the decoder's last.
+  // Records an encoder, and a decoder that attends to its output → the normed supervised rows
+  // [targets, hidden]. Layers are numbered from the encoder's first to the decoder's last.
   ValueId (*stacks)(Recorder& g, const ModelSpec& m) = nullptr;
 };
 
-// One file each.
+// The families, one file each.
 Family llama_family();
 Family mistral_family();
 Family qwen2_family();
@@ -88,68 +91,73 @@ Family deepseek_v3_family();
 
 const std::vector<Family>& families();
 
-// Rows by the name a file uses. Throw Error(job) "unknown architecture X; forge knows …".
+// Return the family by the name that a file uses. Throw Error(job) "unknown architecture X; forge
+// knows …".
 const Family& family_of_architecture(const std::string& architecture, const std::string& where);
-// What a GGUF says that tells families of one architecture apart.
+// Properties of a GGUF that tell families of one architecture apart.
 struct GgufKind {
   bool mixture = false;  // it counts experts
   bool windows = false;  // it has a sliding window
 };
 const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where);
-// By config.json's model_type; null for one that forge does not know.
+// Returns the family of config.json's model_type; null if forge does not know it.
 const Family* find_family(const Json& type);
-// Finds the family of model.architecture. Throws Error(job) for an unknown one.
+// Returns the family of model.architecture. Throws Error(job) for an unknown one.
 const Family& family_of_type(const Json& type);
-// By ModelSpec::family.
+// Returns the family of ModelSpec::family.
 const Family& family_of(const ModelSpec& spec);
 
-// The modules around the layers, in files of this model: the family's, or those inside a class with
-// towers.
+// Returns the modules around the layers under the names in this model's files: the family's, or
+// those inside a class with towers.
 const OuterModules& outer_modules(const ModelSpec& spec);
 
-// ---- what families share ----
+// ---- shared by several families ----
 
 ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
 Recorder::Heads heads_of(const ModelSpec& m);
 Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
-// Pieces of layers, with the names that most checkpoints have.
+// Parts of layers, under the names that most checkpoints have.
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);
-// q, k, v → mixed: turned by their positions where the layer does, then attention.
+// q, k, v → mixed: rotated by position if the layer has rotary positions, then attention.
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v);
 // x → self_attn.{q,k,v}_proj, norms of q and k, attention, self_attn.o_proj
 ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
 // x → mlp.{gate,up}_proj, f(gate) · up, mlp.down_proj
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
-// The same with gate and up in one matrix, mlp.gate_up_proj.
+// Like gated_mlp(), for gate and up in one matrix, mlp.gate_up_proj.
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
 
-// What a family calls its router, and what stands before and behind an expert's number.
+// A family's names of its router and experts. An expert's layer is `experts`, its number, and
+// `gate`, `up` or `down`.
 struct ExpertNames {
   const char *router, *experts, *gate, *up, *down;
   LinearUse router_use = LinearUse::router;
-  const char* correction = "";  // of the scores that experts are chosen by
+  const char* correction = "";  // bias of the scores that choose experts
 };
-// How a model's spec says that experts are chosen, by softmax over all.
+// Returns the rule by which the spec chooses experts: by softmax over all.
 RouteRule route_rule(const ModelSpec& m);
 // x → a router, f(gate) · up and down of each token's experts, their weighted sum
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names);
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
-// num_experts_per_tok, and the router's loss where transformers computes it; num_experts is read.
+// Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
+// be read before.
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);
 void write_router(const ModelSpec& spec, Json& config);
 
-// sliding_window: `absent` where the key is missing, 0 for null.
+// Returns sliding_window: `absent` if the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);
-// Those that layer_types says; without, every `period`-th layer is full.
+// Set the window, and the layers with full attention: those that the file lists, else every
+// `period`-th layer. `absent_window` is the window if the file states none.
 void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
 void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
-// null for no window.
+// Returns the window; null if there is none.
 Json window_json(const ModelSpec& spec);
 Json layer_types_json(const ModelSpec& spec);
-// Of a GGUF that does not say which layers a window is for.
+// Refuses the window of a GGUF that does not say which layers it is for.
 void refuse_window(GgufSettings& settings, ModelSpec& spec);
-// Which layers have spec.sliding_window: those that layer_types says, else those that are not `full`.
+// Sets the layers with full attention: those that layer_types lists, else those for which `full` is
+// true. The others have spec.sliding_window.
 void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full);
 
 }  // namespace forge

@@ -22,7 +22,7 @@ Family gemma_family() {
           .max_position_embeddings = 8192,
           .num_kv_heads = 16,
           .activation = kGemmaActivation,
-          .same_activations = {"gelu"},  // as the first files say and do not mean
+          .same_activations = {"gelu"},  // the first files say gelu and mean gelu_pytorch_tanh
           .tied = true,
           .read = read,
           .write = write_gemma,

@@ -16,7 +16,8 @@ void read(Settings& settings, ModelSpec& spec) {
   read_periodic_windows(settings, spec, kWindow, kPeriod);
 }
 
-// llama.cpp keeps no query_pre_attn_scalar: it is the head's width but in the 27B model, which it knows by its layers.
+// llama.cpp keeps no query_pre_attn_scalar. It is the head's width except in the 27B model, which
+// is recognised by its number of layers.
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   constexpr int64_t kLayersOf27B = 46;
   set_gemma_constants(spec);

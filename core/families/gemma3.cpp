@@ -1,5 +1,6 @@
-// Gemma 3, the text model (Gemma Team, 2025): Gemma 2's layer with norms on the heads of q and k in the place of caps; every sixth
-// layer sees all and turns by another base than those with a window.
+// Gemma 3, the text model (Gemma Team, 2025): Gemma 2's layer with norms on the heads of q and k in
+// place of caps. Every sixth layer has full attention and another RoPE base than those with a
+// window.
 #include <cmath>
 
 #include "core/families/config_spec.h"

@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kMostCap = 1e6;
 
-// null: no cap.
+// Returns the cap: 0, no cap, for null.
 double cap_setting(Settings& settings, const char* key, double absent) {
   if (!settings.find(key)) return settings.has(key) ? 0 : absent;
   return settings.number(key, 1e-3, kMostCap);

@@ -1,5 +1,5 @@
 #pragma once
-// What the Gemma families share.
+// Settings and layers that the Gemma families share.
 #include "core/families/family.h"
 
 namespace forge {
@@ -13,16 +13,17 @@ struct GemmaCaps {
   double scores = 0, logits = 0;
 };
 
-// Of the norms and the embedding.
+// Sets the constants of the norms and of the embedding.
 void set_gemma_constants(ModelSpec& spec);
 void read_gemma(Settings& settings, ModelSpec& spec);
 void write_gemma(const ModelSpec& spec, Json& config);
-// Of Gemma 2 and 3: the scale of scores, and the caps where the file is silent.
+// Read and write the scale and the caps of scores in Gemma 2 and 3. `absent` holds the caps if the
+// file states none.
 void read_gemma_scores(Settings& settings, ModelSpec& spec, GemmaCaps absent);
 void read_gemma_caps(GgufSettings& settings, ModelSpec& spec, GemmaCaps absent);
 void write_gemma_scores(const ModelSpec& spec, Json& config);
 
-// Norms on both sides of attention and of the MLP.
+// Records a layer with norms before and after attention and the MLP.
 ValueId gemma2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
 
 }  // namespace forge

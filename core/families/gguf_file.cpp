@@ -7,7 +7,8 @@
 namespace forge {
 namespace {
 
-// A setting that may stand once for each layer: the number that all have, or the list. Null for any other array.
+// Returns a setting that may be stated for each layer: one number if all are equal, else the list.
+// Returns null for any other array.
 Json setting_of_layers(const Gguf& gguf, const std::string& key) {
   constexpr int64_t kMostListed = 1 << 12;
   const GgufValue& value = *gguf.find(key);
@@ -24,7 +25,8 @@ Json setting_of_layers(const Gguf& gguf, const std::string& key) {
   return std::all_of(list.begin(), list.end(), [&](const Json& number) { return number == list[0]; }) ? Json(list[0]) : list;
 }
 
-// Strings, numbers and switches of the metadata; arrays stay in the file (vocabularies) but for settings of layers.
+// Returns the strings, numbers and flags of the metadata. Arrays (vocabularies) stay in the file,
+// except settings of layers.
 Json scalar_metadata(const Gguf& gguf) {
   Json json = Json::object();
   for (const std::string& key : gguf.keys()) {

@@ -10,8 +10,9 @@
 namespace forge {
 namespace {
 
-// The scaling of Llama 3.1 and later, whose divisors alone a GGUF keeps: the factor is the largest of them, the other settings are
-// those of every released one. Any other divisors are longrope's with the same ones within the original context and past it.
+// Returns the scaling that has these divisors, which are all that a GGUF keeps. For Llama 3.1 and
+// later the factor is the largest divisor, and the other settings are those of every released
+// model. Any other divisors are longrope's, the same within the original context and past it.
 RopeSpec rope_of_divisors(const RopeSpec& plain, const std::vector<float>& divisors, int64_t context) {
   RopeSpec llama3 = plain;
   llama3.factor = *std::max_element(divisors.begin(), divisors.end());
@@ -32,7 +33,7 @@ RopeSpec rope_of_divisors(const RopeSpec& plain, const std::vector<float>& divis
   return any;
 }
 
-// True if there is one factor above zero for each frequency that is turned.
+// True if there is one factor above zero for each rotated frequency.
 bool require_factors(const char* tensor, const std::vector<float>& factors, Settings& settings, const ModelSpec& spec) {
   const int64_t half = spec.rotary_dim() / 2;
   if (static_cast<int64_t>(factors.size()) != half)
@@ -79,7 +80,8 @@ void read_rope(GgufSettings& metadata, const Family& family, bool longrope, Mode
   rope.partial_rotary_factor = static_cast<double>(turned) / static_cast<double>(spec.head_dim);
   if (turned != spec.head_dim && !family.partial_rotary)
     metadata.unsupported("rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
-  // llama.cpp takes a file without a type for linear, whose factor is 1 unless one is stated; 0 states none.
+  // llama.cpp takes a file without a type for linear. Its factor is 1 unless one is stated; 0
+  // states none.
   const std::string type = metadata.text("rope.scaling.type", "linear");
   const double old_factor = metadata.number("rope.scale_linear", 0, 1e6, 0);
   const double factor = metadata.number("rope.scaling.factor", 0, 1e6, 0);
@@ -143,7 +145,8 @@ void read_tensors(const TensorFile& file, const OuterModules& modules, Settings&
     spec.vocab_size = file.tensors()[static_cast<size_t>(embedding)].shape[0];
 }
 
-// Keys of a model that change nothing of what is computed, or nothing where the rotary scaling is another.
+// True for a key of a model that never changes the computation, or changes it only under another
+// rotary scaling.
 bool harmless_model_key(std::string_view key) {
   for (const char* harmless : {"vocab_size", "tensor_data_layout", "pooling_type", "rope.scaling.finetuned", "rope.scaling.factor",
                                "rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
@@ -152,7 +155,8 @@ bool harmless_model_key(std::string_view key) {
   return false;
 }
 
-// A GGUF describes its tokenizer, licence and quantisation beside the model: only keys under an architecture's name are its settings.
+// A GGUF also describes its tokenizer, licence and quantisation. Only keys under an architecture's
+// name are the model's settings.
 bool harmless_gguf_key(const std::string& key) {
   const size_t dot = key.find('.');
   return dot == key.npos || !gguf_architecture(key.substr(0, dot)) || harmless_model_key(std::string_view(key).substr(dot + 1));

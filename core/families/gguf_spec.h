@@ -1,5 +1,6 @@
 #pragma once
-// A GGUF's metadata as a ModelSpec. Key names: gguf.md of ggml and the conversion of llama.cpp.
+// Reads a GGUF's metadata as a ModelSpec. Key names: gguf.md of ggml and the conversion of
+// llama.cpp.
 #include <optional>
 #include <string>
 
@@ -39,9 +40,10 @@ class GgufSettings {
   std::string prefix_;
 };
 
-// `metadata`: the file's scalar keys ("llama.block_count": 30); `file`: its tensors under their Hugging Face names; `factors`: the
-// tensors that scale its rotary positions. Biases and a tied head are seen in the tensors. A key of the architecture that nothing
-// reads is refused by name.
+// Returns the spec. `metadata` has the file's scalar keys ("llama.block_count": 30), `file` its
+// tensors under their Hugging Face names, `factors` the tensors that scale its rotary positions.
+// Biases and a tied head are detected from the tensors. A key of the architecture that is not read
+// is refused by name.
 ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name);
 
 ModelSpec model_spec_of_gguf(const std::string& path);

@@ -1,5 +1,6 @@
-// GLM-4 (Zeng et al., 2024) and its successor of 2025: gate and up in one matrix, the first half of each head turned by neighbouring
-// pairs; the successor has norms on both sides of attention and of the MLP.
+// GLM-4 (Zeng et al., 2024) and its successor of 2025: gate and up in one matrix, rotary positions
+// on neighbouring pairs in the first half of each head. The successor has norms on both sides of
+// attention and of the MLP.
 #include "core/families/family.h"
 
 namespace forge {

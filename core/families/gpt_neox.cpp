@@ -1,5 +1,6 @@
-// GPT-NeoX (Black et al., 2022) and Pythia: q, k and v of each head side by side in one matrix, a part of each head turned,
-// attention and MLP read the same stream, layer norms and gelu.
+// GPT-NeoX (Black et al., 2022) and Pythia: q, k and v of each head side by side in one matrix,
+// rotary positions on a part of each head, attention and MLP reading the same stream, layer norms
+// and gelu.
 #include "core/families/family.h"
 
 namespace forge {
@@ -13,7 +14,7 @@ void read(Settings& settings, ModelSpec& spec) {
     settings.broken("num_attention_heads", "does not divide hidden_size");
 }
 
-// llama.cpp reads no file without the biases.
+// llama.cpp does not read files without the biases.
 void read_gguf(GgufSettings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
   spec.parallel_residual = settings.flag("use_parallel_residual", true);

@@ -1,5 +1,6 @@
-// gpt-oss (OpenAI, 2025): Llama's attention with biases and sinks, a window in every other layer; experts whose gates are clamped, all of
-// a layer in one tensor, chosen by a router with a bias whose softmax is over the chosen ones.
+// gpt-oss (OpenAI, 2025): Llama's attention with biases and sinks, and a window in every other
+// layer. All experts of a layer are in one tensor, and their gates are clamped. The router has a
+// bias and a softmax over the chosen experts.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 
@@ -8,7 +9,7 @@ namespace {
 
 constexpr int64_t kWindow = 128;
 
-// What transformers assumes when config.json says nothing of positions.
+// Default of transformers if config.json says nothing of positions.
 RopeSpec silent_rope(double theta) {
   return {.type = RopeType::yarn, .theta = theta, .factor = 32, .original_max_position_embeddings = 4096, .truncate = false};
 }

@@ -1,4 +1,4 @@
-// Mistral (Jiang et al., 2023): Llama's layer; every one looks back on a window.
+// Mistral (Jiang et al., 2023): Llama's layer, with a sliding window in every layer.
 #include "core/families/family.h"
 
 namespace forge {

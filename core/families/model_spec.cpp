@@ -108,7 +108,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
 
 constexpr int64_t kLargestConfig = 16 << 20;
 
-// The beginning of messages.
+// Returns the text that messages begin with.
 std::string config_name(const ModelConfig& model) {
   return model.architecture.empty() ? model.path + "/config.json" : "model.architecture";
 }
@@ -157,7 +157,8 @@ ModelSpec read_model_spec(const std::string& path) {
   }
   const Json config = model_config({.path = path});
   ModelSpec spec = model_spec_from_config(config, path + "/config.json");
-  // transformers takes head and embedding of such a file for one unless it holds two.
+  // transformers shares the weights of head and embedding of such a file unless it holds both
+  // tensors.
   if (!spec.wrapper.empty() && !says_tying(config) && has_weights(path))
     spec.tie_word_embeddings = current_names(open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
   return spec;

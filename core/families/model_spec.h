@@ -1,5 +1,6 @@
 #pragma once
-// What a model is, read from config.json or a GGUF's metadata before any weight is touched.
+// ModelSpec describes a model, as read from config.json or a GGUF's metadata before any weight is
+// touched.
 //
 //   ModelSpec spec = read_model_spec("models/SmolLM2-135M-Instruct.gguf");
 //   for (const Parameter& p : base_parameters(spec)) …
@@ -29,7 +30,7 @@ struct RopeSpec {
   bool truncate = true;                              // yarn
   std::vector<double> short_factors, long_factors;   // longrope: [rotary_dim / 2], within the original context and past it
   double partial_rotary_factor = 1;
-  bool interleaved = false;  // features 2i and 2i + 1 are a pair, not the halves' i-th
+  bool interleaved = false;  // the pairs are features 2i and 2i + 1, not i and i + half
 
   bool operator==(const RopeSpec&) const = default;
 };
@@ -38,7 +39,8 @@ inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
   return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
 }
 
-// A token whose row of the embedding and of the head is not the file's: the mean of the rows `from`, or of all if there are none.
+// A token whose rows of the embedding and the head are not in the file. They are the mean of the
+// rows `from`, or of all rows if `from` is empty.
 struct AddedRow {
   int64_t id = 0;
   std::vector<int64_t> from;
@@ -50,60 +52,65 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 
   std::string family;        // a row of families.cpp: "llama"
-  std::string architecture;  // as the file says: "LlamaForCausalLM", or a GGUF's "llama"
+  std::string architecture;  // name in the file: "LlamaForCausalLM", or a GGUF's "llama"
   std::string wrapper;       // model_type of the class with towers around the language model (wrapper.h): "gemma3"; empty: none
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
   int64_t sliding_window = 0;        // tokens that attention looks back on, itself included; 0: all
   std::vector<int64_t> full_layers;  // layers without that window
-  double window_rope_theta = 0;      // of the layers with a window; 0: they turn as the others do
-  std::vector<int64_t> no_rope_layers;  // layers that turn nothing
+  double window_rope_theta = 0;      // RoPE base of layers with a window; 0: rope.theta
+  std::vector<int64_t> no_rope_layers;  // layers without rotary positions
   bool learned_positions = false;       // a row of a table is added for each position
   int64_t position_offset = 0;          // the row of position 0
-  int64_t encoder_layers = 0;    // that read a source, which each of num_layers sees; 0: a decoder alone
-  int64_t decoder_start_id = -1; // of an encoder-decoder: the token that an answer begins behind
-  int64_t position_buckets = 0, position_distance = 0;  // of a bias of scores by distance, and from where on all count alike; 0: none
-  bool gated_mlp = true;         // of a family that has it both ways (T5)
-  double rms_norm_eps = 1e-6;  // of layer norms too
+  int64_t encoder_layers = 0;    // layers that read a source; 0: a decoder alone
+  int64_t decoder_start_id = -1; // encoder-decoder: the token that precedes an answer
+  // Buckets of a bias of scores by distance, and the distance from which on all have one bias; 0:
+  // none.
+  int64_t position_buckets = 0, position_distance = 0;
+  bool gated_mlp = true;         // for a family that has both kinds (T5)
+  double rms_norm_eps = 1e-6;  // epsilon of layer norms, too
   bool tie_word_embeddings = false;
   bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
   bool parallel_residual = false;  // attention and MLP read the same stream
   bool qk_norm = false;        // each head of q and k is normed
   bool layer_norm = false, norm_bias = false;  // norms take the mean away; they have biases
-  int64_t num_experts = 0;      // in the place of an MLP; 0: none
-  int64_t experts_per_token = 0, expert_size = 0;  // expert_size: width inside one
-  int64_t shared_expert_size = 0;                  // of one that every token goes through; 0: none
-  std::vector<int64_t> dense_layers;               // with an MLP all the same
+  int64_t num_experts = 0;      // experts that replace an MLP; 0: none
+  int64_t experts_per_token = 0, expert_size = 0;  // expert_size: an expert's intermediate size
+  int64_t shared_expert_size = 0;  // intermediate size of the expert for every token; 0: none
+  std::vector<int64_t> dense_layers;               // layers that have an MLP instead of experts
   bool normalise_experts = false;                  // the weights of a token's experts have the sum 1
   int64_t expert_groups = 1, groups_per_token = 1;  // experts are chosen within the best groups
-  double expert_scale = 1;                          // of the weights of a token's experts
-  double router_loss = 0;                          // times the loss that balances the experts; 0: none
+  double expert_scale = 1;                          // factor of the weights of a token's experts
+  double router_loss = 0;  // factor of the loss that balances the experts; 0: none
   double norm_offset = 0;      // added to the weights of norms
   double embedding_scale = 1;  // rounded to the compute type
-  double residual_scale = 1;   // of what a layer adds to the stream
+  double residual_scale = 1;   // factor of what a layer adds to the residual stream
   double logit_scale = 1;
-  double attention_scale = 0;  // of q·k; 0: 1 / sqrt(head_dim)
+  double attention_scale = 0;  // factor of q·k; 0: 1 / sqrt(head_dim)
   bool attention_sinks = false;       // a logit for each head takes its share of the softmax
-  double gate_limit = 0, gate_alpha = 1;  // of a clamped gate (gpt-oss); 0: none
-  // Latent attention (DeepSeek-V2): 0 where q, or q, k and v, are made from the stream at once.
+  // Bound and alpha of a clamped gate (gpt-oss); gate_limit 0: none.
+  double gate_limit = 0, gate_alpha = 1;
+  // Widths of latent attention (DeepSeek-V2). q_latent is 0 if q is made from the stream directly;
+  // kv_latent is 0 if q, k and v are.
   int64_t q_latent = 0, kv_latent = 0;
-  int64_t rope_head_dim = 0, value_head_dim = 0;  // features of a head that are turned, and of its values
+  // Rotated features of a head; features of its values.
+  int64_t rope_head_dim = 0, value_head_dim = 0;
   bool latent() const { return kv_latent > 0; }
   bool reads_source() const { return encoder_layers > 0; }
   double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
   RopeSpec rope;
   std::vector<int64_t> eos_token_ids;
   int64_t bos_token_id = -1, pad_token_id = -1;
-  double initializer_range = 0.02;  // standard deviation of weights that are drawn
+  double initializer_range = 0.02;  // standard deviation of random initial weights
 
   int64_t base_vocab_size = 0;  // rows that the model's file has, where tokens were added; 0: vocab_size
   std::vector<AddedRow> added_rows;
 
-  // Features of a head that are turned.
+  // Returns the number of rotated features of a head.
   int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
-  // Cosines and sines of a token.
+  // Returns the number of cosines and sines of a token.
   int64_t angles() const { return rotary_dim() * (window_rope_theta > 0 ? 2 : 1); }
   RopeSpec window_rope() const {
     return {.theta = window_rope_theta, .partial_rotary_factor = rope.partial_rotary_factor, .interleaved = rope.interleaved};
@@ -111,11 +118,11 @@ struct ModelSpec {
   bool turns(int64_t layer) const {
     return rotary_dim() > 0 && std::count(no_rope_layers.begin(), no_rope_layers.end(), layer) == 0;
   }
-  // Whether layer number `layer` has no experts.
+  // True if layer number `layer` has no experts.
   bool dense(int64_t layer) const {
     return num_experts == 0 || std::count(dense_layers.begin(), dense_layers.end(), layer) > 0;
   }
-  // Of layer number `layer`; 0: it sees all.
+  // Returns the window of layer number `layer`; 0: full attention.
   int64_t window(int64_t layer) const {
     return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;
   }
@@ -128,9 +135,10 @@ void to_json(Json& json, const ModelSpec& spec);
 void from_json(const Json& json, ModelSpec& spec);
 Json schema_of(const ModelSpec& spec);
 
-// The same model with a score head in place of its vocabulary's.
+// Returns the model with a score head in place of its vocabulary's head.
 ModelSpec with_score_head(ModelSpec spec);
-// Whether the score head is not the file's own, which holds a language model: it then starts at zero.
+// True if the score head is not in the file, which holds a language model. The head then starts at
+// zero.
 bool starts_score_head(const ModelSpec& spec);
 
 // Notes on a config.json beside the spec.
@@ -141,16 +149,18 @@ struct ConfigNotes {
   std::string architecture;           // the class in transformers
 };
 
-// Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture forge does not
-// know (with the known list) or a setting it would have to ignore, Error(environment) for a missing or broken
-// file.
+// Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture that
+// forge does not know (with the known list) or a setting that it would have to ignore,
+// Error(environment) for a missing or broken file.
 ModelSpec read_model_spec(const std::string& path);
 
-// The model of a job: that of its path, or, where its weights are drawn, what config.json and model.architecture say together.
+// Returns the model of a job: that of its path, or, if its weights are drawn, that of config.json
+// and model.architecture together.
 ModelSpec read_model_spec(const ModelConfig& model);
-// That config.json, of a folder.
+// Returns the config.json of a folder, with the settings of model.architecture over it.
 Json model_config(const ModelConfig& model);
-// Returns notes beside the spec; none of a GGUF. Throws KeyError(job) where model.dropout asks for what config.json has.
+// Returns the notes beside the spec; none for a GGUF. Throws KeyError(job) if model.dropout asks
+// for dropouts of config.json.
 ConfigNotes config_notes(const ModelConfig& model);
 
 }  // namespace forge

@@ -29,7 +29,7 @@ Role role_of(ModuleKind kind) {
   return Role::linear;
 }
 
-// "model.embed_tokens" → "embed_tokens"
+// Returns "embed_tokens" for "model.embed_tokens".
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 std::vector<Module> recorded_modules(const ModelSpec& spec) {

@@ -1,5 +1,6 @@
-// OLMo 2 (OLMo Team, 2024): norms behind attention and MLP instead of before them, and norms over all heads of q and of k at once.
-// OLMo 3 (2025) adds windows, whose layers turn by unscaled angles.
+// OLMo 2 (OLMo Team, 2024): norms after attention and MLP instead of before them, and norms over
+// all heads of q and of k at once. OLMo 3 (2025) adds layers with windows, whose rotary angles are
+// not scaled.
 #include "core/families/family.h"
 
 namespace forge {

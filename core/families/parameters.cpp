@@ -44,7 +44,8 @@ Parameter bias_of(const Module& module) {
   return bias;
 }
 
-// Of each layer first every A: the gradients of those that read the same input are then one product.
+// Adds the factors of `sites`. In each layer every A comes first: the gradients of those that read
+// the same input are then one product.
 void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<Parameter>& parameters) {
   const auto add = [&](const AdapterSite& site, const char* name, std::vector<int64_t> shape, Role role) {
     parameters.push_back({site.adapter + name, std::move(shape), role, site.layer, true, false, decays(role)});
@@ -72,8 +73,8 @@ void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parame
   }
 }
 
-// Biases of adapted layers, or of every module, trained in the place of the base's: PEFT's files call those of adapted layers the
-// wrapped layer's.
+// Adds the biases of adapted layers, or of every module. They are trained in place of the base's.
+// PEFT's files name a bias of an adapted layer as the wrapped layer's.
 void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
   std::set<std::string> adapted;
   for (const AdapterSite& site : sites) adapted.insert(site.module);
@@ -87,7 +88,8 @@ void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bo
   }
 }
 
-// A module kept whole beside its frozen original: "base_model.model.lm_head.weight".
+// Adds copies of a module that is trained whole beside its frozen original:
+// "base_model.model.lm_head.weight".
 void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
   std::vector<Parameter> copies{weight_of(module)};
   if (module.bias) copies.push_back(bias_of(module));

@@ -25,24 +25,25 @@ struct Parameter {
   int64_t count() const;
 };
 
-// The base model's tensors in file order of a Hugging Face checkpoint: embedding, layers, final norm, head
-// (absent when tied).
+// Returns the base model's tensors in the order of a Hugging Face checkpoint: embedding, layers,
+// final norm, head (absent when tied).
 std::vector<Parameter> base_parameters(const ModelSpec& spec);
 
-// All parameters of a run: base (frozen unless adapter.type is none), then the adapter's, then
-// modules_to_save, which are trainable copies named as PEFT saves them.
+// Returns all parameters of a run: base (frozen unless adapter.type is none), then the adapter's,
+// then modules_to_save, which are trainable copies named as PEFT saves them.
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
                                       Quantization quantization);
 
-// How PEFT prefixes names of the base: "base_model.model.lm_head.weight".
+// PEFT's prefix of the base's names: "base_model.model.lm_head.weight".
 inline constexpr const char* kSavedPrefix = "base_model.model.";
 
-// The base tensor that a trained one stands in for; empty for adapter factors. modules_to_save are copies whose names
-// carry PEFT's prefix.
+// Returns the base tensor that a trained one replaces; empty for adapter factors. modules_to_save
+// are copies whose names carry PEFT's prefix.
 std::string base_name(const Parameter& parameter);
 
-// The row of the embedding that training leaves alone: transformers gives pad_token_id to nn.Embedding as its padding_idx,
-// whose row gets no gradient, whichever tokens are masked. A tied head's own gradient reaches it all the same. -1: none.
+// Returns the row of the embedding that training never changes; -1: none. transformers gives
+// pad_token_id to nn.Embedding as its padding_idx, whose row gets no gradient, whichever tokens are
+// masked. A tied head's own gradient still reaches it.
 int64_t frozen_embedding_row(const ModelSpec& spec);
 
 struct ParameterCounts {

@@ -1,7 +1,7 @@
 #pragma once
-// A user's regular expression over module paths, with Python's meaning of `re.fullmatch` for what the two
-// dialects share. Matching is bounded: an expression that backtracks without end is an Error(job), not a
-// hang.
+// A user's regular expression over module paths, with the meaning of Python's `re.fullmatch` where
+// the two dialects agree. Matching is bounded: an expression that backtracks without end throws
+// Error(job) instead of hanging.
 #include <memory>
 #include <string>
 
@@ -9,11 +9,11 @@ namespace forge {
 
 class Pattern {
  public:
-  // Throws KeyError(job) about `key` with what is wrong.
+  // Throws KeyError(job) about `key` that says what is wrong with `expression`.
   Pattern(const std::string& expression, const std::string& key);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
-  // Whether the whole text matches.
+  // True if the whole text matches.
   bool matches(const std::string& text) const;
 
  private:

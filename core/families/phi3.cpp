@@ -1,5 +1,6 @@
-// Phi-3 (Abdin et al., 2024) and Phi-4-mini: Llama's layer with q, k and v in one matrix, and gate and up in another. Long contexts
-// have a factor for each frequency, Phi-4-mini turns a part of each head.
+// Phi-3 (Abdin et al., 2024) and Phi-4-mini: Llama's layer with q, k and v in one matrix, and gate
+// and up in another. Long contexts have a factor for each frequency. Phi-4-mini has rotary
+// positions on a part of each head.
 #include "core/families/family.h"
 
 namespace forge {

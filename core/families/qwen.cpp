@@ -4,7 +4,7 @@
 namespace forge {
 namespace {
 
-// Windows begin at a layer, and only where they are asked for.
+// Windows begin at layer max_window_layers, and only if use_sliding_window is set.
 void read_windows(Settings& settings, ModelSpec& spec) {
   const int64_t window = window_setting(settings, 4096),
                 first = settings.integer("max_window_layers", 0, 1 << 20, 28);

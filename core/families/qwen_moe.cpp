@@ -1,5 +1,5 @@
-// Qwen2-MoE (Qwen team, 2024) and Qwen3-MoE (2025): Qwen's layers with experts in the place of the MLP, in all layers or some.
-// Qwen2's have one more expert that every token goes through, by a gate of its own.
+// Qwen2-MoE (Qwen team, 2024) and Qwen3-MoE (2025): Qwen's layers with experts in place of the MLP,
+// in all layers or some. Qwen2-MoE has one more expert, with a gate of its own, for every token.
 #include <algorithm>
 
 #include "core/families/config_spec.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr ExpertNames kNames{"mlp.gate", "mlp.experts.", ".gate_proj", ".up_proj", ".down_proj"};
 
-// Every `decoder_sparse_step`-th layer has experts, but for those of mlp_only_layers.
+// Every `decoder_sparse_step`-th layer has experts, except those of mlp_only_layers.
 void read_dense_layers(Settings& settings, ModelSpec& spec) {
   const int64_t step = settings.integer("decoder_sparse_step", 1, 1 << 20, 1);
   const std::vector<int64_t> only = settings.ids("mlp_only_layers");
@@ -30,7 +30,7 @@ void read_qwen2(Settings& settings, ModelSpec& spec) {
   spec.qkv_bias = settings.flag("qkv_bias", true);
   read_experts(settings, spec, 60, 4, 1408);
   spec.shared_expert_size = settings.integer("shared_expert_intermediate_size", 1, kMostIntermediate, 5632);
-  // Windows are for every other layer of the first ones.
+  // Every other one of the first max_window_layers layers has a window.
   const int64_t window = window_setting(settings, 4096), first = settings.integer("max_window_layers", 0, 1 << 20, 28);
   spec.sliding_window = settings.flag("use_sliding_window", false) ? window : 0;
   read_layer_types(settings, spec, [first](int64_t layer) { return layer % 2 != 0 || layer >= first; });
@@ -45,13 +45,15 @@ void read_qwen3(Settings& settings, ModelSpec& spec) {
   read_layer_types(settings, spec, [](int64_t) { return false; });
 }
 
-// Of older files a token's experts together are as wide as the MLP (llama.cpp's qwen2moe.cpp and qwen3moe.cpp).
+// In older files a token's experts together are as wide as the MLP (llama.cpp's qwen2moe.cpp and
+// qwen3moe.cpp).
 void read_qwen3_gguf(GgufSettings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   if (!settings.has("expert_feed_forward_length")) spec.expert_size = spec.intermediate_size / std::max<int64_t>(spec.experts_per_token, 1);
 }
 
-// llama.cpp does not normalise the weights of this one's experts, and has its shared expert as wide as the MLP unless told.
+// llama.cpp does not normalise the weights of Qwen2-MoE's experts. Its shared expert is as wide as
+// the MLP unless the file states its size.
 void read_qwen2_gguf(GgufSettings& settings, ModelSpec& spec) {
   read_qwen3_gguf(settings, spec);
   spec.normalise_experts = false;

@@ -22,12 +22,12 @@ constexpr RopeRow kRopeTypes[] = {{RopeType::standard, "default"},
                                   {RopeType::llama3, "llama3"},
                                   {RopeType::yarn, "yarn"},
                                   {RopeType::longrope, "longrope"},
-                                  {RopeType::longrope, "su"}};  // as early Phi-3 files say
+                                  {RopeType::longrope, "su"}};  // name in early Phi-3 files
 
 bool harmless_rope_setting(const std::string& key) { return key == "type" || key == "rope_type"; }
 
 void read_yarn(Settings& rope, RopeSpec& spec, int64_t max_positions) {
-  // DeepSeek's files leave the factor out: the ratio of the two context lengths.
+  // DeepSeek's files leave the factor out. It is the ratio of the two context lengths.
   const double ratio =
       static_cast<double>(max_positions) / static_cast<double>(spec.original_max_position_embeddings);
   spec.factor = rope.number("factor", 1, 1e6, std::max(1.0, ratio));
@@ -74,7 +74,8 @@ void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t o
   if (spec.type == RopeType::linear || spec.type == RopeType::dynamic)
     spec.factor = rope.number("factor", 1, 1e6);
   const int64_t inner = rope.integer("original_max_position_embeddings", 1, int64_t{1} << 40, max_positions);
-  // transformers' dynamic scaling starts where the configured context ends, whatever the file says beside it.
+  // transformers' dynamic scaling starts where the configured context ends, whatever else the file
+  // says.
   if (spec.type != RopeType::standard && spec.type != RopeType::linear)
     spec.original_max_position_embeddings = spec.type == RopeType::dynamic ? max_positions
                                             : outer > 0                    ? outer
@@ -85,13 +86,14 @@ void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t o
     read_longrope(rope, spec, max_positions, rotary_dim_of(model.head_dim, spec.partial_rotary_factor));
 }
 
-// null for an empty object, as in transformers.
+// Returns null for an empty object, as transformers does.
 const Json* filled(Settings& settings, const char* key) {
   const Json* value = settings.find(key);
   return value && value->empty() ? nullptr : value;
 }
 
-// With rope_type alone, which transformers 4 called type, and which wins where both are there.
+// Returns the parameters with rope_type alone. transformers 4 called it type. rope_type wins if
+// both are present.
 std::map<std::string, Json> normal(const Json& parameters) {
   std::map<std::string, Json> members;
   for (const auto& [key, value] : parameters.items()) members.emplace(key, value);
@@ -102,14 +104,16 @@ std::map<std::string, Json> normal(const Json& parameters) {
   return members;
 }
 
-// Refuses a setting that stands in config.json and in a table of it with two values, of which two readers take one each.
+// Refuses a setting with different values in config.json and in a table of it: two readers would
+// take one each.
 void refuse_two(Settings& settings, const char* key, double beside, const std::string& where, double inside) {
   if (!settings.find(key) || beside == inside) return;
   settings.unsupported(key, "is " + format_number(beside) + " and " + where + " " + format_number(inside) + ": keep the one that is meant");
 }
 
-// Reads the tables of a family whose layers with a window turn otherwise, as transformers 5 writes them: rope_parameters
-// {full_attention, sliding_attention}. Returns the first, null where it is absent.
+// Reads the tables of a family whose layers with a window have another RoPE base, as transformers 5
+// writes them: rope_parameters {full_attention, sliding_attention}. Returns the first, null if it
+// is absent.
 const Json* read_tables(Settings& settings, const Json& parameters, double& window_theta) {
   for (const auto& [key, value] : parameters.items())
     if (key != "sliding_attention" && key != "full_attention" && !value.is_null())

@@ -23,10 +23,11 @@ bool empty(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-// Keys that forge takes for itself, whatever the class computes: tokens, labels and how weights are drawn.
+// Keys that forge reads even if the class does not: tokens, labels and initial weights.
 const std::set<std::string> kOwn{"architectures", "model_type", "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id",
                                  "id2label", "label2id", "num_labels", "problem_type", "initializer_range", "init_std",
-                                 // transformers has constants here, which gpt-oss' own code and other readers take from the file.
+                                 // transformers has constants here; gpt-oss' own code and other
+                                 // readers take the file's.
                                  "swiglu_limit", "swiglu_alpha"};
 
 }  // namespace

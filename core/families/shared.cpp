@@ -1,4 +1,4 @@
-// What several families read and write alike.
+// Settings and parts of layers that several families share.
 #include <algorithm>
 #include <cmath>
 
@@ -104,7 +104,8 @@ void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_w
 
 void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
   if (!settings.has("attention.sliding_window")) spec.sliding_window = absent_window;
-  // A period, or for each layer whether it has the window.
+  // The value is a period, one flag for all layers, or a flag for each layer: true if it has the
+  // window.
   const std::string key = "attention.sliding_window_pattern";
   const Json* pattern = settings.find(key);
   if (pattern && pattern->is_boolean()) period = *pattern ? INT64_MAX : 1;

@@ -1,4 +1,4 @@
-// SmolLM3 (Hugging Face, 2025): Llama's layer; every fourth layer turns nothing.
+// SmolLM3 (Hugging Face, 2025): Llama's layer. Every fourth layer has no rotary positions.
 #include "core/families/family.h"
 
 namespace forge {
@@ -8,7 +8,7 @@ constexpr int64_t kInterval = 4;
 
 bool turns_nothing(int64_t layer, int64_t interval) { return (layer + 1) % interval == 0; }
 
-// no_rope_layers has a 1 for each layer that turns.
+// no_rope_layers has a 1 for each layer with rotary positions.
 void read_no_rope_layers(Settings& settings, ModelSpec& spec) {
   const int64_t interval = settings.integer("no_rope_layer_interval", 1, 1 << 10, kInterval);
   std::vector<int64_t> turns;

@@ -1,4 +1,5 @@
-// StableLM 2 (Bellagente et al., 2024): Llama's layer between layer norms with biases, with a part of each head turned.
+// StableLM 2 (Bellagente et al., 2024): Llama's layer between layer norms with biases, with rotary
+// positions on a part of each head.
 #include "core/families/family.h"
 
 namespace forge {

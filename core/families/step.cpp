@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// Embedding, layers and final norm of a decoder alone.
+// Records the embedding, layers and final norm of a decoder alone.
 ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
   const OuterModules& modules = outer_modules(m);
   ValueId h = g.embed(modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
@@ -39,7 +39,7 @@ Graph record(const StepShape& shape, bool training) {
   return g.take();
 }
 
-// What follows the last micro-batch of a step.
+// Appends the operations after the last micro-batch of a step: the gradient's norm and the update.
 void add_update(Graph& step, const TrainedSize& trained) {
   step.micro_batch_ops = step.ops.size();
   if (trained.elements == 0) return;
@@ -76,7 +76,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
   for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (training.all) return training;
   for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
-  // Their gradient is that of the matrix, of which the adapter takes its part.
+  // The gradient of such a site is that of the whole matrix, from which the adapter takes its part.
   for (const VocabularySite& site : vocabulary_sites(spec, adapter)) {
     training.whole.insert(site.module);
     if (site.embedding && !site.tokens.empty() && spec.tie_word_embeddings) training.whole.insert(outer_modules(spec).head);

@@ -1,5 +1,6 @@
 #pragma once
-// A family's layers with everything around them, as the lists that a provider runs.
+// Builds the lists of operations that a provider runs: a family's layers with everything around
+// them.
 //
 //   Graph step = training_step({spec, module_training(spec, adapter, sites)});
 #include <utility>
@@ -13,36 +14,40 @@
 
 namespace forge {
 
-// What a job trains; `sites` are those of adapter_sites(), or an adapter folder's. `quantization`: of what is frozen.
+// Returns the modules that a job trains. `sites` are those of adapter_sites(), or an adapter
+// folder's. `quantization` is that of the frozen weights.
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
                                const std::vector<AdapterSite>& sites, Quantization quantization = Quantization::none);
-// Of the job's base by itself, of which nothing is trained. What the job trains whole is not quantised.
+// Returns the training of the job's base by itself: nothing is trained. Modules that the job trains
+// whole are not quantised.
 ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization);
 
-// All that a run trains, as the optimizer sees it.
+// Elements that a run trains, and the bytes that one update reads and writes.
 struct TrainedSize {
   int64_t elements = 0, update_bytes = 0;
   bool operator==(const TrainedSize&) const = default;
 };
-// `precision`: the compute type, of which weights have a copy where it is not fp32.
+// Returns the size of `layout`. Weights have a copy in the compute type `precision` unless it is
+// fp32.
 TrainedSize trained_size(const TrainedLayout& layout, Precision precision);
 
-// The type of a job's residual stream. One that says none, of an older forge, had the compute type.
+// Returns the type of a job's residual stream. A job of an older forge, which does not say it, had
+// the compute type.
 inline Residual residual_of(const Job& job) { return job.train.residual.value_or(Residual::compute); }
 
-// What a run chooses for a model's lists.
+// The choices of a run for a model's lists.
 struct StepChoice {
   Recomputed recompute;
-  TrainedSize trained;      // without elements: no update
+  TrainedSize trained;      // no elements: no update
   bool fused_head = false;  // no logits: kernels/lm_head
-  bool folded_adapters = false;  // in the products of their frozen weights (core/graph/fold_adapters.h)
-  bool kept_norms = false;       // their results stay for the gradients of weights that read them
+  bool folded_adapters = false;  // into products of frozen weights (core/graph/fold_adapters.h)
+  bool kept_norms = false;       // norms' results stay for the gradients of weights that read them
   bool folded_residuals = false;  // branches are added to the stream by their last product (core/graph/fold_residuals.h)
-  bool offloaded = false;         // layers' inputs wait for the backward in the host's memory (core/graph/offload.h)
+  bool offloaded = false;         // layers' inputs wait in host memory (core/graph/offload.h)
 
   bool operator==(const StepChoice&) const = default;
 };
-// All that decides the lists of a run.
+// Everything that determines the lists of a run.
 struct StepShape : StepChoice {
   ModelSpec spec;
   ModuleTraining training;
@@ -53,17 +58,20 @@ struct StepShape : StepChoice {
       : StepChoice(std::move(choice)), spec(std::move(model)), training(std::move(trains)), residual(stream) {}
 };
 
-// What a fixed choice computes again.
+// Returns the values that `policy` computes again in the backward.
 Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
 
-// Embedding, layers, final norm and head, forward and backward; and the update.
+// Returns the training list: embedding, layers, final norm and head, forward and backward, and the
+// update.
 Graph training_step(const StepShape& shape);
-// The same in two: of what is chosen the forward list depends on the head alone.
+// Return the training list in two steps. Of the choices, the forward list depends on fused_head
+// alone.
 Graph training_forward(const StepShape& shape);
 Graph training_step(Graph forward, const StepChoice& choice);
-// The forward list alone, which ends in the log-probabilities of the targets.
+// Returns the forward list alone, which ends in the log-probabilities of the targets.
 Graph evaluation_step(const StepShape& shape);
-// The same as the family wrote it, op by op: what is run under autograd and, with caches, in decoding.
+// Returns the forward list as the family wrote it, op by op. It is run under autograd and, with
+// caches, in decoding.
 Graph forward_list(const StepShape& shape);
 
 }  // namespace forge

@@ -19,7 +19,7 @@ const Graph& StepLists::training(const StepChoice& choice) {
   });
 }
 const Graph& StepLists::evaluation(const StepChoice& choice) {
-  // Nothing of an evaluation depends on what is computed again or updated.
+  // An evaluation does not depend on what is computed again or updated.
   return made(evaluation_,
               {.fused_head = choice.fused_head, .folded_adapters = choice.folded_adapters, .folded_residuals = choice.folded_residuals},
               evaluation_step);

@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// The prefix of everything but the head: "transformer.".
+// Returns the prefix of every name but the head's: "transformer.".
 std::string prefix_of(const ModelSpec& spec) {
   const std::string embedding = outer_modules(spec).embedding;
   return embedding.substr(0, embedding.find('.') + 1);
@@ -25,7 +25,7 @@ bool is_bare(const ModelSpec& spec, const TensorFile& file) {
   return !prefix.empty() && file.find(embedding_name(spec)) < 0 && file.find(embedding_name(spec).substr(prefix.size())) >= 0;
 }
 
-// True for what stands beside the base model.
+// True for a tensor that is not part of the base model.
 bool beside_base(const ModelSpec& spec, const std::string& name) {
   for (const std::string& module : {head_name(spec), std::string("lm_head."), std::string("score."), std::string("final_logits_bias")})
     if (starts_with(name, module)) return true;
@@ -63,7 +63,7 @@ class StoredFile : public WrappedFile {
   std::vector<bool> turned_;
 };
 
-// A file whose embedding and head have more rows than it holds.
+// A file whose embedding and head have more rows than are stored.
 class ExtendedFile : public WrappedFile {
  public:
   ExtendedFile(const ModelSpec& spec, std::unique_ptr<TensorFile> file) : WrappedFile(std::move(file)), rows_(spec.added_rows) {
@@ -89,7 +89,7 @@ class ExtendedFile : public WrappedFile {
   }
 
  private:
-  // In fp64; of the rows `from`, or of all.
+  // Returns the mean of the rows `from`, or of all rows if it is empty, computed in fp64.
   std::vector<float> mean_of(size_t index, const std::vector<int64_t>& from, int64_t rows, int64_t columns) const {
     std::vector<double> sums(static_cast<size_t>(columns));
     std::vector<float> piece;

@@ -1,5 +1,6 @@
 #pragma once
-// A model's file by the names and layouts of its parameters, where a family's files have others.
+// Opens a model's file under the names and layouts of its parameters, if the family's files have
+// others.
 //
 //   std::unique_ptr<TensorFile> weights = open_weights(spec, "models/gpt2");
 #include <memory>
@@ -11,19 +12,21 @@
 
 namespace forge {
 
-// open_model(), read as base_parameters(spec) says. Of a family whose linear layers are Conv1D in transformers (GPT-2), a Hugging
-// Face file holds [in, out]: its tensors are given transposed, as [out, in]. Tensors that were saved without the language model's
-// prefix ("h.0.ln_1.weight") have it. Rows of added tokens (ModelSpec::added_rows) are behind the file's.
+// Returns open_model() as base_parameters(spec) describes it. If a family's linear layers are
+// Conv1D in transformers (GPT-2), a Hugging Face file holds [in, out], and its tensors are returned
+// transposed, as [out, in]. Tensors that were saved without the language model's prefix
+// ("h.0.ln_1.weight") have it. Rows of added tokens (ModelSpec::added_rows) follow the file's rows.
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data = Data::required);
 
-// Whether files hold the weights of linear layers transposed.
+// True if files hold the weights of linear layers transposed.
 bool stores_transposed(const ModelSpec& spec);
-// Whether a file holds this parameter transposed, so that a writer must turn it.
+// True if a file holds this parameter transposed, so that a writer must transpose it.
 bool stored_transposed(const ModelSpec& spec, const Parameter& parameter);
 
 // BART's bias of the logits, a buffer of zeros.
 constexpr const char* kLogitsBias = "final_logits_bias";
-// Tensors that transformers' files of the model hold beside its parameters: zeros, which nothing trains.
+// Returns the tensors that transformers' files of the model hold beside its parameters: zeros,
+// which are never trained.
 std::vector<TensorInfo> zero_buffers(const ModelSpec& spec);
 
 }  // namespace forge

@@ -16,7 +16,7 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.num_layers = settings.integer("num_decoder_layers", 1, kMostLayers, spec.encoder_layers);
   spec.num_kv_heads = spec.num_heads;
   spec.rope.partial_rotary_factor = 0;
-  spec.max_position_embeddings = kMostPositions;  // distances have no end
+  spec.max_position_embeddings = kMostPositions;  // distances are not bounded
   spec.attention_scale = 1;
   spec.position_buckets = settings.integer("relative_attention_num_buckets", 4, kMostPositions, 32);
   spec.position_distance = settings.integer("relative_attention_max_distance", 1, kMostPositions, 128);
@@ -26,14 +26,14 @@ void read(Settings& settings, ModelSpec& spec) {
   if (mlp != "relu" && mlp != kGated)
     settings.unsupported("feed_forward_proj", "is \"" + mlp + "\", forge computes relu and " + kGated);
   spec.gated_mlp = mlp == kGated;
-  // transformers 5 says it apart, since it writes tie_word_embeddings: true in any case.
+  // transformers 5 has this key because it writes tie_word_embeddings: true in any case.
   if (settings.flag("scale_decoder_outputs", spec.tie_word_embeddings))
     spec.logit_scale = 1 / std::sqrt(static_cast<double>(spec.hidden_size));
   if (!settings.has("pad_token_id")) spec.pad_token_id = 0;
   if (!settings.has("eos_token_id")) spec.eos_token_ids = {1};
   spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, spec.pad_token_id);
   settings.must_be("is_encoder_decoder", true, "an encoder and a decoder");
-  // transformers makes them itself: of feed_forward_proj, and of each stack.
+  // transformers derives the first two from feed_forward_proj and sets is_decoder for each stack.
   for (const char* key : {"dense_act_fn", "is_gated_act", "is_decoder"}) settings.find(key);
 }
 
@@ -46,7 +46,7 @@ void write(const ModelSpec& spec, Json& config) {
   config["scale_decoder_outputs"] = spec.logit_scale != 1;
 }
 
-// x through `module`, whose keys and values are made of `seen`.
+// Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight,
                   const Recorder::PositionBias& bias) {
   const int64_t width = m.num_heads * m.head_dim;

@@ -7,7 +7,7 @@ namespace forge {
 namespace {
 
 constexpr int64_t kLineElements = 16;         // 64 bytes of fp32
-constexpr int64_t kStateBlockElements = 256;  // that share the scale of their 8-bit state
+constexpr int64_t kStateBlockElements = 256;  // elements that share the scale of their 8-bit state
 constexpr int64_t kFewestCoded = 4096;        // bitsandbytes' min_8bit_size
 
 using Of = StatePart::Of;
@@ -55,7 +55,8 @@ StateKind kind_of(const Parameter& parameter, OptimizerType type) {
   }
 }
 
-// muon: a product beside the matrix, and two squares of its shorter side. adafactor: three times its rows and columns.
+// Returns the bytes of an update's workspace. muon: a product of the matrix's size and two squares
+// of its shorter side. adafactor: three times the matrix's rows and columns.
 int64_t working_bytes_of(const TrainedLayout& layout, OptimizerType type) {
   int64_t values = 0;
   for (const TrainedSlice& slice : layout.slices) {

@@ -1,6 +1,7 @@
 #pragma once
-// The network that foresees rewards beside a policy: the same base with an adapter and a head of one number of its own; where
-// every weight is trained, a copy of all. The plan counts it and the engine builds it from this.
+// The value model, which predicts rewards beside a policy. It is the same base with an adapter and
+// a head of one number of its own; if every weight is trained, it is a copy of all. The plan counts
+// it and the engine builds it from this description.
 #include <vector>
 
 #include "core/families/adapter_sites.h"
@@ -17,7 +18,7 @@ struct ValueModel {
   TrainedLayout layout;
 };
 
-// Of a run of `job` on a model of `spec`.
+// Returns the value model of a run of `job` on a model of `spec`.
 ValueModel value_model(const ModelSpec& spec, const Job& job);
 
 }  // namespace forge

@@ -18,7 +18,8 @@ constexpr std::string_view kModel = "model.", kLanguageModel = "model.language_m
 struct Renaming {
   std::string_view older, current;
 };
-// conversion_mapping.py of transformers, "llava" and "LlavaModel"; the first that fits counts.
+// Renamings of transformers' conversion_mapping.py, "llava" and "LlavaModel"; the first match
+// applies.
 constexpr Renaming kRenamings[] = {{"language_model.lm_head.", "lm_head."},
                                    {"language_model.model.", kLanguageModel},
                                    {"language_model.", kLanguageModel},
@@ -38,7 +39,7 @@ class CurrentNames : public WrappedFile {
   void make_rows(size_t, int64_t, int64_t, float*) const override {}
 };
 
-// Puts a member of `from` in the place of one of `text`, if it says anything.
+// Copies a member of `from` into `text` if it has a value.
 void take(const Json& from, const char* key, Json& text) {
   if (const auto found = from.find(key); found != from.end() && !found->is_null()) text[key] = *found;
 }

@@ -19,29 +19,33 @@ struct Wrapper {
   std::string architecture;  // config.json: architectures[0]
   std::string text;          // the family of its text_config
   std::vector<std::string> image_settings;  // keys of config.json that only images are computed by
-  // Keys of text_config that the family's own class reads and this one does not.
+  // Keys of text_config that the family's own class reads and the class with towers does not.
   std::vector<std::string> unread = {};
 };
 
-// The table; a row by config.json's model_type, or by the class in architectures; null for a model without towers.
+// Return the table, and its row for config.json's model_type or for the class in architectures;
+// null for a model without towers.
 const std::vector<Wrapper>& wrappers();
 const Wrapper* find_wrapper(const Json& type, const std::string& architecture);
-// By ModelSpec::wrapper; null without one.
+// Returns the row of ModelSpec::wrapper; null without one.
 const Wrapper* wrapper_of(const ModelSpec& spec);
 
-// The settings of the language model in a wrapper's config.json: text_config over the defaults of its class in transformers
-// (published files leave out what equals them), with what counts for it and stands beside it: quantization_config,
-// tie_word_embeddings, the ids of tokens that begin and end a text. Throws Error(environment) for a
-// text_config that is no object, Error(job) for one of another family.
+// Returns the settings of the language model in a wrapper's config.json: text_config over the
+// defaults of its class in transformers (published files leave out values that equal them), with
+// the keys beside it that apply to it: quantization_config, tie_word_embeddings, the ids of tokens
+// that begin and end a text. Throws Error(environment) for a text_config that is no object,
+// Error(job) for one of another family.
 Json text_settings(const Wrapper& wrapper, const Json& config, const std::string& name);
-// True where config.json says itself whether head and embedding are one; otherwise the file decides, as in transformers.
+// True if config.json itself says whether head and embedding share their weights. Otherwise the
+// file decides, as in transformers.
 bool says_tying(const Json& config);
 
-// "model.language_model.layers.0.…" as a model without towers calls it: "model.layers.0.…". Other names stay.
+// Returns the name in a model without towers: "model.layers.0.…" for
+// "model.language_model.layers.0.…". Other names stay.
 std::string unwrapped_name(const ModelSpec& spec, const std::string& name);
-// The other way, of a tensor or module of the language model.
+// Returns the inverse of unwrapped_name(), for a tensor or module of the language model.
 std::string wrapped_name(const ModelSpec& spec, const std::string& name);
-// True for a tensor of such a model that is no part of its language model.
+// True for a tensor of a model with towers that is not part of its language model.
 bool of_towers(const ModelSpec& spec, const std::string& name);
 
 // Shows the tensors of a wrapper's file under transformers 5's names, whichever generation wrote it:
@@ -68,7 +72,7 @@ class KeptTensors {
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
   int64_t bytes() const;
-  // A tensor of the language model as the checkpoint's generation of names calls it.
+  // Returns the name of a language model's tensor in the checkpoint's generation of names.
   std::string stored_name(const std::string& name) const;
 
  private:

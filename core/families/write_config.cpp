@@ -1,4 +1,4 @@
-// A ModelSpec as config.json, for a model that came out of a GGUF.
+// Writes a ModelSpec as config.json, for a model that was read from a GGUF.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 

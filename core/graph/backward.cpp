@@ -39,7 +39,7 @@ class Derivation {
     return graph_.ops.back();
   }
 
-  // A gradient is wanted where an op learns, and in everything behind it.
+  // A gradient is wanted where an op learns, and in everything after it.
   void mark_wanted() {
     wanted_.assign(graph_.forward_ops, false);
     for (size_t i = 0; i < graph_.forward_ops; ++i) {
@@ -57,7 +57,7 @@ class Derivation {
 
   // ---- forward values in the backward ----
 
-  // A forward value as the backward can read it now.
+  // Returns a forward value in the form that the backward can read now.
   ValueId need(ValueId value) {
     if (kept_.count(value)) return value;
     const int32_t producer = graph_.producers[static_cast<size_t>(value)];
@@ -74,7 +74,7 @@ class Derivation {
     push(std::move(op));
   }
 
-  // The place of a repeated value: the buffer that repeats its buffer.
+  // Returns the repeated value, which is in the buffer that repeats its buffer.
   ValueId repeated_of(ValueId value) {
     auto found = repeated_.find(value);
     if (found != repeated_.end()) return found->second;
@@ -97,7 +97,7 @@ class Derivation {
     auto found = gradients_.find(value);
     return found == gradients_.end() ? kNoValue : found->second;
   }
-  // The gradient of a linear's result, whole also where its parts were made one by one.
+  // Returns the gradient of a linear's result, whole also where its parts were made one by one.
   ValueId whole_gradient(const Op& linear) {
     if (linear.parts.size() == 1) return gradient(linear.parts[0]);
     const Value whole = graph_.value(linear.out[0]);
@@ -108,7 +108,7 @@ class Derivation {
       graph_.values[static_cast<size_t>(d_whole)].of.push_back(gradient(part));
     return d_whole;
   }
-  // A gradient that lies in its buffer as the value does in its own.
+  // Makes a gradient that is placed in its buffer like the value in its own.
   ValueId new_gradient(ValueId value) {
     const Value original = graph_.value(value);
     auto [mirror, is_new] = mirrors_.try_emplace(original.buffer, 0);
@@ -120,12 +120,12 @@ class Derivation {
     return gradients_[value] =
                graph_.add_value("d " + original.name, buffer, original.column, original.width);
   }
-  // The gradient of `value`, as a new value in the memory of `gradient`.
+  // Returns the gradient of `value`, as a new value in the memory of `gradient`.
   ValueId renewed(ValueId value, ValueId gradient) {
     const Value old = graph_.value(gradient);
     return graph_.add_value("d " + graph_.value(value).name, old.buffer, old.column, old.width);
   }
-  // Whether a value that is still to be visited has the same gradient in the same place.
+  // True if a value that is still to be visited has the same gradient in the same place.
   bool shared(ValueId value) const {
     const ValueId mine = gradient(value);
     return std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& entry) {
@@ -134,7 +134,8 @@ class Derivation {
     });
   }
 
-  // The op adds to the gradient that `value` has so far, as its last input and first output, or writes the first one.
+  // Makes the op add to the gradient that `value` has so far, as its last input and first output,
+  // or write the first gradient.
   void contribute(Op op, ValueId value) {
     const ValueId so_far = gradient(value);
     const bool in_place = so_far != kNoValue && !shared(value);
@@ -159,7 +160,7 @@ class Derivation {
     op.out = {gradients_[value] = renewed(value, gradients_[value])};
     push(std::move(op));
   }
-  // `value` has the gradient of a sum that it is a part of.
+  // Gives `value` the gradient of a sum that it is a part of.
   void pass_on(ValueId value, ValueId same) {
     if (gradient(value) == kNoValue)
       gradients_[value] = same;
@@ -167,7 +168,8 @@ class Derivation {
       sum_into(value, same);
   }
 
-  // The gradient of a sum, in the type of `part`. Parts of several sums with one gradient share it while it is there.
+  // Returns the gradient of a sum, in the type of `part`. Parts of several sums with one gradient
+  // share it while it is there.
   ValueId in_type_of(ValueId part, ValueId d_sum) {
     if (graph_.buffer_of(part).type == graph_.buffer_of(d_sum).type) return d_sum;
     auto found = casts_.find(d_sum);
@@ -269,7 +271,8 @@ class Derivation {
   void scale(const Op& forward) {
     Op op = like(OpKind::scale_backward, forward);
     op.in = {gradient(forward.out[0])};
-    // What the result was added to has the same gradient, in the place that would be this one's.
+    // The value that the result was added to may have the same gradient, in the place that would be
+    // this one's. Then this one gets another place.
     if (shared(forward.out[0])) mirrors_.erase(graph_.value(forward.in[0]).buffer);
     contribute(std::move(op), forward.in[0]);
   }
@@ -322,7 +325,8 @@ class Derivation {
     contribute(std::move(op), x);
   }
 
-  // A gradient for each module's part, in the place of the result's where no other value has the same.
+  // Makes a gradient for each module's part, in the place of the result's gradient where no other
+  // value has the same.
   void dora(const Op& forward) {
     Op op = like(OpKind::dora_backward, forward);
     op.modules = forward.modules;
@@ -404,7 +408,7 @@ class Derivation {
     contribute(std::move(op), forward.in[0]);
   }
 
-  // The weights' gradient in fp32, as they are.
+  // Makes the weights' gradient in fp32, the type of the weights.
   void combine(const Op& forward) {
     Op op = like(OpKind::combine_backward, forward);
     op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.in[1]), need(forward.in[2])};
@@ -467,7 +471,8 @@ namespace {
 
 bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
 
-// The backward of a norm or a gated activation that is repeated at `at`; 0: none. A layer's values are read in its own ops alone.
+// Returns the index of the backward of a norm or a gated activation that is repeated at `at`; 0:
+// none. A layer's values are read in its own ops alone.
 size_t backward_of(const std::vector<Op>& ops, size_t at) {
   const Op& again = ops[at];
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == again.layer; ++i) {
@@ -482,8 +487,8 @@ size_t backward_of(const std::vector<Op>& ops, size_t at) {
   return 0;
 }
 
-// Moves it into its backward, if nothing but gradients of weights reads it. What is left of it is empty: taking one op out of a list of
-// thousands moves all behind it.
+// Moves the op at `at` into its backward, if nothing but gradients of weights reads it. An empty op
+// is left in its place, since taking one op out of a list of thousands moves all that follow.
 void repeat_behind(std::vector<Op>& ops, size_t at) {
   const size_t backward = backward_of(ops, at);
   if (backward == 0) return;
@@ -521,7 +526,7 @@ void fuse_additions(Graph& graph) {
   size_t forward = graph.forward_ops;
   for (size_t i = 0; i < ops.size(); ++i) {
     Op& op = ops[i];
-    // Of two parts of the stream in fp32 the kernel has no sum.
+    // The kernel has no sum of two parts of the stream in fp32.
     const auto adds_branch = [&](const Op& add) { return graph.buffer_of(add.in[1]).type == graph.buffer_of(op.out[0]).type; };
     if (op.kind == OpKind::norm && !fused.empty() && fused.back().kind == OpKind::add &&
         fused.back().out[0] == op.in[0] && i != forward && adds_branch(fused.back())) {

@@ -5,7 +5,7 @@
 namespace forge {
 namespace {
 
-// Which value wrote each column of each buffer last.
+// Tracks the value that wrote each column of each buffer last.
 class Contents {
  public:
   explicit Contents(const Graph& graph) : graph_(graph) {
@@ -18,7 +18,7 @@ class Contents {
   void forget(ValueId id) {
     each(id, [](ValueId& column) { column = kNoValue; });
   }
-  // Empty, or what stands there instead.
+  // Returns the fault of reading a value; empty if its columns hold it.
   std::string fault(ValueId id) {
     for (ValueId part : graph_.value(id).of)
       if (std::string found = fault(part); !found.empty()) return found;
@@ -45,7 +45,8 @@ class Contents {
   std::vector<std::vector<ValueId>> columns_;
 };
 
-// Whether kernels take the types of an op's values: the stream's may be fp32 where all others are of the compute type.
+// True if kernels take the types of an op's values: the stream's may be fp32 where all others are
+// of the compute type.
 bool types_agree(const Graph& graph, const Op& op) {
   const auto type = [&](ValueId id) { return graph.buffer_of(id).type; };
   if (op.in.empty()) return true;

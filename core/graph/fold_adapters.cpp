@@ -58,7 +58,8 @@ class Folding {
     return graph_.ops.back();
   }
 
-  // Columns behind a value that ends its buffer. Others may use the same ones before and after.
+  // Returns columns after a value that fills its buffer. Others may use the same columns earlier
+  // and later.
   ValueId behind(ValueId id, int64_t ranks) {
     const Value value = graph_.value(id);
     FORGE_CHECK(value.column == 0 && value.width == buffers_[static_cast<size_t>(value.buffer)].width,
@@ -73,7 +74,7 @@ class Folding {
     const ValueId x = op.in[0], s = behind(x, ranks);
     std::vector<ValueId> made{s};
     if (const Op* gradient = reader_of(op.out[1])) {
-      // Where x is kept and nothing else comes behind it, s stays there.
+      // If x is kept and no other columns are used after it, s stays there.
       const bool stays = gradient->in[1] == x && readers_[graph_.value(x).buffer] == 1;
       if (!stays) made.push_back(graph_.new_value(graph_.value(s).name + ".kept", graph_.buffer_of(x).rows, ranks));
       sums_[op.out[1]] = made.back();
@@ -89,7 +90,8 @@ class Folding {
     return found == gradients_.end() ? nullptr : &before_[found->second];
   }
 
-  // The gradient of the adapters of an input's gradient that is folded: within the same linear's.
+  // Returns the gradient of the adapters that belong to an input gradient, if that is folded. It
+  // comes before the next input gradient.
   const Op* gradient_behind(size_t at, const Op& op) const {
     for (size_t i = at + 1; i < before_.size() && before_[i].kind != OpKind::linear_input_gradient; ++i) {
       const Op& other = before_[i];

@@ -17,7 +17,7 @@ bool within(const Graph& graph, const Op& op, int64_t most) {
   return true;
 }
 
-// Ops of the list from one on that belong to the same layer.
+// View of the ops from one on that belong to the same layer.
 class Ahead {
  public:
   Ahead(const std::vector<Op>& ops, size_t at) : ops_(ops), at_(at) {}
@@ -35,7 +35,7 @@ class Ahead {
   size_t at_;
 };
 
-// The s of the adapter that reads y, right behind it.
+// Returns the op that makes s of the adapter that reads y, if it follows directly.
 const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& glu = ops[at];
   if (glu.kind != OpKind::glu || !two_inputs(graph, glu)) return nullptr;
@@ -44,7 +44,8 @@ const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at)
   return fits ? sums : nullptr;
 }
 
-// d A of the adapter that reads y, where nothing else does and d y is not read again.
+// Returns the op that makes d A of the adapter that reads y, if nothing else reads y and d y is not
+// read again.
 const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& back = ops[at];
   const Ahead ahead(ops, at);
@@ -54,7 +55,8 @@ const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t a
   return fits ? reader : nullptr;
 }
 
-// d s and d B of gate's and up's adapters, whose d y is d gate and d up side by side.
+// Returns the op that makes d s and d B of gate's and up's adapters, whose d y is d gate and d up
+// side by side.
 const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t at, size_t behind) {
   const Op& back = ops[at];
   const size_t place = at + behind;

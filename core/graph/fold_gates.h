@@ -1,6 +1,7 @@
 #pragma once
-// Gated activations together with the folded adapters (fold_adapters.h) beside them, which would read again what the activation has at
-// hand: for devices that have a kernel for it (kernels/lora/gated_args.h).
+// Joins gated activations with the folded adapters (fold_adapters.h) beside them, which would read
+// again what the activation has already read: for devices that have a kernel for it
+// (kernels/lora/gated_args.h).
 //
 //   y = f(gate) · up;  s of the adapter that reads y                                      → glu+adapter sums
 //   d gate, d up, y again;  d A of the adapter that reads y;  d s, d B of those of gate, up → glu+adapters backward
@@ -10,13 +11,14 @@
 
 namespace forge {
 
-// The most ranks of an adapter that is taken along: what kernels hold of them in registers.
+// Highest ranks of an adapter that is joined: kernels hold so many in registers.
 constexpr int64_t kMostGatedSums = 64, kMostGatedGradients = 32;
 
 // Rewrites a list whose adapters are folded. Graph::producers no longer hold after it.
 void fold_gates(Graph& graph);
 
-// What a folded op was made of, in order, for whom no kernel does it at once. y takes the place of d y, which nothing reads behind it.
+// Returns the ops that a folded op was made of, in order, for devices without a kernel that does it
+// at once. y takes the place of d y, which nothing reads afterwards.
 std::vector<Op> gate_parts(const Op& folded);
 
 }  // namespace forge

@@ -5,8 +5,9 @@
 namespace forge {
 namespace {
 
-// One product that writes all of its result at once: no bias lies there before, no adapter of its own is added behind, and it adds
-// nothing yet, such as what experts made to what a shared one makes. Products in 8 bits add to nothing.
+// True for one product that writes all of its result at once: no bias is there before, no adapter
+// of its own is added afterwards, and it adds nothing yet, such as what experts made to what a
+// shared one makes. Products in 8 bits add to nothing.
 bool one_product(const Graph& graph, const Op& op) {
   return op.kind == OpKind::linear && op.modules.size() == 1 && op.out.size() == 1 && !graph.module(op).bias && !graph.module(op).fp8 &&
          !op.attributes.accumulate;
@@ -45,7 +46,8 @@ class Folding {
  private:
   static size_t index(ValueId value) { return static_cast<size_t>(value); }
 
-  // What makes `branch`, which nothing else may read, if the stream is there by then. It still is what it was when it is added.
+  // Returns the product that makes `branch`, if nothing else reads `branch` and the stream is there
+  // by then. The stream is still the same when it is added.
   Op* product_of(ValueId branch, ValueId stream) {
     const size_t at = writers_[index(branch)];
     if (readers_[index(branch)] != 1 || !one_product(graph_, graph_.ops[at])) return nullptr;

@@ -16,10 +16,11 @@ namespace forge {
 using ValueId = int32_t;
 constexpr ValueId kNoValue = -1;
 
-// How many rows a value has in a micro-batch: one for each of its tokens, or of its supervised positions; or one, which weights
-// alone decide. Of an encoder-decoder the tokens are the decoder's, and an encoder reads those of the source.
+// Rows of a value in a micro-batch: one for each of its tokens, or of its supervised positions; or
+// one row, which weights alone decide. In an encoder-decoder the tokens are the decoder's, and an
+// encoder reads those of the source.
 enum class Rows { tokens, targets, one, source };
-// The run's compute type, or fp32 whatever that is.
+// Type of a value: the run's compute type, or fp32 whatever that is.
 enum class ValueType { compute, fp32 };
 
 // A piece of memory, [rows, width] without gaps.
@@ -29,8 +30,8 @@ struct Buffer {
   ValueType type = ValueType::compute;
 };
 
-// What an op reads or writes: some columns of a buffer, all rows. Several values may share a buffer: q, k and v side by side, or
-// a result written over what it was computed from.
+// Operand or result of an op: some columns of a buffer, all rows. Several values may share a
+// buffer: q, k and v side by side, or a result written over what it was computed from.
 struct Value {
   std::string name;  // "layers.3.q"
   int32_t buffer = 0;
@@ -42,7 +43,8 @@ struct Value {
 // that name, with biases [experts, out].
 enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 
-// What a linear layer is for. Routers keep their precision; one that is a bare parameter in transformers is no layer to PEFT.
+// Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
+// transformers is no layer to PEFT.
 enum class LinearUse { layer, router, bare_router };
 
 // A module with weights, and what of it is trained.
@@ -62,7 +64,7 @@ struct ModuleUse {
   bool bias_trained = false;  // the bias alone, or beside an adapter
   bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
 
-  // Whether its backward has gradients of its own.
+  // True if its backward has gradients of its own.
   bool learns() const { return trained || bias_trained || rank > 0; }
 };
 
@@ -78,7 +80,7 @@ enum class OpKind {
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
            // x, s → y where it is folded       y = [x, s] [W, B]ᵀ + bias
            // x[, s], h → h + y                  where its product adds the stream (fold_residuals.h)
-  adapter_sums,  // x → s[, s once more]            scale x Aᵀ of all adapted modules, behind x; folded only
+  adapter_sums,  // x → s[, s once more]   scale x Aᵀ of all adapted modules, after x; folded only
   dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
   dora,        // x, ratio → x · ratio + bias
   rope,        // x, y → x, y                        rotated in place; y may be absent
@@ -108,7 +110,7 @@ enum class OpKind {
   linear_input_gradient,   // d y[, d s] → d x          d y W, folded [d y, d s] [W; A]; added to a given d x
   linear_weight_gradient,  // d y, x →                  into the weight's and the bias's gradients
   adapter_gradient,        // d y, x, s[, d x] → [d x]  into those of A and B, and added to d x
-  adapter_sums_gradient,   // d y, s → d s              scale d y B, behind d y, and into B's gradients; folded only
+  adapter_sums_gradient,   // d y, s → d s  scale d y B, after d y; into B's gradients; folded only
   adapter_input_gradient,  // d s, x →                  into A's gradients; folded only
   dora_backward,           // d y, x, ratio → d x       into the magnitude's gradient; in the place of d y where nothing else reads it
   rope_backward,           // d x, d y → d x, d y
@@ -139,22 +141,23 @@ enum class OpKind {
 enum class GateKind { silu, gelu_tanh, clamped };
 enum class ActivationKind { gelu, gelu_tanh, relu };
 
-// What a query sees: the tokens up to its own; all of its own text, in an encoder; or what the encoder made of its text's source.
+// Tokens that a query sees: those up to its own; all of its own text, in an encoder; or what the
+// encoder made of its text's source.
 enum class Sight { causal, whole, source };
 
-// How a router chooses experts (transformers' names in comments).
+// Rule by which a router chooses experts (transformers' names in comments).
 struct RouteRule {
   enum class Scores { softmax, chosen_softmax, sigmoid };
   Scores scores = Scores::softmax;  // of all experts; chosen_softmax: of those that were chosen by their logits
   int64_t per_token = 0;            // num_experts_per_tok
   bool normalise = false;           // norm_topk_prob: the weights of a token's experts have the sum 1
-  double scale = 1;                 // routed_scaling_factor, behind that
+  double scale = 1;                 // routed_scaling_factor, applied after that
   int64_t groups = 1, groups_per_token = 1;  // n_group, topk_group: experts are chosen within the best groups
   int64_t group_best = 1;                    // a group is as good as the sum of its so many best experts
   bool balance = false;             // the sum of each expert's probability is wanted too
 };
 
-// Numbers of an op; those its kind does not name stay as they are.
+// Numbers of an op; those its kind does not name keep their defaults.
 struct Attributes {
   double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
   double scale = 1, softcap = 0;                  // attention, embed, scale (scale), head (softcap)
@@ -194,7 +197,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<ModuleUse> modules;
   std::vector<Op> ops;
-  // The op that a forward value was computed by, for recomputation and gradients; −1 for others.
+  // The op that computed a forward value, for recomputation and gradients; −1 for other values.
   std::vector<int32_t> producers;
   size_t forward_ops = 0;      // ops[0 … forward_ops) are the forward list
   size_t micro_batch_ops = 0;  // those before it run in each micro-batch, the rest once a step
@@ -206,13 +209,14 @@ struct Graph {
   }
 
   int32_t add_buffer(const Buffer& buffer);
-  // Columns of an existing buffer.
+  // Adds a value in columns of an existing buffer.
   ValueId add_value(std::string name, int32_t buffer, int64_t column, int64_t width);
-  // A buffer of its own.
+  // Adds a value with a buffer of its own.
   ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
 };
 
-// Which modules a glu_adapters_backward has: first the one that reads y, last the two that made gate and up.
+// Modules of a glu_adapters_backward: first the one that reads y, last the two that made gate and
+// up.
 struct GateModules {
   bool reader = false, makers = false;
 };
@@ -225,7 +229,7 @@ struct StepSizes {
   int64_t threads = 1;        // workspaces on a CPU have a part for each
   bool gpu = false;           // workspaces are those of a GPU's kernels
   int64_t source = 0;         // tokens that an encoder reads
-  // The GPU's, which its kernels' grids fill; a large one's where nobody has said.
+  // Multiprocessors of the GPU, which its kernels' grids fill; a large GPU's where nobody has said.
   int64_t multiprocessors = 128;
   int64_t capability = 80;     // the GPU's, which decides whose attention runs: 86 is 8.6
   bool deterministic = false;  // a GPU's results are the same each time, bit for bit

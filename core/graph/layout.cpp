@@ -21,7 +21,7 @@ struct Item {
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 int64_t aligned_bytes(const Buffer& b, const StepSizes& sizes) { return aligned(sizes.rows(b.rows) * b.width * sizes.element(b.type)); }
 
-// Buffers by their index, then a workspace for each op.
+// Returns buffers by their index, then a workspace for each op.
 std::vector<Item> items_of(const Graph& graph, const StepSizes& sizes, const WorkspaceOf& workspace) {
   std::vector<Item> items(graph.buffers.size() + graph.ops.size());
   for (size_t i = 0; i < graph.buffers.size(); ++i) items[i].bytes = aligned_bytes(graph.buffers[i], sizes);
@@ -51,7 +51,7 @@ class Taken {
       ranges_.erase(first + 1, last);
     }
   }
-  // The lowest place for so many bytes from `offset` on.
+  // Returns the lowest place for so many bytes from `offset` on.
   int64_t free_from(int64_t offset, int64_t bytes) const {
     auto range = std::upper_bound(ranges_.begin(), ranges_.end(), offset, [](int64_t at, const Range& r) { return at < r.end; });
     for (; range != ranges_.end() && range->begin < offset + bytes; ++range) offset = range->end;
@@ -67,11 +67,11 @@ class Taken {
 
 constexpr int32_t kStretch = 64;  // ops
 
-// What is placed at so many ops, one behind the other. A large model has thousands of items, of which most are gone after a few ops
-// and the others live through many stretches as a whole.
+// Items placed at kStretch consecutive ops. A large model has thousands of items: most of them end
+// after a few ops, and the others live through many stretches as a whole.
 struct Stretch {
-  Taken at_any, at_all;    // by what lives at any of the ops, and at all of them
-  std::vector<Item> some;  // what begins or ends among them, by offset
+  Taken at_any, at_all;    // memory of items that live at any of the ops, and at all of them
+  std::vector<Item> some;  // items that begin or end among them, by offset
 
   void add(const Item& item, bool whole) {
     const int64_t end = item.offset + item.bytes;
@@ -79,7 +79,8 @@ struct Stretch {
     if (whole) return at_all.add(item.offset, end);
     some.insert(std::upper_bound(some.begin(), some.end(), item, [](const Item& a, const Item& b) { return a.offset < b.offset; }), item);
   }
-  // The lowest place from `offset` on where nothing lies that lives with the item; `whole`: it lives at all of the ops.
+  // Returns the lowest place from `offset` on that no item takes that lives at the same time.
+  // `whole`: the item lives at all of the ops.
   int64_t free_from(int64_t offset, const Item& item, bool whole) const {
     if (whole) return at_any.free_from(offset, item.bytes);
     offset = at_all.free_from(offset, item.bytes);
@@ -112,7 +113,7 @@ void place(std::vector<Item>& items, size_t ops) {
   }
 }
 
-// What is held at each op, for the fullest one.
+// Counts the bytes held at each op, and takes those of the fullest one.
 void count_fullest(const Graph& graph, const std::vector<Item>& items, Layout& layout) {
   const size_t ops = graph.ops.size();
   std::vector<int64_t> kept(ops + 1), working(ops + 1);
@@ -133,7 +134,7 @@ void count_fullest(const Graph& graph, const std::vector<Item>& items, Layout& l
   }
 }
 
-// take(slot, bytes) of what is copied out
+// Calls take(slot, bytes) for each value that is copied out.
 template <class Take>
 void each_on_host(const Graph& graph, const StepSizes& sizes, Take take) {
   for (const Op& op : graph.ops)

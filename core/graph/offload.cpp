@@ -35,7 +35,7 @@ class Offloading {
  private:
   bool lies_in(ValueId value, int32_t buffer) const { return step_.value(value).buffer == buffer; }
 
-  // Nothing is wanted of what the backward does not read.
+  // Finds the ops that make a value and read it. `wanted` stays 0 if the backward does not read it.
   Waiting find(ValueId value) const {
     const int32_t buffer = step_.value(value).buffer;
     Waiting found{value};
@@ -56,15 +56,16 @@ class Offloading {
       made.attributes.slot = slot;
       return made;
     };
-    // What `above` waits for was put there before, or is now.
+    // The next call adds the ops of the copy of `above`, if it has one, after these.
     behind_[h.made].push_back(op(OpKind::store, h.made, values, {}));
     behind_[above.made].push_back(op(OpKind::stored, above.made, values, {}));
     before_[above.wanted].push_back(op(OpKind::load, above.wanted, {}, back));
     before_[h.wanted].push_back(op(OpKind::loaded, h.wanted, back, {}));
   }
 
-  // The backward has all that it touches of a value's memory in a place of its own: the forward's values, such as an adapter's sums
-  // behind it, under other names. → what lies in both places
+  // Gives the backward a place of its own for all that it touches of a value's memory. The
+  // forward's values there, such as an adapter's sums after it, get other names. Returns the values
+  // that are in both places, by their forward and their backward names.
   std::pair<std::vector<ValueId>, std::vector<ValueId>> renamed(ValueId value) {
     const int32_t buffer = step_.value(value).buffer, place = step_.add_buffer(Buffer(step_.buffer_of(value)));
     std::set<ValueId> made;
@@ -105,7 +106,7 @@ class Offloading {
   }
 
   Graph& step_;
-  std::vector<std::vector<Op>> before_, behind_;  // by op: what is put there
+  std::vector<std::vector<Op>> before_, behind_;  // by op: ops put before and after it
 };
 
 }  // namespace

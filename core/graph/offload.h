@@ -1,13 +1,13 @@
 #pragma once
-// Values that wait for the backward in the host's memory: copied out while the next layer is computed, and back while the backward of
-// the layer above is.
+// Moves values that wait for the backward to the host's memory: copies them out while the next
+// layer is computed, and back during the backward of the layer above.
 //
 //   add+norm  …→ h, y, inverse
 //   store     h                   begins the copy, on a stream of its own
 //   …         the next layer
 //   stored    h                   the compute stream waits for it; here its place in the arena is free
 //
-//   load      → h'                behind what the layer above was waiting for
+//   load      → h'                after what the layer above was waiting for
 //   …         the backward of the layer above
 //   loaded    h'
 //   …         the backward that reads it
@@ -17,8 +17,9 @@
 
 namespace forge {
 
-// Rewrites a list with its backward: of `values`, in the order in which they are made, all that the backward reads but the last, which
-// it reads at once. Comes behind all other rewriting. Graph::producers no longer hold after it.
+// Rewrites a list with its backward. Of `values`, in the order in which they are made, it moves all
+// that the backward reads except the last, which the backward reads at once. It must come after all
+// other rewriting. Graph::producers no longer hold after the call.
 void offload(Graph& step, const std::vector<ValueId>& values);
 
 }  // namespace forge

@@ -11,7 +11,7 @@ using Flops = double (*)(const Graph&, const Op&, double rows, double mean_lengt
 
 double none(const Graph&, const Op&, double, double) { return 0; }
 
-// Matrices in one module.
+// Returns the number of matrices in one module.
 double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
 
 double weights(const Graph& graph, const Op& op) {
@@ -29,7 +29,7 @@ double factors(const Graph& graph, const Op& op) {
   return count;
 }
 
-// What all modules of an op read, make and have as ranks.
+// Widths of an op's modules: the input that all read, and the sums of their outputs and ranks.
 struct Sides {
   double in = 0, out = 0, ranks = 0;
 };
@@ -47,7 +47,8 @@ double linear(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.out : factors(graph, op)));
 }
-// Every row of a token's experts goes through one of them.
+// Returns the share of the matrices that a token uses: every row of a token's experts goes through
+// one of them.
 double share_of_experts(const Graph& graph, const Op& op) {
   double matrices = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) matrices += held(graph.module(op, i));
@@ -60,7 +61,7 @@ double product(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * (weights(graph, op) + (op.attributes.folded ? s.ranks * s.in : 0));
 }
-// Of the weights that are trained: where only biases are, there is no product.
+// Counts products with the weights that are trained: where only biases are, there is no product.
 double weight_gradient(const Graph& graph, const Op& op, double rows, double) {
   double count = 0;
   for (size_t i = 0; i < op.modules.size(); ++i)
@@ -68,7 +69,7 @@ double weight_gradient(const Graph& graph, const Op& op, double rows, double) {
       count += held(module) * static_cast<double>(module.in * module.out);
   return 2 * rows * count;
 }
-// As those of one linear layer, of what goes through each expert.
+// Counts like one linear layer, for what goes through each expert.
 double expert_product(const Graph& graph, const Op& op, double rows, double mean_length) {
   return product(graph, op, rows, mean_length) * share_of_experts(graph, op);
 }
@@ -82,7 +83,7 @@ double sums(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * s.ranks * s.in;
 }
-// d s by all of B, whose blocks lie beside zeros, and the gradient of each block.
+// Counts d s by all of B, whose blocks are beside zeros, and the gradient of each block.
 double sums_gradient(const Graph& graph, const Op& op, double rows, double) {
   const Sides s = sides(graph, op);
   return 2 * rows * (s.ranks * s.out + factors(graph, op)) - sums(graph, op, rows, 0);
@@ -90,7 +91,7 @@ double sums_gradient(const Graph& graph, const Op& op, double rows, double) {
 double adapter(const Graph& graph, const Op& op, double rows, double) {
   return 4 * rows * factors(graph, op);
 }
-// B A, added to W and squared, for each adapted module.
+// Counts B A, added to W and squared, for each adapted module.
 double ratio(const Graph& graph, const Op& op, double, double) {
   double flops = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
@@ -100,13 +101,13 @@ double ratio(const Graph& graph, const Op& op, double, double) {
   }
   return flops;
 }
-// Logits, their gradient to the input and, of a trained head, to the weight.
+// Counts logits, their gradient to the input and, of a trained head, to the weight.
 double head(const Graph& graph, const Op& op, double rows, double) {
   const double once = 2 * rows * weights(graph, op);
   return once * (op.kind == OpKind::evaluate ? 1 : graph.module(op).trained ? 3 : 2);
 }
-// Scores and mixed values of what is visible (half of a causal text), less what a window hides; backward makes the scores again and three
-// gradients.
+// Counts scores and mixed values of what is visible (half of a causal text), less what a window
+// hides. The backward makes the scores again and three gradients.
 double attention(const Graph&, const Op& op, double rows, double mean_length) {
   const Attributes& a = op.attributes;
   const double window = a.window > 0 ? static_cast<double>(a.window) : mean_length, hidden = mean_length - window;
@@ -121,7 +122,8 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
 double gated_sums(const Graph& graph, const Op& op, double rows, double mean_length) {
   return elementwise(graph, op, rows, mean_length) + sums(graph, op, rows, mean_length);
 }
-// d A of what reads y, d s and d B of what made gate and up: 2 rows · rank · columns each.
+// Counts d A of what reads y, and d s and d B of what made gate and up: 2 rows · rank · columns
+// each.
 double gated_gradients(const Graph& graph, const Op& op, double rows, double mean_length) {
   double ranks = 0;
   for (size_t i = 0; i < op.modules.size(); ++i)
@@ -129,7 +131,7 @@ double gated_gradients(const Graph& graph, const Op& op, double rows, double mea
   return elementwise(graph, op, rows, mean_length) + 2 * rows * ranks * static_cast<double>(graph.value(op.in[0]).width);
 }
 
-// Squares and sums; an update takes a few more, all hidden behind its bytes.
+// Counts squares and sums. An update takes a few more FLOPs, all hidden by the time of its bytes.
 double trained(const Graph&, const Op& op, double, double) {
   return (op.kind == OpKind::gradient_norm ? 2 : 16) * static_cast<double>(op.attributes.elements);
 }
@@ -139,7 +141,7 @@ struct Row {
   const char* name;
   Flops flops;
 };
-// In the order of OpKind.
+// Rows are in the order of OpKind.
 constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::gather, "gather", none},
                             Row{OpKind::add, "add", elementwise},

@@ -1,5 +1,5 @@
 #pragma once
-// The table of ops: what each is called, what its values must look like, and what it costs.
+// Table of ops: the name of each, the rows of its values, and its cost.
 #include "core/graph/graph.h"
 
 namespace forge {
@@ -10,10 +10,11 @@ struct Cost {
 
 const char* name_of(OpKind kind);
 
-// Of its first input, or of what it makes; 0 for an op without values.
+// Returns the rows of an op's first input, or of what it makes; 0 for an op without values.
 int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes);
 
-// For the micro-batch of `sizes`; `mean_length` is the tokens that a token attends to on average, times two.
+// Returns the cost for the micro-batch of `sizes`. `mean_length` is the tokens that a token attends
+// to on average, times two.
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length);
 
 }  // namespace forge

@@ -23,7 +23,8 @@ bool same(const Line& a, const Line& b) {
          std::equal(a.cells.begin() + 1, a.cells.begin() + kPlace, b.cells.begin() + 1);
 }
 
-// "layers.3.q_proj" in layer 3 → "q_proj", in layer 4 → "below q_proj".
+// Returns a name relative to a layer: "layers.3.q_proj" in layer 3 → "q_proj", in layer 4 → "below
+// q_proj".
 std::string relative(const std::string& name, int64_t layer) {
   const auto found = name.find("layers.");
   if (found == std::string::npos || layer < 0) return name;

@@ -13,7 +13,8 @@ namespace {
 
 bool is_norm(const Op& op) { return op.kind == OpKind::norm || op.kind == OpKind::layer_norm; }
 
-// What a FLOP of attention costs, in those of products: its tiles are small, and half of what they touch is masked.
+// Cost of a FLOP of attention, in FLOPs of products: its tiles are small, and half of what they
+// touch is masked.
 constexpr double kAttentionCost = 3;
 
 constexpr int64_t kMostLayers = 100'000;
@@ -22,7 +23,7 @@ bool overlap(const Value& a, const Value& b) {
   return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
 }
 
-// Values that a later op writes over; nothing could be kept of them.
+// Returns values that a later op writes over; nothing could be kept of them.
 std::set<ValueId> overwritten(const Graph& forward) {
   std::set<ValueId> gone;
   for (const Op& op : forward.ops)
@@ -32,12 +33,13 @@ std::set<ValueId> overwritten(const Graph& forward) {
   return gone;
 }
 
-// "layers.3.gate_proj+up_proj" → "gate_proj+up_proj"
+// Returns "gate_proj+up_proj" for "layers.3.gate_proj+up_proj".
 std::string local_name(const std::string& name) {
   return name.substr(name.find('.', name.find('.') + 1) + 1);
 }
 
-// The last op of a layer, `at`, makes the next one's input, or what a norm makes it of, as in BART.
+// Returns the op that makes the next layer's input: the last op of a layer, `at`, or the one whose
+// result a last norm reads, as in BART.
 const Op& end_of_layer(const Graph& forward, size_t at) {
   const int64_t layer = forward.ops[at].layer;
   while (at > 0 && is_norm(forward.ops[at]) && forward.ops[at - 1].layer == layer) --at;
@@ -126,14 +128,14 @@ class Groups {
 
 bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == OpKind::activation; }
 
-// Results of norms, activations and casts, which cost a pass over memory.
+// True for results of norms, activations and casts, which cost a pass over memory.
 bool never_kept(const Graph& forward, ValueId value) {
   const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
   const bool result = value == op.out[0];  // and not 1 / rms
   return op.layer >= 0 && ((is_norm(op) && result) || is_activation(op) || op.kind == OpKind::cast);
 }
 
-// Buffers of what is only added to a stream of another type: nothing reads them again.
+// Returns the buffers of what is only added to a stream of another type: nothing reads them again.
 std::set<int32_t> only_added(const Graph& forward) {
   std::set<ValueId> added, read;
   for (const Op& op : forward.ops)
@@ -147,7 +149,7 @@ std::set<int32_t> only_added(const Graph& forward) {
   return buffers;
 }
 
-// Whether an activation reads the group.
+// True if an activation reads the group.
 bool feeds_activation(const Graph& forward, const Group& group) {
   return std::any_of(forward.ops.begin() + group.ops.back(), forward.ops.end(), [&](const Op& op) {
     return is_activation(op) && op.layer == group.layer &&
@@ -155,7 +157,7 @@ bool feeds_activation(const Graph& forward, const Group& group) {
   });
 }
 
-// Memory of what could be kept of it. `added`: only_added().
+// Returns the bytes of what could be kept of the group. `added`: only_added().
 int64_t bytes_of(const Graph& forward, const Group& group, const std::set<int32_t>& added, const StepSizes& sizes) {
   std::set<int32_t> buffers = added;
   int64_t bytes = 0;
@@ -172,7 +174,7 @@ double flops_of(const Graph& forward, int32_t index, const StepSizes& sizes, dou
   return cost_of(forward, op, sizes, mean_length).flops * (op.kind == OpKind::attention ? kAttentionCost : 1);
 }
 
-// Below it nothing is kept.
+// Returns the lowest layer that learns. Nothing is kept below it.
 int64_t lowest_layer(const Graph& forward) {
   int64_t lowest = INT64_MAX;
   for (const ModuleUse& module : forward.modules)
@@ -183,7 +185,7 @@ int64_t lowest_layer(const Graph& forward) {
   return lowest;
 }
 
-// The number of cuts of the stream before each op.
+// Returns the number of cuts of the stream before each op.
 std::vector<int32_t> segments(const Graph& forward) {
   const std::vector<bool> cuts = stream_cuts(forward);
   std::vector<int32_t> numbers;
@@ -195,7 +197,7 @@ std::vector<int32_t> segments(const Graph& forward) {
   return numbers;
 }
 
-// Units of one segment as one, which costs all of the segment.
+// Joins the units of each segment into one, which costs all of the segment.
 std::vector<RecomputeUnit> joined(const Graph& forward,
                                   const std::vector<std::pair<int32_t, RecomputeUnit>>& units,
                                   const StepSizes& sizes, double mean_length) {

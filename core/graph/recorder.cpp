@@ -7,7 +7,7 @@
 namespace forge {
 namespace {
 
-// "self_attn.q_proj" → "q_proj"
+// Returns "q_proj" for "self_attn.q_proj".
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 }  // namespace
@@ -120,7 +120,7 @@ ValueId Recorder::add(ValueId a, ValueId b) {
   return sum;
 }
 
-// What products read.
+// Returns x in the type that products read.
 ValueId Recorder::in_compute_type(ValueId x) {
   if (graph_.buffer_of(x).type == ValueType::compute) return x;
   ValueId y = like("cast", x, graph_.value(x).width);
@@ -181,7 +181,7 @@ std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearSha
   return dora ? columns(rescaled(y, all, modules), modules) : parts;
 }
 
-// What the last op made for each module, side by side in `whole`.
+// Returns what the last op made for each module, side by side in `whole`.
 std::vector<ValueId> Recorder::columns(ValueId whole, const std::vector<int32_t>& modules,
                                        const std::string& suffix) {
   const auto op = static_cast<int32_t>(graph_.ops.size() - 1);

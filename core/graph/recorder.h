@@ -18,7 +18,7 @@ namespace forge {
 
 enum class TrainedBiases { none, adapted, all };  // of no module, of those with adapters, of every one
 
-// What a run trains, by module path.
+// Modules that a run trains, by path.
 struct ModuleTraining {
   bool all = false;                      // every weight
   std::set<std::string> whole;           // these weights
@@ -50,10 +50,10 @@ class Recorder {
   void enter_layer(int64_t layer, const std::string& prefix);
   void leave_layer();
 
-  // The gradient of the table leaves `frozen_row` out; −1: none.
+  // Looks up rows of a table. The gradient of the table leaves `frozen_row` out; −1: none.
   ValueId embed(const std::string& module, int64_t vocabulary, int64_t hidden, double scale = 1,
                 int64_t frozen_row = -1, Rows rows = Rows::tokens);
-  // Learned positions: row p + offset of the table at position p of a sequence.
+  // Looks up learned positions: row p + offset of the table at position p of a sequence.
   ValueId embed_positions(const std::string& module, int64_t positions, int64_t hidden, int64_t offset = 0,
                           Rows rows = Rows::tokens);
   // A bias of each head by distance (Raffel et al., "Exploring the limits of transfer learning", 2020), which the attention of many
@@ -64,24 +64,25 @@ class Recorder {
   };
   PositionBias position_bias(const std::string& module, int64_t buckets, int64_t heads, int64_t distance);
   ValueId norm(ValueId x, const std::string& module, double eps, double weight_offset = 0);
-  // The same over each head of x by itself; all heads have one weight [head_dim].
+  // Like norm(), over each head of x by itself; all heads have one weight [head_dim].
   ValueId head_norm(ValueId x, const std::string& module, int64_t head_dim, double eps,
                     double weight_offset = 0);
-  // Less its mean, by its deviation; `bias`: the module has one.
+  // Subtracts the mean of x and divides by its deviation. `bias`: the module has a bias.
   ValueId layer_norm(ValueId x, const std::string& module, double eps, bool bias);
-  // The same, whose result is the stream itself: of layers that norm behind their additions.
+  // Like layer_norm(), with the stream itself as the result: for layers that norm after their
+  // additions.
   ValueId stream_norm(ValueId x, const std::string& module, double eps, bool bias);
   ValueId add(ValueId a, ValueId b);
-  // factor · x, which is overwritten.
+  // Returns factor · x, which overwrites x.
   ValueId scale(ValueId x, double factor);
-  // x through modules that read the same input: their results lie side by side, and one product makes them where their weights
-  // do too.
+  // Passes x through modules that read the same input. Their results are side by side, and one
+  // product makes them if their weights are too.
   template <size_t N>
   std::array<ValueId, N> linear(ValueId x, const LinearShape (&modules)[N]) {
     return first<N>(linear_all(x, {modules, modules + N}));
   }
   ValueId linear(ValueId x, const LinearShape& module) { return linear_all(x, {module})[0]; }
-  // Columns of x, from the first on.
+  // Returns columns of x, from the first on.
   template <size_t N>
   std::array<ValueId, N> split(ValueId x, const int64_t (&widths)[N]) {
     return first<N>(split_all(x, {widths, widths + N}));
@@ -103,25 +104,28 @@ class Recorder {
     PositionBias bias = {};
   };
   ValueId attention(ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options);
-  // Heads of q, of k and of v, out of x where they lie group by group: the heads of q that share one of k and v, then those two.
+  // Returns heads of q, of k and of v from x, where they are group by group: the heads of q that
+  // share one of k and v, then those two.
   std::array<ValueId, 3> regroup(ValueId x, const Heads& heads);
-  // Of latent attention (DeepSeek-V2): q [·, heads · head_dim], kv [·, heads · (head_dim − rope_dim + value_dim)] as features that are not
-  // turned and values, key [·, rope_dim]. → heads of head_dim features, those to turn first; values are filled up with zeros.
+  // Heads of latent attention (DeepSeek-V2). Inputs: q [·, heads · head_dim];
+  // kv [·, heads · (head_dim − rope_dim + value_dim)], features that are not turned and values;
+  // key [·, rope_dim]. Results: heads of head_dim features, those to turn first. Values are filled
+  // up with zeros.
   struct LatentHeads {
     int64_t heads = 0, head_dim = 0, rope_dim = 0, value_dim = 0;
   };
   std::array<ValueId, 3> latent_heads(ValueId q, ValueId kv, ValueId key, const LatentHeads& heads);
-  // Without what values were filled up with.
+  // Returns x without what values were filled up with.
   ValueId trim_heads(ValueId x, const LatentHeads& heads);
   ValueId glu(ValueId gate, ValueId up, GateKind kind);
   // Columns 2i of `pairs` are gates, 2i + 1 what they let through.
   ValueId clamped_glu(ValueId pairs, double limit, double alpha);
   ValueId activation(ValueId x, ActivationKind kind);
-  // sigmoid(gate) · x, one gate [·, 1] for a whole row.
+  // Returns sigmoid(gate) · x, one gate [·, 1] for a whole row.
   ValueId gate_rows(ValueId x, ValueId gate);
 
-  // Which experts a token has. Rows of experts are [tokens, per_token · width]: the tokens' rows one behind the other, sorted by
-  // expert.
+  // Experts of each token. Rows of experts are [tokens, per_token · width]: the tokens' rows one
+  // after the other, sorted by expert.
   struct Routing {
     ValueId weights = kNoValue, order = kNoValue, ends = kNoValue;
     int64_t experts = 0;
@@ -130,13 +134,14 @@ class Recorder {
   // `correction`: a constant vector [experts] that is added to the scores where experts are chosen; "": none.
   Routing route(ValueId logits, const RouteRule& rule, const char* correction = "");
   ValueId dispatch(ValueId x, const Routing& routing);
-  // Modules "before" + expert + "after"; rows of experts → rows of experts.
+  // Multiplies by modules "before" + expert + "after"; rows of experts → rows of experts.
   ValueId expert_linear(ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
-  // The same by one module that holds all experts.
+  // Like expert_linear(), by one module that holds all experts.
   ValueId joined_expert_linear(ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias);
   ValueId combine(ValueId rows, const Routing& routing);
   ValueId gather(ValueId h);
-  // Ends a step: what objectives take from the head, with the gradient of its input; or for an evaluation without.
+  // Ends a step: makes what objectives take from the head, with the gradient of its input; or, for
+  // an evaluation, without.
   void head(ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);
 
   Graph take() { return std::move(graph_); }

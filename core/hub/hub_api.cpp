@@ -20,7 +20,7 @@
 namespace forge {
 namespace {
 
-constexpr int kAttempts = 6;  // in a row that brought next to nothing
+constexpr int kAttempts = 6;  // consecutive ones that brought next to nothing
 constexpr int64_t kLeastBytesPerSecond = 64;  // over a minute: less is no transfer
 constexpr int64_t kWorthAnAttempt = 4096;     // bytes: more than such a minute brings
 constexpr double kAnswerSeconds = 600;        // a listing, which is at most 64 MiB
@@ -91,7 +91,7 @@ std::string reason_of(const HttpAnswer& answer) {
       .hint("try again; what was fetched is kept");
 }
 
-// Waits before another attempt, or gives up.
+// Waits before another attempt, or throws if there is none left.
 void wait_or_refuse(const HubServer& server, const HubRepository& repository, const HttpAnswer& answer, const std::string& what,
                     int attempt) {
   if (!worth_another(answer) || attempt + 1 >= kAttempts) refuse(server, repository, answer, what);
@@ -112,7 +112,8 @@ HttpAnswer ask(const HubServer& server, const HubRepository& repository, HttpReq
   }
 }
 
-// A repository names its files itself: nothing of it may lead out of the snapshot.
+// True if a path stays in the snapshot. A repository names its files itself, so no name may lead
+// out of it.
 bool stays_inside(const std::string& path) {
   const std::vector<std::string> parts = split(path, '/');
   return !path.empty() && path.size() < 1024 && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
@@ -138,7 +139,7 @@ HubFile file_of(const Json& item, const std::string& name) {
   return file;
 }
 
-// Appends to a file what one answer brings.
+// Appends the content of answers to a file.
 class Download {
  public:
   Download(const std::string& path, const HubFile& file, const std::function<void(int64_t)>& shown)
@@ -160,7 +161,7 @@ class Download {
     ::lseek(handle_, 0, SEEK_SET);
   }
 
-  // Where the answer begins: a server that does not know ranges sends everything.
+  // Called where the answer begins. A server without support for ranges sends the whole file.
   bool begin(const HttpAnswer& head) {
     const std::string range = header(head, "content-range");
     if (have_ > 0 && !(head.status == 206 && starts_with(range, "bytes " + std::to_string(have_) + "-"))) restart();
@@ -239,7 +240,7 @@ HubListing listing_of(const std::string& body, const std::string& url, const std
 }
 
 HubFile look_up(const HubServer& server, const HubRepository& repository, const std::string& commit, const HubFile& file) {
-  // The answer before a redirect is the hub's own, which states the hash.
+  // The answer before a redirect is the hub's own. It states the hash.
   const HttpAnswer answer =
       ask(server, repository, {.url = file_url(server, repository, commit, file.path), .method = "HEAD", .follow = false}, file.path);
   const auto either = [&](const char* linked, const char* own) {
@@ -268,7 +269,8 @@ void download(const HubServer& server, const HubRepository& repository, const st
     const bool whole = answer.failure.empty() && answer.status / 100 == 2;
     if (whole && (file.size < 0 || to.complete())) break;
     if (whole && to.have() == 0 && file.size == 0) break;
-    if (answer.status == 416 && before > 0 && !begun_anew) {  // what stands there is no beginning of this file
+    // The bytes there do not begin this file.
+    if (answer.status == 416 && before > 0 && !begun_anew) {
       to.restart();
       begun_anew = true;
       continue;

@@ -1,12 +1,14 @@
 #pragma once
-// The hub's paths that forge asks: what a repository holds, and one file of it (huggingface.co/docs/hub/api).
+// Requests to the hub: the files of a repository, and the content of one file
+// (huggingface.co/docs/hub/api).
 //
 //   HubServer server = hub_server(environment);
 //   HubListing listing = list_files(server, {.name = "org/name"});
 //   download(server, repository, listing.commit, listing.files[0], ".../blobs/HASH.incomplete", shown);
 //
-// A connection that is cut, a server that is busy (429) or fails (5xx) is asked again, later and later; bytes that came are kept.
-// One that keeps a connection open and sends next to nothing counts as failed.
+// If a connection is cut, or a server is busy (429) or fails (5xx), the request is sent again after
+// growing waits; received bytes are kept. A server that keeps a connection open and sends next to
+// nothing counts as failed.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,14 +20,14 @@ namespace forge {
 
 struct HubServer {
   std::string endpoint;  // HF_ENDPOINT, or "https://huggingface.co"
-  std::string token;     // HF_TOKEN, or the file that `hf auth login` writes; empty: asked without
-  std::function<void(const std::string& text)> say;  // of each wait, and its reason
+  std::string token;     // HF_TOKEN, or from the file of `hf auth login`; empty: no token
+  std::function<void(const std::string& text)> say;  // told of each wait and its reason
 };
 
 struct HubFile {
   std::string path;   // "model.safetensors", "data/train.jsonl"
-  int64_t size = -1;  // -1: not said
-  std::string hash;   // SHA-256 of large files, git's SHA-1 of others; empty: not said
+  int64_t size = -1;  // -1: not stated
+  std::string hash;   // SHA-256 of large files, git's SHA-1 of others; empty: not stated
 };
 
 struct HubListing {
@@ -35,16 +37,17 @@ struct HubListing {
 
 HubServer hub_server(const EnvironmentLookup& environment);
 
-// Throws Error(environment): no such repository or revision, a token that is missing or not enough, a network that fails, an
-// answer that is not the hub's.
+// Throws Error(environment) for a repository or revision that does not exist, a token that is
+// missing or not sufficient, a network that fails, or an answer that is not the hub's.
 HubListing list_files(const HubServer& server, const HubRepository& repository);
-// Reads an answer's body; `url` and `name`, the repository's, are for messages.
+// Reads an answer's body. `url` and `name`, the repository's, are for messages.
 HubListing listing_of(const std::string& body, const std::string& url, const std::string& name);
 
-// Asks for the size and hash of a file that the listing told without.
+// Requests the size and hash of a file if the listing does not state them.
 HubFile look_up(const HubServer& server, const HubRepository& repository, const std::string& commit, const HubFile& file);
 
-// Writes a file's content to `path`, after what stands there already. Does not check its hash. `shown` gets the bytes so far.
+// Writes a file's content to `path`, after the bytes that are already there. Does not check its
+// hash. `shown` gets the number of bytes so far.
 void download(const HubServer& server, const HubRepository& repository, const std::string& commit, const HubFile& file,
               const std::string& path, const std::function<void(int64_t bytes)>& shown);
 

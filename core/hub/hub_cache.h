@@ -1,11 +1,13 @@
 #pragma once
-// Repositories of the Hugging Face hub on this machine: the cache that huggingface_hub, transformers and `forge fetch` share.
+// Repositories of the Hugging Face hub on this machine: the cache shared by huggingface_hub,
+// transformers and `forge fetch`.
 //
 //   HubCache cache(environment);
 //   cache.snapshot({.name = "HuggingFaceTB/SmolLM2-135M"});   // ".../models--HuggingFaceTB--SmolLM2-135M/snapshots/93efa2f…"
 //
-// Layout (huggingface_hub, "Understand caching"): KIND--OWNER--NAME/{blobs/ETAG, refs/REVISION, snapshots/COMMIT/FILE}, where
-// a snapshot's files are links to blobs. Reads the disk only.
+// Layout (huggingface_hub, "Understand caching"): KIND--OWNER--NAME/{blobs/ETAG, refs/REVISION,
+// snapshots/COMMIT/FILE}, where a snapshot's files are links to blobs. HubCache only reads the
+// disk.
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,26 +20,28 @@ enum class HubKind { model, dataset };
 
 struct HubRepository {
   HubKind kind = HubKind::model;
-  std::string name;               // "org/name", of the oldest models "gpt2"
+  std::string name;               // "org/name"; for the oldest models "gpt2"
   std::string revision = "main";  // a branch, a tag or a commit
 };
 
-// Whether a text can be a repository's name, as the hub allows them.
+// True if a text can be a repository's name by the hub's rules.
 bool is_hub_name(const std::string& text);
-// Of a branch, tag or commit: no path out of refs/.
+// True for a branch, tag or commit that is no path out of refs/.
 bool is_hub_revision(const std::string& text);
 
 class HubCache {
  public:
-  // HF_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub.
+  // Finds the cache: HF_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub or
+  // ~/.cache/huggingface/hub.
   explicit HubCache(const EnvironmentLookup& environment);
 
   const std::string& root() const { return root_; }
-  // ROOT/models--org--name
+  // Returns ROOT/models--org--name.
   std::string folder(const HubRepository& repository) const;
-  // The commit that the revision names here; empty when nothing of it was fetched.
+  // Returns the commit that the revision names here; empty if nothing of it was fetched.
   std::string commit(const HubRepository& repository) const;
-  // The folder of its files, where it is or, when it was not fetched, would be looked for.
+  // Returns the folder of its files: where it is or, if it was not fetched, where it would be
+  // looked for.
   std::string snapshot(const HubRepository& repository) const;
 
  private:

@@ -25,9 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::minutes kStalled{10};  // of another process's download
+// Limit of waiting for another process's download that does not grow.
+constexpr std::chrono::minutes kStalled{10};
 constexpr std::chrono::milliseconds kLookAgain{50};
-constexpr int64_t kSpare = int64_t{64} << 20;  // beside what is downloaded
+constexpr int64_t kSpare = int64_t{64} << 20;  // free bytes to leave beside the download
 
 bool ends_with_any(const std::string& path, std::initializer_list<const char*> endings) {
   const std::string name = lower(path);
@@ -47,7 +48,8 @@ std::vector<HubFile> filtered(const std::vector<HubFile>& files, const std::func
   return taken;
 }
 
-// Weights that transformers wrote; "consolidated" ones are the same in the form of whoever trained them.
+// True for weights that transformers wrote. "consolidated" ones are the same weights in the
+// original author's form.
 bool is_weights(const std::string& path, const char* ending) {
   return path.find('/') == std::string::npos && ends_with(path, ending) && !starts_with(path, "consolidated") &&
          path.find("training_args") == std::string::npos && path.find("optimizer") == std::string::npos;
@@ -82,8 +84,8 @@ std::vector<HubFile> data_files(const HubRepository& repository, const std::vect
   return files;
 }
 
-// Others, huggingface_hub among them, hold the same lock while they download a file. Waits for them as
-// long as `partial` grows.
+// Holds the lock that other programs, huggingface_hub among them, hold while they download a file.
+// Waits for them as long as `partial` grows.
 class FileLock {
  public:
   FileLock(const std::string& path, const std::string& partial, const HubServer& server) {
@@ -100,7 +102,7 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
  private:
-  // Returns 0, or why there is no lock: an errno.
+  // Returns 0, or the errno that says why there is no lock.
   int wait(const std::string& path, const std::string& partial, const HubServer& server) const {
     auto deadline = Clock::now() + kStalled;
     int64_t bytes = -1;
@@ -123,7 +125,7 @@ class FileLock {
   int handle_ = -1;
 };
 
-// blobs/HASH with the bytes of that hash.
+// Downloads blobs/HASH, whose content has that hash.
 void bring(const HubServer& server, const HubCache& cache, const HubRepository& repository, const std::string& commit, const HubFile& file,
            const std::function<void(int64_t)>& shown) {
   const std::string folder = cache.folder(repository), blob = folder + "/blobs/" + file.hash, partial = blob + ".incomplete";
@@ -143,7 +145,7 @@ void bring(const HubServer& server, const HubCache& cache, const HubRepository& 
   sync_directory(folder + "/blobs");
 }
 
-// snapshots/COMMIT/FILE -> blobs/HASH, by a relative link, as huggingface_hub does.
+// Links snapshots/COMMIT/FILE to blobs/HASH, by a relative link, as huggingface_hub does.
 void link(const std::string& folder, const std::string& commit, const HubFile& file) {
   const fs::path place = fs::path(folder) / "snapshots" / commit / file.path;
   make_directories(place.parent_path().string());

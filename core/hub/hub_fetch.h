@@ -1,10 +1,12 @@
 #pragma once
-// Brings a repository of the hub, or the part of it that forge reads, into the cache on this machine.
+// Fetches a repository of the hub, or the part of it that forge reads, into the cache on this
+// machine.
 //
 //   FetchedRepository fetched = fetch(server, cache, {.name = "org/name"}, {}, progress);
 //   fetched.folder;   // what model.path would be
 //
-// A file appears under its hash once its bytes have it; the revision points to the commit once all of its files are there.
+// A file appears under its hash once its content has that hash. The revision points to the commit
+// once all of its files are there.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,25 +18,28 @@
 namespace forge {
 
 struct FetchWishes {
-  std::vector<std::string> include;  // patterns of files, as a shell's (* also crosses folders); empty: what forge reads
+  // Shell patterns of files (* also crosses folders); empty: what forge reads.
+  std::vector<std::string> include;
 };
 
 struct FetchedRepository {
   HubRepository repository;
   std::string commit, folder;
-  int64_t files = 0, bytes = 0;  // of the repository that are wanted
-  int64_t downloaded = 0;        // bytes that were not here
+  int64_t files = 0, bytes = 0;  // files and bytes that are wanted
+  int64_t downloaded = 0;        // bytes that were not in the cache
 };
 
 struct FetchProgress {
   std::function<void(const std::string& file, int64_t done, int64_t total)> shown;  // bytes of all files
 };
 
-// Of a listing the files that forge reads. Weights also stand in other forms beside safetensors, which are left out. Throws
-// Error(environment) when a pattern matches nothing, or nothing is of use.
+// Returns the files of a listing that forge reads. Weights in other forms than safetensors are left
+// out if safetensors exist. Throws Error(environment) if a pattern matches nothing, or no file is
+// of use.
 std::vector<HubFile> wanted_files(const HubRepository& repository, const HubListing& listing, const FetchWishes& wishes);
 
-// Throws Error(environment): what hub_api.h names, a hash that is not the stated one, a disk without room.
+// Throws Error(environment) as hub_api.h does, and for a hash that is not the stated one or a disk
+// without room.
 FetchedRepository fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
               const FetchProgress& progress);
 

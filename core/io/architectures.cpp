@@ -45,7 +45,7 @@ constexpr std::string_view kElsewhere =
     "xverse yi "
     "youtu zamba zamba2 ";
 
-// "Qwen3MoeForCausalLM", "qwen3_moe" and "qwen3-moe" are one.
+// Returns one text for "Qwen3MoeForCausalLM", "qwen3_moe" and "qwen3-moe".
 std::string stem(std::string name) {
   for (const char* ending : {"For", "LMHead", "WithLM"})
     if (const size_t at = name.find(ending); at != std::string::npos && at > 0) name.resize(at);
@@ -71,7 +71,7 @@ std::string architecture_refusal(const std::string& name, const std::vector<std:
 
 namespace {
 
-// "qwen" of qwen3next.
+// Returns "qwen" for qwen3next.
 std::string line_of(const std::string& model) {
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0; };
   return {model.begin(), std::find_if_not(model.begin(), model.end(), letter)};

@@ -24,7 +24,7 @@ Json text(std::string_view value, const std::string& column) {
   return Json(value);
 }
 
-// For the list types, which differ in how they store where a list begins.
+// Converts a list. The list types differ in how they store where a list begins.
 template <class List>
 Json list(const arrow::Array& array, int64_t index, const std::string& column) {
   const auto& lists = as<List>(array);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 18;  // fits into the L2 cache
 
-// What files named like text files actually contain.
+// Actual contents of files that are named like text files.
 struct Signature {
   std::string_view bytes;
   const char* what;
@@ -57,7 +57,7 @@ void ByteReader::check_start() {
     throw Error(ErrorKind::data, path_ + ": is " + what).hint(hint);
   };
   if (starts_with(start, "PK\x03\x04")) {
-    // The names of the archive's files stand in it as they are.
+    // The archive holds the names of its files uncompressed.
     const auto holds = [&](std::string_view name) { return start.find(name) != start.npos; };
     if (holds("xl/") || holds("opendocument.spreadsheet"))
       refuse("a workbook (Excel), expected text", kSaveAsCsv);

@@ -1,6 +1,6 @@
 #pragma once
-// The text of a file in order, through one buffer, with the line and column of the next byte. gzip and zstd
-// files are decompressed on the way (compressed.h).
+// Reads the text of a file in order, through one buffer, with the line and column of the next byte.
+// gzip and zstd files are decompressed on the way (compressed.h).
 //
 //   ByteReader reader("train.jsonl.zst");
 //   for (std::string line; reader.read_line(line, kMaxRowBytes);) …
@@ -21,7 +21,7 @@ class ByteReader {
  public:
   explicit ByteReader(const std::string& path);
 
-  // The next byte, or -1 at the end.
+  // Returns the next byte, or -1 at the end.
   int peek() { return position_ < filled_ || fill() ? static_cast<unsigned char>(buffer_[position_]) : -1; }
   void advance() {
     const char c = buffer_[position_++];
@@ -39,8 +39,8 @@ class ByteReader {
   int64_t column() const { return column_; }  // in characters, from 1
   const std::string& path() const { return path_; }
 
-  // How much of the file itself was used, for progress: exact for plain files, by the decoder's buffer for
-  // compressed ones.
+  // Returns the bytes of the file itself that were used, for progress: exact for plain files, by
+  // the decoder's buffer for compressed ones.
   int64_t file_position() const;
 
  private:

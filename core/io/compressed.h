@@ -1,13 +1,13 @@
 #pragma once
-// The bytes of a regular file in order, decompressed on the way when its first bytes say gzip or zstd; its
-// name decides nothing.
+// Reads the bytes of a regular file in order, decompressed on the way when its first bytes say gzip
+// or zstd; its name decides nothing.
 //
 //   InputFile file("train.jsonl.gz");
 //   while (int64_t count = file.read(buffer, sizeof buffer)) use(buffer, count);
 //
-// gzip may have several members (as `cat a.gz b.gz` and bgzip make) and zero bytes behind them, zstd several
-// frames and skippable ones (RFC 1952, RFC 8878). Memory: one input buffer and the decoder's window, at most
-// 128 MiB for zstd, whatever the file claims.
+// gzip may have several members (as `cat a.gz b.gz` and bgzip make) and zero bytes after them, zstd
+// several frames and skippable ones (RFC 1952, RFC 8878). Memory: one input buffer and the
+// decoder's window, at most 128 MiB for zstd, whatever the file claims.
 //
 // A decompression bomb is refused: text of more than kExpansionFloor that is more than kMaxExpansion times
 // what was read of the file. Data sets shrink 3 to 30 times; gzip's own limit is 1,032.
@@ -31,13 +31,14 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // Fills `into` with up to `size` bytes and returns how many; 0 at the end. What lies before a damaged place
-  // is given out first. Throws Error(data) "what" without the path: the caller knows the line.
+  // Fills `into` with up to `size` bytes and returns how many; 0 at the end. Bytes before a damaged
+  // place are returned first. Throws Error(data) "what" without the path: the caller knows the
+  // line.
   int64_t read(char* into, int64_t size);
 
   bool compressed() const { return decompressor_ != nullptr; }
   int64_t file_bytes() const { return file_bytes_; }
-  // How much of the file itself was used.
+  // Returns the bytes of the file itself that were used.
   int64_t file_position() const { return raw_position_ - static_cast<int64_t>(end_ - begin_); }
 
  private:

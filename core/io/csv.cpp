@@ -9,12 +9,12 @@
 
 namespace forge {
 
-// Whether a record continues after a line. A quote opens a cell only at its beginning.
+// Tracks whether a record continues after a line. A quote opens a cell only at its beginning.
 class QuoteState {
  public:
   explicit QuoteState(char delimiter) : delimiter_(delimiter) {}
   bool inside() const { return state_ == State::quoted; }
-  // A line, or the next part of one.
+  // Adds a line, or the next part of one.
   void add(std::string_view line) {
     if (state_ == State::start && line.find('"') == std::string_view::npos) {
       if (!line.empty() && line.back() != delimiter_) state_ = State::plain;
@@ -38,7 +38,7 @@ class QuoteState {
 
 namespace {
 
-// One pass over a record, tracking the position of each byte.
+// Parses a record in one pass, tracking the position of each byte.
 class CellParser {
  public:
   CellParser(const CsvRecord& record, char delimiter, const std::string& path)
@@ -124,7 +124,8 @@ void check_utf8(const CsvRecord& record, const std::string& path) {
   throw PlacedError(ErrorKind::data, {path, line, column}, utf8_problem(record.text, bad));
 }
 
-// If a comma file's header has no commas: the only one of three other delimiters that its header contains.
+// Returns the comma. If a comma file's header has no commas, returns the only one of three other
+// delimiters that the header contains.
 char delimiter_of(std::string_view header) {
   std::string found;
   bool quoted = false;
@@ -136,14 +137,16 @@ char delimiter_of(std::string_view header) {
   return found.size() == 1 ? found[0] : ',';
 }
 
-// Columns at the beginning without a name: what pandas writes of an index, of which several levels have several.
+// Returns the number of columns at the beginning without a name. pandas writes such a column for an
+// index, and several for an index of several levels.
 size_t index_columns(const std::vector<CsvCell>& cells) {
   const auto named = [](const CsvCell& cell) { return !trim(cell.text).empty(); };
   const auto first = std::find_if(cells.begin(), cells.end(), named);
   return first == cells.end() ? 0 : static_cast<size_t>(first - cells.begin());
 }
 
-// The name that pandas reads it by, which a file may hold of an earlier reading.
+// Returns the name that pandas reads such a column by. The file may already have that name from an
+// earlier reading.
 std::string index_name(size_t column, const std::vector<CsvCell>& cells) {
   std::string name = "Unnamed: " + std::to_string(column);
   while (std::any_of(cells.begin(), cells.end(), [&](const CsvCell& cell) { return cell.text == name; })) name += ".1";

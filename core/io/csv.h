@@ -7,10 +7,12 @@
 //   for (CsvRecord record; file.next(record);)
 //     for (const CsvCell& cell : parse_csv_record(record, file.table(), "train.csv")) …
 //
-// In a file of commas whose header has none, but semicolons, tabs or bars, those separate the cells: spreadsheets write
-// them where the comma is a decimal point. Blank lines are skipped. Refused with "path:line:col: what": a quote inside an unquoted cell, text behind a
-// closing quote, a quote that is not closed, a lone carriage return, bytes that are not UTF-8, header names
-// that are empty, but those of an index at the beginning (Unnamed: 0, as pandas reads them), or stand twice, records with more or fewer cells than the header.
+// In a file of commas whose header has none, but semicolons, tabs or bars, those separate the
+// cells: spreadsheets write them where the comma is a decimal point. Blank lines are skipped.
+// Refused with "path:line:col: what": a quote inside an unquoted cell, text after a closing quote,
+// a quote that is not closed, a lone carriage return, bytes that are not UTF-8, header names that
+// occur twice or are empty (except those of an index at the beginning: Unnamed: 0, as pandas reads
+// them), and records with more or fewer cells than the header.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -37,8 +39,8 @@ struct CsvTable {
   std::vector<std::string> header;
 };
 
-// Cells of one record. Throws Error(data) at the first fault. With an empty header any number of cells is
-// good.
+// Returns the cells of one record. Throws Error(data) at the first fault. With an empty header any
+// number of cells is good.
 std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& table,
                                       const std::string& path);
 
@@ -49,7 +51,7 @@ class CsvFile {
   // Reads the header. `longest_record` in bytes bounds the memory: longer records come without their text; a header
   // that is longer, or a record that the file ends in, is refused.
   CsvFile(const std::string& path, char delimiter, int64_t longest_record = int64_t{16} << 20);
-  // False at the end of the file.
+  // Reads the next record; false at the end of the file.
   bool next(CsvRecord& record);
   const std::shared_ptr<const CsvTable>& table() const { return table_; }
   int64_t file_position() const { return reader_.file_position(); }

@@ -1,5 +1,5 @@
 #pragma once
-// Streaming decompression behind one face, so that InputFile knows no format.
+// Interface of streaming decompression, so that InputFile knows no format.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -18,11 +18,11 @@ class Decompressor {
   virtual const char* name() const = 0;
   // Neither consumes nor produces anything only when it needs more input.
   virtual Decompressed decode(std::string_view input, char* into, size_t size) = 0;
-  // Whether the data may end here: after a whole member or frame.
+  // True if the data may end here: after a whole member or frame.
   virtual bool complete() const = 0;
 };
 
-// The decoder for a file that begins so; null when it is not compressed.
+// Returns the decoder for a file that begins so; null when it is not compressed.
 std::unique_ptr<Decompressor> decompressor_for(std::string_view start);
 
 }  // namespace forge

@@ -1,8 +1,8 @@
 #pragma once
-// GGUF's block types into float32, bit for bit as gguf-py's quants.dequantize (and llama.cpp's reference)
-// computes them: one rounding per product and per sum, so these files are compiled without fused
-// multiply-add. Formulas: each block has a half-precision scale d (and minimum m); layouts: ggml-common.h of
-// llama.cpp.
+// Decodes GGUF's block types into float32, bit for bit like gguf-py's quants.dequantize (and
+// llama.cpp's reference): one rounding per product and per sum, so these files are compiled without
+// fused multiply-add. Formulas: each block has a half-precision scale d (and minimum m); layouts:
+// ggml-common.h of llama.cpp.
 //
 //   q4_0, q5_0, q8_0   x = d * (q - bias)           32 elements, bias 8, 16, 0
 //   q4_1, q5_1         x = d * q + m                32 elements
@@ -24,7 +24,7 @@ void dequantise_q4_k(const uint8_t* source, int64_t blocks, float* values);
 void dequantise_q5_k(const uint8_t* source, int64_t blocks, float* values);
 void dequantise_q6_k(const uint8_t* source, int64_t blocks, float* values);
 
-// IEEE 754 half to single, without branches so that loops over it vectorise.
+// Converts IEEE 754 half to single, without branches so that loops over it vectorise.
 inline float half_to_float(uint16_t half) {
   uint32_t magnitude = half & 0x7fffu;
   uint32_t normal = (magnitude << 13) + (112u << 23);  // exponent bias 15 -> 127

@@ -39,7 +39,7 @@ void dequantise_q4_k(const uint8_t* source, int64_t blocks, float* values) {
   }
 }
 
-// As q4_k with one more bit: bit `group` of high[i] belongs to element 32 * group + i.
+// Like q4_k with one more bit: bit `group` of high[i] belongs to element 32 * group + i.
 void dequantise_q5_k(const uint8_t* source, int64_t blocks, float* values) {
   for (int64_t block = 0; block < blocks; ++block, source += 176, values += kBlock) {
     const float d = half_at(source), dmin = half_at(source + 2);

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kBlock = 32, kHalf = 16;
 
-// The fifth bits: bit i of the 32-bit little-endian word belongs to element i.
+// Returns the fifth bits: bit i of the 32-bit little-endian word belongs to element i.
 inline uint32_t high_bits_at(const uint8_t* source) {
   uint32_t bits;
   std::memcpy(&bits, source, 4);

@@ -7,7 +7,8 @@
 namespace forge {
 namespace {
 
-// From 0xA0 on Windows-1252 is Latin-1, which is Unicode's first page. Empty for bytes that prose does not have.
+// Returns the character of a byte in Windows-1252, which from 0xA0 on is Latin-1, Unicode's first
+// page. Empty for bytes that prose does not have.
 std::string windows_1252(unsigned char byte) {
   static constexpr const char* kFromEighty[] = {"€", "",  "‚", "ƒ", "„", "…", "†", "‡", "ˆ", "‰", "Š",
                                                 "‹", "Œ", "",  "Ž", "",  "",  "‘", "’", "“", "”", "•",
@@ -17,7 +18,7 @@ std::string windows_1252(unsigned char byte) {
   return {static_cast<char>(0xC0 | byte >> 6), static_cast<char>(0x80 | (byte & 0x3F))};
 }
 
-// ASCII but for control characters.
+// True for ASCII except control characters.
 bool is_text(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x80 && (byte >= 0x20 || c == '\t' || c == '\n' || c == '\r');
@@ -27,8 +28,9 @@ bool is_letter(std::string_view text, size_t at) {
   return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at]));
 }
 
-// Prose of a Western language: each byte above ASCII is a character of Windows-1252, few are, one is a part of a word or
-// a mark of punctuation, and nowhere do they make a character of UTF-8, which would show that the text is damaged UTF-8.
+// True for prose of a Western language: each byte above ASCII is a character of Windows-1252, few
+// are, one is a part of a word or a mark of punctuation, and nowhere do they make a character of
+// UTF-8, which would show that the text is damaged UTF-8.
 bool looks_western(std::string_view text) {
   size_t high = 0, words = 0;
   for (size_t i = 0; i < text.size(); ++i) {

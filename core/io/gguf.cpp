@@ -61,7 +61,8 @@ std::vector<int64_t> read_shape(GgufCursor& cursor, const std::string& name) {
   return shape;
 }
 
-// Checks for whole blocks in every row, and that sizes do not overflow.
+// Returns the bytes of a tensor. Checks for whole blocks in every row, and that sizes do not
+// overflow.
 int64_t checked_bytes(GgufCursor& cursor, const GgufTensor& tensor) {
   const std::string what = "tensor " + show_name(tensor.name) + ", " + name_of(tensor.dtype) + " " +
                            format_shape(tensor.shape) + ", ";
@@ -106,8 +107,8 @@ std::vector<GgufTensor> read_table(GgufCursor& cursor, int64_t count, Faults& un
   return tensors;
 }
 
-// Each tensor begins where the one before ends, rounded up to the alignment, as llama.cpp demands: neither
-// overlap nor hole. Makes begins absolute and returns the end of the last.
+// Places each tensor where the one before ends, rounded up to the alignment, as llama.cpp demands:
+// neither overlap nor hole. Makes begins absolute and returns the end of the last.
 int64_t place_tensors(GgufCursor& cursor, int64_t data, int64_t alignment, std::vector<GgufTensor>& tensors) {
   int64_t expected = 0, end = data;
   for (GgufTensor& tensor : tensors) {

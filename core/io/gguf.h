@@ -49,18 +49,18 @@ class Gguf {
   const std::string& path() const { return file_.path(); }
   int64_t file_bytes() const { return file_.size(); }
   int version() const { return version_; }
-  // Hash of everything before the tensors' data.
+  // Returns the hash of everything before the tensors' data.
   const std::string& header_hash() const { return hash_; }
   bool data_missing() const { return data_missing_; }
 
-  // Keys in the order of the file.
+  // Returns keys in the order of the file.
   const std::vector<std::string>& keys() const { return keys_; }
   bool has(const std::string& key) const { return values_.count(key) > 0; }
   const GgufValue* find(const std::string& key) const;
 
-  // The value, or `otherwise` when the key is absent. Integers of every width convert (Error when it does not
-  // fit int64_t), numbers may be asked for integers' values too; any other type is an Error naming key and
-  // types.
+  // Return the value, or `otherwise` when the key is absent. Integers of every width convert (Error
+  // when the value does not fit int64_t). Numbers may be asked for integers' values too. Any other
+  // type is an Error naming key and types.
   int64_t get_int(const std::string& key, int64_t otherwise) const;
   double get_number(const std::string& key, double otherwise) const;
   bool get_bool(const std::string& key, bool otherwise) const;
@@ -69,12 +69,13 @@ class Gguf {
   std::vector<double> get_numbers(const std::string& key) const;
   std::vector<std::string> get_strings(
       const std::string& key) const;  // bytes as they are: tokens need not be UTF-8
-  // The same for keys that must be there: Error(environment) naming the missing key.
+  // Like the getters above, for keys that must be there. They throw Error(environment) naming the
+  // missing key.
   double require_number(const std::string& key) const;
   std::string require_string(const std::string& key) const;
   std::vector<std::string> require_strings(const std::string& key) const;
 
-  // general.architecture: "llama".
+  // Returns general.architecture, e.g. "llama".
   std::string architecture() const { return require_string("general.architecture"); }
 
   const std::vector<GgufTensor>& tensors() const { return tensors_; }

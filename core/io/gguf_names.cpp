@@ -212,7 +212,8 @@ const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view
 
 constexpr std::string_view kExpertsPart = ".experts.";
 
-// The number behind ".experts.", with its digits; without one, or of the name of all, −1.
+// Number after ".experts.", and the place of its digits; −1 without a number, or in the name of all
+// experts.
 struct ExpertDigits {
   int64_t number = -1;
   size_t begin = 0, count = 0;
@@ -228,7 +229,7 @@ ExpertDigits expert_digits(std::string_view name) {
   return found;
 }
 
-// "…experts.12.up_proj" → "…experts.*.up_proj"; other names as they are.
+// Returns "…experts.*.up_proj" for "…experts.12.up_proj"; other names as they are.
 std::string name_of_all(std::string_view name) {
   const ExpertDigits digits = expert_digits(name);
   std::string all(name);
@@ -236,7 +237,7 @@ std::string name_of_all(std::string_view name) {
   return all;
 }
 
-// "blk.12.attn_q" -> 12 and "attn_q"; false for anything else, also for "blk.012.…".
+// Splits "blk.12.attn_q" into 12 and "attn_q"; false for anything else, also for "blk.012.…".
 bool split_layer(std::string_view text, int64_t* layer, std::string_view* rest) {
   if (!starts_with(text, "blk.")) return false;
   text.remove_prefix(4);

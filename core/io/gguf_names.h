@@ -1,5 +1,6 @@
 #pragma once
-// The names of tensors: llama.cpp's (gguf-py/gguf/constants.py) to Hugging Face's, by architecture.
+// Converts the names of tensors: llama.cpp's (gguf-py/gguf/constants.py) to Hugging Face's, by
+// architecture.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -7,7 +8,7 @@
 
 namespace forge {
 
-// What llama.cpp's loader makes of a part that models have or have not.
+// Treatment by llama.cpp's loader of a part that models have or have not.
 enum class GgufPart { optional, required, unknown };
 
 struct GgufArchitecture {
@@ -21,12 +22,13 @@ struct GgufArchitecture {
   bool rope_freqs = false, rope_factors = false;  // llama.cpp loads rope_freqs; rope_factors_short and rope_factors_long
 };
 
-// Null when forge does not know it.
+// Returns the architecture of that name; null when forge does not know it.
 const GgufArchitecture* gguf_architecture(std::string_view name);
 std::vector<std::string> gguf_architectures();
 
-// What a tensor is to a model. grouped_qkv: q, k and v in one matrix, which Hugging Face holds group by group. experts: [experts,
-// out, in] of a matrix that Hugging Face's files hold expert by expert; row: a vector that is a matrix of one row there.
+// Meaning of a tensor for a model. grouped_qkv: q, k and v in one matrix, which Hugging Face holds
+// group by group. experts: [experts, out, in] of a matrix that Hugging Face's files hold expert by
+// expert; row: a vector that is a matrix of one row there.
 enum class GgufRole { weight, query, key, grouped_qkv, norm, experts, row, rope_factors, ignored, unknown };
 
 struct GgufName {
@@ -35,13 +37,13 @@ struct GgufName {
   int64_t layer = -1;
 };
 GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name);
-// The other way: "model.layers.0.mlp.up_proj.weight" → "blk.0.ffn_up.weight". Empty for a name that no file of the
-// architecture has. One expert's is that of all.
+// Converts the other way: "model.layers.0.mlp.up_proj.weight" → "blk.0.ffn_up.weight". Empty for a
+// name that no file of the architecture has. The name of one expert gives that of all experts.
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view hugging_face_name);
 
-// "model.layers.0.mlp.experts.12.up_proj.weight" → 12; −1 for a name without experts.
+// Returns 12 for "model.layers.0.mlp.experts.12.up_proj.weight"; −1 for a name without experts.
 int64_t expert_number(std::string_view hugging_face_name);
-// The name of that expert: GgufName::name with the number.
+// Returns the name of that expert: GgufName::name with the number.
 std::string name_of_expert(std::string_view name, int64_t expert);
 
 }  // namespace forge

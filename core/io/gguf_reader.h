@@ -8,7 +8,7 @@
 
 namespace forge {
 
-// Bytes of a scalar; 0 for strings and arrays, whose size is in the file.
+// Returns the bytes of a scalar; 0 for strings and arrays, whose size is in the file.
 int64_t scalar_bytes(GgufType type);
 constexpr uint32_t kGgufTypes = 13;
 
@@ -27,11 +27,11 @@ class GgufCursor {
     return value;
   }
   std::string_view string(const char* what);
-  // A count of things of at least `smallest` bytes each: it must fit into what is left.
+  // Reads a count of things of at least `smallest` bytes each: it must fit into what is left.
   int64_t count(int64_t smallest, const char* what);
   std::string_view skip(int64_t size, const char* what);
   GgufType type(const char* what);
-  // Any value after its type; `depth` bounds arrays of arrays.
+  // Reads any value after its type; `depth` bounds arrays of arrays.
   GgufValue value(GgufType type, int depth = 0);
 
  private:

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// How a tensor of the file maps to the model's.
+// Conversion of a tensor of the file to the model's.
 struct Change {
   size_t source = 0;  // index in Gguf::tensors()
   GgufRows rows;
@@ -21,7 +21,7 @@ struct Change {
 
 constexpr int64_t kMostExperts = 1 << 12;
 
-// A value that may be given once or per layer.
+// Returns a value that may be given once or per layer.
 int64_t per_layer(const Gguf& gguf, const std::string& key, int64_t layer, int64_t otherwise) {
   const GgufValue* value = gguf.find(key);
   if (!value || value->type != GgufType::array) return gguf.get_int(key, otherwise);
@@ -34,7 +34,8 @@ bool reorders(const GgufArchitecture& architecture, GgufRole role) {
   return architecture.permutes_heads && (role == GgufRole::query || role == GgufRole::key);
 }
 
-// How the file orders the rows of q, k or all three; a fault if they do not split into heads.
+// Returns the file's order of the rows of q, k or all three. Adds a fault if they do not split into
+// heads.
 GgufRows rows_of(const Gguf& gguf, const GgufArchitecture& architecture, const GgufName& name, const GgufTensor& tensor,
                  Faults& faults) {
   const std::string prefix = gguf.architecture() + ".attention.head_count";
@@ -99,7 +100,8 @@ class MappedGguf : public GgufFile {
   }
 
  private:
-  // A plain vector of the file by llama.cpp's name, which add() has checked; empty where there is none.
+  // Returns a plain vector of the file by llama.cpp's name, which add() has checked; empty if there
+  // is none.
   std::vector<float> vector_of(std::string_view name) const {
     for (const GgufTensor& tensor : gguf_.tensors()) {
       if (tensor.name != name) continue;
@@ -140,7 +142,7 @@ class MappedGguf : public GgufFile {
     changes_.push_back(change);
   }
 
-  // Each expert's matrix by itself. Its rows are whole blocks, so that it begins at one.
+  // Adds each expert's matrix by itself. Its rows are whole blocks, so that it begins at one.
   void add_experts(const std::string& name, size_t index, Faults& faults) {
     const GgufTensor& tensor = gguf_.tensors()[index];
     if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[0] > kMostExperts)

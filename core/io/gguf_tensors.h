@@ -1,6 +1,6 @@
 #pragma once
-// A GGUF as a model's weights: Hugging Face names, PyTorch's order of dimensions, Hugging Face's order of
-// rows.
+// Presents a GGUF as a model's weights: Hugging Face names, PyTorch's order of dimensions, Hugging
+// Face's order of rows.
 //
 //   auto file = open_gguf("SmolLM2-135M-Instruct.gguf");
 //   file->tensors()[0].name == "model.embed_tokens.weight";
@@ -29,7 +29,7 @@ struct GgufRopeFactors {
 
 class GgufFile : public TensorFile {
  public:
-  // The metadata and the file's own tensors.
+  // Returns the metadata and the file's own tensors.
   virtual const Gguf& gguf() const = 0;
   virtual GgufRopeFactors rope_factors() const = 0;
 };
@@ -38,17 +38,19 @@ class GgufFile : public TensorFile {
 struct GgufRows {
   int64_t head_rows = 0;          // of a head; 0: Hugging Face's order
   int64_t heads = 0, groups = 0;  // groups > 0: query heads and key heads of q, k and v in one matrix
-  // Where the file has Hugging Face's row `row`. In a head of n rows, row i of the first half is at 2i and row i of the second
-  // half at 2i + 1. Of q, k and v in one matrix, Hugging Face has for each key head its query heads, it and its value; the file
-  // has all query heads, all keys, all values.
+  // Returns the row of the file that is Hugging Face's row `row`. In a head of n rows, row i of the
+  // first half is at 2i and row i of the second half at 2i + 1. For q, k and v in one matrix,
+  // Hugging Face has for each key head its query heads, the key head and its value; the file has
+  // all query heads, all keys, all values.
   int64_t file_row(int64_t row) const;
 };
-// Of `rows` rows, in a file of the architecture; {} for those that stay as they are.
+// Returns the order of `rows` rows in a file of the architecture; {} for rows that stay as they
+// are.
 GgufRows gguf_rows(const GgufArchitecture& architecture, GgufRole role, int64_t rows, int64_t heads, int64_t kv_heads);
 
-// Throws Error(job) for an architecture whose names are not known, listing those that are; Error(environment)
-// for a broken file, for tensors that the architecture does not have and for q and k that do not fit the
-// numbers of heads.
+// Opens a GGUF. Throws Error(job) for an architecture whose names are not known, listing those that
+// are; Error(environment) for a broken file, for tensors that the architecture does not have and
+// for q and k that do not fit the numbers of heads.
 std::unique_ptr<GgufFile> open_gguf(const std::string& path, Data data = Data::required);
 
 }  // namespace forge

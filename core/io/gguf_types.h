@@ -49,7 +49,7 @@ constexpr GgmlType kGgmlTypes[] = {
     {40, "NVFP4"},
 };
 
-// Null for a number that ggml does not know.
+// Returns the type of that number; null for a number that ggml does not know.
 inline const GgmlType* ggml_type(uint32_t number) {
   for (const GgmlType& type : kGgmlTypes)
     if (type.number == number) return &type;

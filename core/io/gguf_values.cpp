@@ -30,7 +30,7 @@ bool is_integer(GgufType type) {
   }
 }
 
-// Element `index` of packed integers; false for a u64 above int64_t.
+// Reads element `index` of packed integers; false for a u64 above int64_t.
 bool integer_at(GgufType type, std::string_view bytes, int64_t index, int64_t* value) {
   switch (type) {
     case GgufType::u8:

@@ -15,7 +15,8 @@
 
 namespace forge {
 
-// Keys in the order in which they were first set; setting one again replaces its value.
+// Metadata of a file. Keys are in the order in which they were first set; setting one again
+// replaces its value.
 class GgufMetadata {
  public:
   void text(const std::string& key, const std::string& value);
@@ -25,12 +26,12 @@ class GgufMetadata {
   void texts(const std::string& key, const std::vector<std::string>& values);
   void integers(const std::string& key, const std::vector<int32_t>& values);  // int32
   void numbers(const std::string& key, const std::vector<float>& values);     // float32
-  // As another file has it.
+  // Sets a key to the value that another file has.
   void copy(const std::string& key, const GgufValue& value);
   void remove(const std::string& key);
   bool has(const std::string& key) const;
 
-  // Number of keys, and all of them as the file holds them.
+  // Return the number of keys, and all of them as the file holds them.
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   std::string encoded() const;
 

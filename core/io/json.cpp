@@ -20,10 +20,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr PythonNumber kPythonNumbers[] = {
     {"-Infinity", -kInfinity}, {"Infinity", kInfinity}, {"NaN", std::numeric_limits<double>::quiet_NaN()}};
 
-// A document with null in the place of each of them, outside strings.
+// Document in which null takes the place of each Python number, outside strings.
 struct PythonText {
   std::string text;
-  std::map<int64_t, double> values;  // by which null of the document stands there
+  std::map<int64_t, double> values;  // by the number of the null that replaces it
 };
 
 // Iterates over the text and counts consumed bytes, so that a handler knows its position.

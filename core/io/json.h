@@ -35,7 +35,8 @@ void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind
 // the members.
 Json& append_member(Json& object, std::string name, Json value);
 
-// One line of JSON without blanks; numbers read back exactly, NaN and infinities become null.
+// Returns one line of JSON without blanks; numbers read back exactly, NaN and infinities become
+// null.
 std::string dump_json(const Json& value);
 
 }  // namespace forge

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLargestList = 16 << 20;
-// Coarser than any file system's timestamps (FAT: 2 s).
+// Age of a settled timestamp: coarser than any file system's timestamps (FAT: 2 s).
 constexpr int64_t kSettledSeconds = 3;
 
 struct Stamp {

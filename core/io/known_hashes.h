@@ -18,13 +18,15 @@
 
 namespace forge {
 
-// Size, modification and change time in nanoseconds, inode, device. Throws Error(environment).
+// Returns size, modification and change time in nanoseconds, inode, device. Throws
+// Error(environment).
 Json stamp_of_file(const std::string& path);
 
 class KnownHashes {
  public:
   explicit KnownHashes(std::string path);
-  // The hash of a file's content (hash_file). Throws Error(environment) when it cannot be read, or is changed meanwhile.
+  // Returns the hash of a file's content (hash_file). Throws Error(environment) when it cannot be
+  // read, or is changed meanwhile.
   std::string of(const std::string& file);
   // Called with the name and bytes of each file that has to be read, before it is.
   std::function<void(const std::string& file, int64_t bytes)> on_read;

@@ -8,10 +8,10 @@
 namespace forge {
 namespace {
 
-// All pages that hold some of it.
+// All pages that hold some of the mapped bytes.
 struct Pages {
   char* begin;
-  size_t bytes, before;  // of the first page, what lies before it
+  size_t bytes, before;  // of the first page, the bytes before `mapped`
 
   explicit Pages(std::string_view mapped) {
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(mapped.data());
@@ -37,7 +37,7 @@ void let_go(std::string_view mapped) { advise(mapped, MADV_DONTNEED); }
 
 std::shared_ptr<const char> map_again(std::string_view mapped) {
   const Pages pages(mapped);
-  // No old bytes: the pages of a shared mapping once more (mremap(2)).
+  // An old size of 0 maps the pages of a shared mapping once more (mremap(2)).
   void* again = mapped.empty() ? MAP_FAILED : ::mremap(pages.begin, 0, pages.bytes, MREMAP_MAYMOVE);
   if (again == MAP_FAILED) return nullptr;
   return {static_cast<const char*>(again) + pages.before, [again, bytes = pages.bytes](const char*) { ::munmap(again, bytes); }};

@@ -1,5 +1,6 @@
 #pragma once
-// A struct that goes to JSON, comes back exactly and has a schema, from one list of its members.
+// Writes a struct to JSON, reads it back exactly and makes its schema, from one list of its
+// members.
 //
 //   constexpr auto kPointMembers = [](auto& point, auto&& member) {
 //     member("step", point.step, "optimizer steps done before the evaluation");
@@ -49,34 +50,35 @@ struct OptionalOf<std::optional<T>> : std::true_type {};
 class MemberFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  // The same fault, seen from one level further out: of "bytes: …" in "lines[2]", "lines[2].bytes: …".
+  // Returns the fault as seen from one level further out: "bytes: …" in "lines[2]" becomes
+  // "lines[2].bytes: …".
   MemberFault inside(const std::string& place) const {
     const std::string text = what();
     const bool nested = text.starts_with('[') || text.starts_with(": ");
     return MemberFault(place + (nested ? "" : ".") + text);
   }
-  // For a message: "plan.json: lines[2].bytes: …".
+  // Returns the text for a message: "plan.json: lines[2].bytes: …".
   std::string at(const std::string& file) const {
     const std::string text = what();
     return file + (text.starts_with(": ") ? "" : ": ") + text;
   }
 };
 
-// The numbers that a member may have.
+// Range of numbers that a member may have.
 struct Range {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
 };
 constexpr Range at_least(double least) { return {.least = least}; }
 constexpr Range between(double least, double most) { return {least, most}; }
 
-// What stands there, for messages.
+// Returns the value that was found, for messages.
 inline std::string found_text(const Json& json) {
   std::string text = dump_json(json);
   if (text.size() > 40) text = json.is_object() ? "an object" : json.is_array() ? "a list" : text.substr(0, 40) + "…";
   return text;
 }
 
-// Throws MemberFault(": expected …, found …").
+// Reads a value. Throws MemberFault(": expected …, found …").
 template <class T>
 void read_value(const Json& json, T& value, Range range = {}) {
   const auto require = [&](bool good, const std::string& expected) {
@@ -131,7 +133,7 @@ void read_value(const Json& json, T& value, Range range = {}) {
   }
 }
 
-// JSON Schema of a value's type; a struct says its own by schema_of.
+// Returns the JSON Schema of a value's type; a struct gives its own by schema_of.
 template <class T>
 Json value_schema(const T& value) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
@@ -244,7 +246,8 @@ Json members_schema(const T& value, Members members) {
   return schema;
 }
 
-// Reads JSON and gives it to `read`. Error(environment) "PATH: key: what" for a fault that it finds.
+// Reads JSON and gives it to `read`. Throws Error(environment) "PATH: key: what" for a fault that
+// it finds.
 template <class Read>
 void read_checked(const Json& json, const std::string& name, Read read) {
   try {

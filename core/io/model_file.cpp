@@ -26,7 +26,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
   throw Error(ErrorKind::environment, path + ": " + what).hint(hint);
 }
 
-// Sorted file names of the folder.
+// Returns the sorted file names of the folder.
 std::vector<std::string> files_of(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -36,7 +36,7 @@ std::vector<std::string> files_of(const std::string& folder) {
   return names;
 }
 
-// Describes what is there instead of weights.
+// Throws an Error that describes what is there instead of weights.
 [[noreturn]] void refuse_folder(const std::string& folder) {
   const std::string expected = std::string("expected ") + kSingle + ", or " + kIndex + " and its shards";
   for (const std::string& name : files_of(folder)) {
@@ -54,7 +54,7 @@ std::vector<std::string> files_of(const std::string& folder) {
   fail(folder, "holds no weights, " + expected, "");
 }
 
-// The single weights file, or the index of its shards.
+// Returns the single weights file, or the index of its shards.
 std::string weights_of(const std::string& folder) {
   for (const char* name : {kSingle, kIndex}) {
     const fs::path file = fs::path(folder) / name;

@@ -14,7 +14,8 @@
 namespace forge {
 namespace {
 
-// Parquet begins and ends with these (Apache Parquet format, "File format").
+// Checks the first bytes of the file: Parquet begins and ends with PAR1 (Apache Parquet format,
+// "File format").
 void check_magic(const std::string& path) {
   InputFile file(path);
   char bytes[64] = {};
@@ -50,7 +51,8 @@ bool load_arrow() {
   return !folder.empty() && ::dlopen(library_of(folder).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-// By name alone: the loader looks where the program's run path points. Never unloaded.
+// Loads the component by name alone: the loader looks where the program's run path points. It is
+// never unloaded.
 OpenParquet* load_component(const std::string& path) {
   const auto load = [] { return ::dlopen(kParquetComponent, RTLD_NOW | RTLD_LOCAL); };
   void* library = load();

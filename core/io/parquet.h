@@ -24,16 +24,17 @@ struct ParquetColumn {
 class ParquetFile {
  public:
   virtual ~ParquetFile() = default;
-  // The next row as one JSON object; false at the end. Throws Error(data) "path:row N: what". Memory: a batch
-  // of about 1 MiB of rows and one page of each column, at most 1 GiB whatever the file claims.
+  // Reads the next row as one JSON object; false at the end. Throws Error(data) "path:row N: what".
+  // Memory: a batch of about 1 MiB of rows and one page of each column, at most 1 GiB whatever the
+  // file claims.
   virtual bool next(std::string& row) = 0;
   virtual const std::vector<ParquetColumn>& left_out() const = 0;
-  // An estimate of how much of the file was used, for progress: by rows.
+  // Returns an estimate of how much of the file was used, for progress: by rows.
   virtual int64_t file_position() const = 0;
 };
 
-// Throws Error(data) for a file that is no Parquet or is damaged, and Error(environment), with the command
-// that builds the component, where it is not installed.
+// Opens a file. Throws Error(data) for a file that is no Parquet or is damaged, and
+// Error(environment), with the command that builds the component, if it is not installed.
 std::unique_ptr<ParquetFile> open_parquet(const std::string& path);
 
 }  // namespace forge

@@ -52,7 +52,8 @@ class ArrowRows : public ParquetFile {
   }
 
  private:
-  // Arrow's errors, thrown or returned, with the position. Some of its messages span several lines.
+  // Reports Arrow's errors, thrown or returned, with the position. Some of its messages span
+  // several lines.
   template <class Action>
   void explain_faults(Action action) {
     const std::string place =
@@ -93,7 +94,7 @@ class ArrowRows : public ParquetFile {
     return std::clamp<int64_t>(kBatchBytes / row_bytes, 1, kMostBatchRows);
   }
 
-  // The leaves of all columns that can be represented in JSON.
+  // Returns the leaves of all columns that can be represented in JSON.
   std::vector<int> choose_columns() {
     std::vector<int> leaves;
     std::vector<std::string> names;

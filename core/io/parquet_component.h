@@ -1,6 +1,6 @@
 #pragma once
-// What the program and the component that reads Parquet agree on. Both are built together, by one compiler:
-// C++ values and exceptions cross.
+// Interface between the program and the component that reads Parquet. Both are built together, by
+// one compiler: C++ values and exceptions cross.
 #include "core/io/parquet.h"
 
 namespace forge {

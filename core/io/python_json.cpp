@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kTwoTo63 = 9223372036854775808.0;
 
-// A text that no text of the document begins with: numbers that the library cannot write follow it, as texts.
+// Returns a text that no text of the document begins with. Numbers that the library cannot write
+// follow it, as texts.
 std::string mark_for(const Json& value) {
   const std::string text = value.dump();
   std::string mark = "wide:";

@@ -1,6 +1,6 @@
 #pragma once
-// float32 into GGUF's block types, as llama.cpp's quantize_row_*_ref in ggml-quants.c compute them. The inverse of dequantise.h,
-// which states the layouts.
+// Encodes float32 into GGUF's block types, like llama.cpp's quantize_row_*_ref in ggml-quants.c.
+// The inverse of dequantise.h, which states the layouts.
 //
 //   q4_0, q5_0   d = (the value of largest magnitude) / -8, / -16
 //   q8_0         d = max|x| / 127

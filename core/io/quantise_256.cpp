@@ -19,7 +19,8 @@ void put_half(float value, uint8_t* destination) {
   std::memcpy(destination, &half, 2);
 }
 
-// The nearest integer, ties to even, of a value below 2^22: by the bits of its sum with 1.5 · 2^23, as ggml does it.
+// Returns the nearest integer, ties to even, of a value below 2^22: by the bits of its sum with 1.5
+// · 2^23, like ggml.
 int nearest(float value) {
   const float shifted = value + 12582912.0f;
   int32_t bits;
@@ -29,14 +30,16 @@ int nearest(float value) {
 
 int clamp(int value, int lowest, int highest) { return std::max(lowest, std::min(highest, value)); }
 
-// How the scale of a group with a minimum is searched: (start + step · i + levels) / range for i = 0 … steps.
+// Grid on which the scale of a group with a minimum is searched: (start + step · i + levels) /
+// range for i = 0 … steps.
 struct Search {
   int levels;
   float start, step;
   int steps;
 };
 
-// x ≈ scale · code - minimum over one group (ggml: make_qkx2_quants). → scale; codes in 0 … levels, minimum >= 0.
+// Fits x ≈ scale · code - minimum over one group (ggml: make_qkx2_quants). Returns the scale; codes
+// are in 0 … levels, minimum >= 0.
 float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, float* minimum) {
   float weights[kGroup], sum_squares = 0;
   for (int i = 0; i < kGroup; ++i) sum_squares += x[i] * x[i];
@@ -117,7 +120,8 @@ void pack_scale(int group, int scale, int minimum, uint8_t (&packed)[12]) {
   packed[group] = static_cast<uint8_t>(packed[group] | minimum >> 4 << 6);
 }
 
-// What q4_k and q5_k share: eight groups, their scales and minima in 6 bits, and the codes anew with the rounded ones.
+// Quantises what q4_k and q5_k share: eight groups, their scales and minima in 6 bits, and the
+// codes anew with the rounded ones.
 Groups quantise_groups(const float* x, const Search& search) {
   Groups result;
   float scales[kGroups], minima[kGroups], largest_scale = 0, largest_minimum = 0;
@@ -148,7 +152,8 @@ void put_head(const Groups& groups, uint8_t* destination) {
   std::memcpy(destination + 4, groups.packed, sizeof groups.packed);
 }
 
-// x ≈ scale · (code - 32) over 16 values, squared errors weighted by x² (ggml: make_qx_quants with rmse_type 1).
+// Fits x ≈ scale · (code - 32) over 16 values, squared errors weighted by x² (ggml: make_qx_quants
+// with rmse_type 1).
 float fit_symmetric(const float* x, uint8_t* codes) {
   constexpr int kCount = 16, kLevels = 32;
   float largest = 0, extreme = 0;
@@ -162,7 +167,7 @@ float fit_symmetric(const float* x, uint8_t* codes) {
     return 0;
   }
   float scale = 0, best = 0;
-  // The plain scale first, then the grid around it.
+  // The plain scale is tried first, then the grid around it.
   const auto attempt = [&](float inverse, bool plain) {
     int tried[kCount];
     float sum_xl = 0, sum_l2 = 0;

@@ -16,7 +16,7 @@ void put_half(float value, uint8_t* destination) {
   std::memcpy(destination, &half, 2);
 }
 
-// The value of largest magnitude (the first of several), with its sign.
+// Returns the value of largest magnitude (the first of several), with its sign.
 float extreme(const float* values) {
   float largest = 0, chosen = 0;
   for (int i = 0; i < kBlock; ++i)
@@ -29,7 +29,7 @@ float extreme(const float* values) {
 
 float inverse(float scale) { return scale != 0 ? 1.0f / scale : 0.0f; }
 
-// Nibbles of 32 codes, and their fifth bits as one word; → that word.
+// Packs the nibbles of 32 codes, and their fifth bits as one word. Returns that word.
 uint32_t pack(const int (&codes)[kBlock], uint8_t* nibbles) {
   uint32_t high = 0;
   for (int i = 0; i < kHalf; ++i)

@@ -90,7 +90,7 @@ class MappedSafetensors : public SafetensorsFile {
   std::string hash_;
 };
 
-// Tensor name -> shard name, in the order of the index.
+// Reads tensor name -> shard name, in the order of the index.
 std::vector<std::pair<std::string, std::string>> read_index(const std::string& path) {
   Json json = parse_json(read_file(path, kLongestIndex, ErrorKind::environment), path, ErrorKind::environment,
                          {8, 4'000'000});
@@ -130,7 +130,7 @@ bool inside(const fs::path& file, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
 }
 
-// Both ways: every tensor of the index in its shard, every tensor of a shard in the index.
+// Checks both ways: every tensor of the index in its shard, every tensor of a shard in the index.
 void check_agreement(const std::string& path, const std::vector<std::pair<std::string, std::string>>& index,
                      const std::vector<std::string>& names, const std::vector<Shard>& shards) {
   Faults faults(path);

@@ -1,6 +1,7 @@
 #pragma once
-// safetensors files: named tensors behind a JSON header (https://github.com/huggingface/safetensors, format
-// section of the README). One file, or the shards named by a `*.index.json`.
+// Reads and writes safetensors files: named tensors after a JSON header
+// (https://github.com/huggingface/safetensors, format section of the README). They are one file, or
+// the shards named by a `*.index.json`.
 //
 //   auto file = open_safetensors("model/model.safetensors");
 //   for (const TensorInfo& tensor : file->tensors()) …
@@ -32,12 +33,13 @@ struct SafetensorsHeader {
   int64_t file_bytes = 0;  // the length that the file must have
 };
 
-// Reads the header from a file's first bytes: the data need not be there. `name` stands in messages. Throws as described above.
+// Reads the header from a file's first bytes: the data need not be there. `name` is used in
+// messages. Throws as described above.
 SafetensorsHeader parse_safetensors_header(std::string_view file, const std::string& name);
 
 class SafetensorsFile : public TensorFile {
  public:
-  // The header's `__metadata__`; of several shards, the first's.
+  // Returns the header's `__metadata__`; for several shards, that of the first.
   virtual const std::map<std::string, std::string>& metadata() const = 0;
 };
 
@@ -45,7 +47,7 @@ class SafetensorsFile : public TensorFile {
 // folder (or the blobs of a Hugging Face cache that the folder links to). Index and shards must agree on
 // every tensor. With Data::optional a file that ends too early is accepted, see TensorFile::data_missing.
 std::unique_ptr<SafetensorsFile> open_safetensors(const std::string& path, Data data = Data::required);
-// The shards that a .index.json names, each once, sorted.
+// Returns the shards that a .index.json names, each once, sorted.
 std::vector<std::string> shard_names(const std::string& index_path);
 
 // Files of a model or an adapter belong to their folder: a link may lead elsewhere in it, or, from snapshots/REVISION of
@@ -64,14 +66,15 @@ struct SafetensorsEntry {
 void write_safetensors(const std::string& path, const std::vector<SafetensorsEntry>& entries,
                        const std::map<std::string, std::string>& metadata = {});
 
-// The same without holding all tensors: `bytes_of_tensor` is called once for each, in the order of the file,
-// and its view must stay valid until the next call.
+// Like write_safetensors() above, without holding all tensors: `bytes_of_tensor` is called once for
+// each, in the order of the file, and its view must stay valid until the next call.
 using TensorSource = std::function<std::string_view(const TensorInfo&)>;
 void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                        const std::map<std::string, std::string>& metadata,
                        const TensorSource& bytes_of_tensor);
 
-// The same of tensors that come in pieces: `write_tensor` hands the bytes of each to `sink`, from its first to its last.
+// Like write_safetensors(), for tensors that come in pieces: `write_tensor` hands the bytes of each
+// to `sink`, from its first to its last.
 void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo> tensors,
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor);
 

@@ -28,7 +28,7 @@ struct Entry {
   throw Error(ErrorKind::environment, name + ": " + what).hint(hint);
 }
 
-// The JSON text of the header; everything before it is checked here.
+// Returns the JSON text of the header; everything before it is checked here.
 std::string_view header_text(std::string_view file, const std::string& name) {
   refuse_git_lfs(file, name, ErrorKind::environment);
   const std::string kNotOne = "not a safetensors file: ";
@@ -51,7 +51,7 @@ std::string_view header_text(std::string_view file, const std::string& name) {
   return text;
 }
 
-// A non-negative integer that fits int64_t.
+// Reads a non-negative integer that fits int64_t.
 bool size_of(const Json& json, int64_t* value) {
   if (!json.is_number_unsigned() || json.get<uint64_t>() > INT64_MAX) return false;
   *value = json.get<int64_t>();
@@ -99,7 +99,7 @@ std::string read_offsets(const Json& tensor, int64_t* begin, int64_t* end) {
   return "";
 }
 
-// Whether shape, dtype and data_offsets agree; empty when they do.
+// Returns the fault if shape, dtype and data_offsets disagree; empty when they agree.
 std::string check_bytes(const Entry& entry) {
   const std::string shape = std::string(name_of(entry.info.dtype)) + " " + format_shape(entry.info.shape);
   int64_t bytes = 1;
@@ -133,8 +133,8 @@ void read_metadata(const Json& json, Faults& faults, std::map<std::string, std::
   }
 }
 
-// Offsets follow each other from 0: neither overlap (one buffer for ten million tensors) nor hole (another
-// file hidden inside).
+// Checks that offsets follow each other from 0: neither overlap (one buffer for ten million
+// tensors) nor hole (another file hidden inside).
 void check_order(const std::vector<Entry>& entries, Faults& faults) {
   int64_t expected = 0;
   for (const Entry& entry : entries) {

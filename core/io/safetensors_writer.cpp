@@ -12,7 +12,7 @@
 namespace forge {
 namespace {
 
-// Position of a dtype in the reference's enum.
+// Returns the position of a dtype in the reference's enum.
 size_t rank_of(DType dtype) {
   for (size_t rank = 0; rank < std::size(kSafetensorsTypes); ++rank)
     if (kSafetensorsTypes[rank].dtype == dtype) return rank;
@@ -24,8 +24,8 @@ bool precedes(const TensorInfo& a, const TensorInfo& b) {
   return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
 }
 
-// Length, JSON, and blanks up to a multiple of 8. Built as text: nlohmann's ordered objects search linearly
-// on insert.
+// Returns length, JSON, and blanks up to a multiple of 8. They are built as text: nlohmann's
+// ordered objects search linearly on insert.
 std::string header_bytes(const std::vector<TensorInfo>& tensors,
                          const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
@@ -83,7 +83,8 @@ void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor) {
   std::sort(tensors.begin(), tensors.end(), precedes);
   check_names(tensors);
-  // Not into `path` itself: its old content may be mapped, and may be the source of these very bytes.
+  // The bytes are not written into `path` itself: its old content may be mapped, and may be their
+  // source.
   write_file_durably(path, [&](OutputFile& file) {
     file.write(header_bytes(tensors, metadata));
     write_tensors(file, tensors, write_tensor);

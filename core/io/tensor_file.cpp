@@ -21,7 +21,7 @@ struct Row {
   Dequantise dequantise;    // block types only
 };
 
-// In enum order; row_of checks this.
+// Rows are in enum order; row_of checks this.
 constexpr Row kTypes[] = {
     {DType::f64, "f64", 1, 8, nullptr},
     {DType::f32, "f32", 1, 4, nullptr},
@@ -73,8 +73,8 @@ float bf16_to_float(uint16_t stored) {
   return value;
 }
 
-// 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinity, all ones is NaN. "FP8 Formats for Deep
-// Learning", 2022.
+// Decodes 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinity, all ones is NaN. "FP8 Formats
+// for Deep Learning", 2022.
 float f8_e4m3_to_float(uint8_t stored) {
   uint32_t exponent = stored >> 3 & 15, mantissa = stored & 7;
   float sign = stored & 0x80 ? -1.0f : 1.0f;

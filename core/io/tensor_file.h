@@ -1,7 +1,7 @@
 #pragma once
-// What every weight file is to forge: named tensors with a shape, an element type and their raw bytes.
-// Readers (safetensors.h, gguf.h) validate the whole header before anything is allocated, and never read past
-// the file.
+// Interface of every weight file: named tensors with a shape, an element type and their raw bytes.
+// Readers (safetensors.h, gguf.h) validate the whole header before anything is allocated, and never
+// read past the file.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,18 +35,18 @@ enum class DType {
 };
 
 const char* name_of(DType dtype);  // "f32", "q4_1", …
-// Elements that share one block (1 for plain types) and the bytes of a block.
+// Return the elements that share one block (1 for plain types) and the bytes of a block.
 int64_t block_elements(DType dtype);
 int64_t block_bytes(DType dtype);
-// Bytes of `count` elements; a GGUF block type needs whole blocks (checked).
+// Returns the bytes of `count` elements; a GGUF block type needs whole blocks (checked).
 int64_t bytes_of(DType dtype, int64_t count);
 bool is_quantized(DType dtype);
 
-// product * factor into *product; false when it would not fit int64_t. All factors are >= 0.
+// Multiplies *product by factor; false when the result would not fit int64_t. All factors are >= 0.
 inline bool multiply_checked(int64_t* product, int64_t factor) {
   return !__builtin_mul_overflow(*product, factor, product);
 }
-// "[576, 49152]", for messages.
+// Returns "[576, 49152]", for messages.
 std::string format_shape(const std::vector<int64_t>& shape);
 
 struct TensorInfo {
@@ -58,8 +58,8 @@ struct TensorInfo {
   int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
 };
 
-// What a reader demands of a file: everything, or the headers alone, so that a plan can be made without
-// weights.
+// Data that a reader demands of a file: everything, or the headers alone, so that a plan can be
+// made without weights.
 enum class Data { required, optional };
 
 // A model's weights, from one file or several shards. Tensor names are Hugging Face names
@@ -68,32 +68,38 @@ class TensorFile {
  public:
   virtual ~TensorFile() = default;
   virtual const std::vector<TensorInfo>& tensors() const = 0;
-  // Raw bytes of tensor `index`, mapped; valid as long as the file. Layout of block types: ggml-common.h of
-  // llama.cpp. They are the tensor itself only where bytes_are_values(index): a GGUF may hold rows in another
-  // order. Throws Error(environment) when the file was opened for its headers only and the data is not there.
+  // Returns the raw bytes of tensor `index`, mapped; valid as long as the file. Layout of block
+  // types: ggml-common.h of llama.cpp. They are the tensor itself only if bytes_are_values(index):
+  // a GGUF may hold rows in another order. Throws Error(environment) when the file was opened for
+  // its headers only and the data is not there.
   virtual std::string_view bytes(size_t index) const = 0;
-  // Whether bytes(index), decoded one after the other, is the Hugging Face tensor.
+  // True if bytes(index), decoded one after the other, is the Hugging Face tensor.
   virtual bool bytes_are_values(size_t) const { return true; }
-  // The whole Hugging Face tensor as float32 into `values` [count()]. Any number of threads may read at once.
+  // Reads the whole Hugging Face tensor as float32 into `values` [count()]. Any number of threads
+  // may read at once.
   void read_f32(size_t index, float* values) const;
-  // Its rows [begin, begin + count) alone, [count, the rest of the shape]; a vector's rows are its values.
+  // Reads rows [begin, begin + count) alone, [count, the rest of the shape]; a vector's rows are
+  // its values.
   virtual void read_rows_f32(size_t index, int64_t begin, int64_t count, float* values) const;
-  // Whether a matrix's rows lie in the file as bytes of their own, in whatever order; and all of them, in the model's order.
+  // True if a matrix's rows are in the file as bytes of their own, in whatever order. read_stored()
+  // reads all of them, in the model's order.
   virtual bool stores_rows(size_t index) const { return bytes_are_values(index); }
   virtual void read_stored(size_t index, char* bytes) const;
-  // The tensor's pages need not stay in memory: who walks a model larger than memory says so behind each tensor.
+  // Lets the tensor's pages leave memory. A caller that walks a model larger than memory calls it
+  // after each tensor.
   void release(size_t index) const;
-  // Bytes on disk of all shards, and a hash of the headers: the cheap identity of the model.
+  // Return the bytes on disk of all shards, and a hash of the headers: the cheap identity of the
+  // model.
   virtual int64_t file_bytes() const = 0;
   virtual std::string header_hash() const = 0;
-  // Whether some of the tensors' data is not there (only when opened with Data::optional): good for planning
-  // alone.
+  // True if some of the tensors' data is not there (only when opened with Data::optional). Such a
+  // file is good for planning alone.
   virtual bool data_missing() const { return false; }
-  // Index of a name, or -1.
+  // Returns the index of a name, or -1.
   int64_t find(std::string_view name) const;
 };
 
-// How writers take tensors that are larger than what should be in memory at once.
+// Functions that give writers tensors that are larger than what should be in memory at once.
 using PieceSink = std::function<void(std::string_view bytes)>;
 using TensorPieces = std::function<void(const TensorInfo& tensor, const PieceSink& sink)>;
 

@@ -1,6 +1,6 @@
 #pragma once
-// A weight file that shows another's tensors, some of them made anew: turned, extended, decoded. What a kind makes it says; all
-// else is the other file's.
+// Weight file that shows another file's tensors, some of them made anew: turned, extended, decoded.
+// A subclass says what it makes; all else is the other file's.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,7 +25,8 @@ class WrappedFile : public TensorFile {
 
  protected:
   explicit WrappedFile(std::unique_ptr<TensorFile> file) : file_(std::move(file)) {}
-  // Whether tensor `index` is made here, by make_rows (as read_rows_f32), or is the file's tensor `source(index)`.
+  // True if make_rows() makes tensor `index` (called like read_rows_f32); otherwise it is the
+  // file's tensor `source(index)`.
   virtual bool makes(size_t index) const = 0;
   virtual void make_rows(size_t index, int64_t begin, int64_t count, float* values) const = 0;
   virtual size_t source(size_t index) const { return index; }

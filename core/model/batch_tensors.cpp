@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-// [tokens]: the number of each token's sequence.
+// Returns the number of each token's example, [tokens].
 std::vector<int64_t> example_of_tokens(const Batch& batch, const std::vector<int32_t>& cu_seqlens) {
   std::vector<int64_t> examples;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s)
@@ -16,7 +16,8 @@ std::vector<int64_t> example_of_tokens(const Batch& batch, const std::vector<int
   return examples;
 }
 
-// One side of the groups: `length` of a text or of a group's longest on it, whose tokens lie by cu_seqlens.
+// Returns one side of the groups, padded. `side` is the length of a text, or of a group's longest,
+// on that side; its tokens are placed by cu_seqlens.
 PaddedTexts padded_texts(const std::vector<TextGroup>& groups, const std::vector<int32_t>& cu_seqlens, int64_t TextLengths::*side,
                          c10::Device device) {
   PaddedTexts padded;

@@ -12,7 +12,7 @@
 
 namespace forge {
 
-// What an encoder reads, for the sequences of a batch.
+// Tensors that an encoder reads, for the sequences of a batch.
 struct SourceTensors {
   at::Tensor token_ids, position_ids;  // int64 [source tokens]; positions of a model that learns them
   std::vector<int32_t> cu_seqlens;     // [sequences + 1], on the host
@@ -26,8 +26,8 @@ struct BatchTensors {
   RopeTables rope;                  // [tokens, rotary_dim / 2] in the compute type
   RopeTables window_rope;           // by ModelSpec::window_rope; undefined where the model has one rope
   std::vector<int32_t> cu_seqlens;  // [sequences + 1], on the host
-  // Positions with a loss weight, in order, and what stands there; of a model that gives scores the last of each sequence.
-  // The head looks at no other.
+  // Positions with a loss weight, in order, and their targets; for a model that gives scores, the
+  // last position of each sequence. The head reads no other position.
   at::Tensor loss_positions;        // int64 [positions]
   at::Tensor loss_targets;          // int64 [positions]
   at::Tensor loss_weights;          // fp32 [positions]
@@ -35,7 +35,7 @@ struct BatchTensors {
   RowKeys rows;                     // keys of dropout and noise
   std::vector<Judgement> judgements;  // [sequences], on the host; empty where nothing is judged
   SourceTensors source;             // of an encoder-decoder
-  bool training = false;            // whether dropout and noise apply
+  bool training = false;            // true if dropout and noise apply
   int64_t tokens = 0;
 
   const RopeTables& angles(bool of_windows) const { return of_windows ? window_rope : rope; }

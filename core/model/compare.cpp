@@ -37,7 +37,7 @@ at::Tensor logits_along(Decoder& decoder, const std::vector<std::vector<int32_t>
 LogitDifference logit_difference(const at::Tensor& a, const at::Tensor& b) {
   c10::NoGradGuard no_grad;
   FORGE_CHECK(a.sizes() == b.sizes() && a.numel() > 0, "logits of two models for different texts");
-  // A maximum passes over what is no number.
+  // A maximum ignores values that are not a number, so they are looked for first.
   if (!at::isfinite(a).all().item<bool>())
     throw Error(ErrorKind::environment, "the original's logits are not finite, so that nothing can be compared with them")
         .hint("its weights are damaged or too large, or its training diverged");

@@ -1,5 +1,5 @@
 #pragma once
-// How far the logits of two models are apart along the same texts.
+// Compares the logits of two models along the same texts.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace forge {
 
-// The decoder's logits behind every token of every text, fp32 [tokens of all texts, vocab], text after text. Texts go along
-// together, a token each at a time.
+// Returns the decoder's logits after every token of every text, fp32 [tokens of all texts, vocab],
+// text after text. The texts advance together, one token each at a time.
 at::Tensor logits_along(Decoder& decoder, const std::vector<std::vector<int32_t>>& texts);
 
 struct LogitDifference {
@@ -21,7 +21,7 @@ struct LogitDifference {
   double same_likeliest = 0;   // share of the positions where both prefer the same token
 };
 
-// Of two results of logits_along for the same texts.
+// Compares two results of logits_along for the same texts.
 LogitDifference logit_difference(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace forge

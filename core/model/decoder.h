@@ -15,8 +15,9 @@
 
 namespace forge {
 
-// New tokens of a sequence, after those it has. Numbers are the caller's, small and from 0. An encoder-decoder's first ones are what its
-// encoder reads, and its answer begins behind ModelSpec::decoder_start_id.
+// New tokens of a sequence, after those it has. Sequence numbers are the caller's, small and from
+// 0. The first tokens of an encoder-decoder are what its encoder reads, and its answer begins after
+// ModelSpec::decoder_start_id.
 struct NewTokens {
   int64_t sequence = 0;
   std::vector<int32_t> ids;  // not empty
@@ -27,26 +28,29 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // → logits, fp32 [rows, vocab], valid until the next call: of each one's last token where every sequence begins here, of every
-  // new token where each goes on (unless last_only). Under `fused` in fp32 a row's bits do not depend on the other rows.
+  // Returns logits, fp32 [rows, vocab], valid until the next call. There is a row for the last
+  // token of each sequence if every sequence begins here, and for every new token if each goes on
+  // (unless last_only). Under `fused` in fp32 a row's bits do not depend on the other rows.
   virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
 
   // Takes back a sequence's last tokens, fewer than it had before the latest call and what that added.
   virtual void forget(int64_t sequence, int64_t tokens) = 0;
 
-  // `to`, which is empty, goes on from the same tokens as `from`: completions of one prompt read it once.
+  // Lets `to`, which is empty, go on from the same tokens as `from`: completions of one prompt read
+  // it once.
   virtual void fork(int64_t from, int64_t to) = 0;
 
   virtual void release(int64_t sequence) = 0;
 
-  // That keys and values take now.
+  // Returns the bytes that keys and values take now.
   virtual int64_t cache_bytes() const = 0;
 };
 
-// The new tokens as a micro-batch, of which the head looks at those whose logits are asked for. `lengths` are the tokens that
-// each sequence has already.
+// Returns the new tokens as a micro-batch. The head reads only those whose logits are asked for.
+// `lengths` are the tokens that each sequence has already.
 Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths);
-// The same of an encoder-decoder; tokens of a sequence that has none are its source.
+// Like decoding_batch() above, for an encoder-decoder; tokens of a sequence that has none are its
+// source.
 Batch decoding_batch(const std::vector<NewTokens>& tokens, const std::vector<int64_t>& lengths, int64_t decoder_start_id);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's types as the kernels name them.
+// Converts LibTorch's types to the names that kernels use.
 #include <c10/core/ScalarType.h>
 
 #include "kernels/common/element.h"

@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// One op at work.
+// Op that is executed, and its run.
 struct Run {
   ForwardRun& run;
   const Op& op;
@@ -21,11 +21,11 @@ struct Run {
   const at::Tensor& in(size_t i) const { return run.values[static_cast<size_t>(op.in[i])]; }
   at::Tensor& out(size_t i) const { return run.values[static_cast<size_t>(op.out[i])]; }
   const BoundModule& module(size_t i = 0) const { return run.modules[static_cast<size_t>(op.modules[i])]; }
-  // Of the stream fp32 where the rest is not.
+  // Returns the type of a value, which is fp32 for a stream kept in fp32 where the rest is not.
   c10::ScalarType type(ValueId value) const {
     return run.graph.buffer_of(value).type == ValueType::compute ? run.model.type : at::kFloat;
   }
-  // [tokens, width] → [tokens, width / head_dim, head_dim]
+  // Returns [tokens, width / head_dim, head_dim] of [tokens, width].
   at::Tensor heads(size_t i) const {
     const int64_t d = op.attributes.head_dim;
     return in(i).reshape({in(i).size(0), in(i).size(1) / d, d});
@@ -38,7 +38,7 @@ void embed(const Run& r) {
   if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, type);
 }
 
-// One result a module; or one module's, cut into columns.
+// Computes one result for each module; or one module's, cut into columns.
 template <class Result>
 void each_module(const Run& r, Result result) {
   const auto part = [&](size_t i) -> at::Tensor& { return r.run.values[static_cast<size_t>(r.op.parts[i])]; };
@@ -60,7 +60,7 @@ void linear(const Run& r) {
   each_module(r, [&](size_t i) { return compute(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows(of_source)); });
 }
 
-// Of each module's result before, which nothing else reads.
+// Rescales each module's previous result, which nothing else reads.
 void dora(const Run& r) {
   const Op& made =
       r.run.graph.ops[static_cast<size_t>(r.run.graph.producers[static_cast<size_t>(r.op.in[0])])];
@@ -69,7 +69,7 @@ void dora(const Run& r) {
   });
 }
 
-// Over each head by itself where the weight is as wide as a head.
+// Normalizes each head by itself if the weight is as wide as a head.
 void norm(const Run& r) {
   const at::Tensor& x = r.in(0);
   const at::Tensor rows = x.reshape({-1, r.op.attributes.head_dim});
@@ -126,7 +126,7 @@ void glu(const Run& r) {
                                          : swiglu(r.in(0), r.in(1), function_of(a.gate));
 }
 
-// Keys of dropout of rows that tokens were copied to. `tokens` on the host.
+// Returns the dropout keys of rows that tokens were copied to. `tokens` is on the host.
 RowKeys keys_of(const RowKeys& all, const int64_t* tokens, int64_t count) {
   RowKeys keys{.seed = all.seed, .step = all.step};
   for (int64_t i = 0; i < count; ++i) {
@@ -136,7 +136,7 @@ RowKeys keys_of(const RowKeys& all, const int64_t* tokens, int64_t count) {
   return keys;
 }
 
-// All experts' weights in one tensor.
+// Multiplies by the weights of all experts, which are in one tensor.
 void joined_expert_linear(const Run& r) {
   const int64_t* ends = r.in(1).data_ptr<int64_t>();
   std::vector<int64_t> counts;
@@ -144,7 +144,8 @@ void joined_expert_linear(const Run& r) {
   r.out(0) = forge::joined_linear(*r.module().linear, r.in(0), counts);
 }
 
-// Each expert's rows by its own weights. An expert without rows takes no part, in the backward neither.
+// Multiplies each expert's rows by its own weights. An expert without rows takes no part, not even
+// in the backward.
 void expert_linear(const Run& r) {
   if (r.run.graph.module(r.op).experts > 0) return joined_expert_linear(r);
   const int64_t* ends = r.in(1).data_ptr<int64_t>();

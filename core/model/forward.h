@@ -1,5 +1,6 @@
 #pragma once
-// A forward list in plain ATen, op by op: the reference provider differentiates it with autograd, decoding runs it with caches.
+// Runs a forward list in plain ATen, op by op. The reference provider differentiates it with
+// autograd; decoding runs it with caches.
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -15,8 +16,8 @@
 
 namespace forge {
 
-// Who computes attention of an op by its rule: q [tokens, heads, head_dim], k and v [tokens, kv_heads, head_dim] →
-// [tokens, heads · head_dim].
+// Computes attention of an op by its rule: q [tokens, heads, head_dim], k and v [tokens, kv_heads,
+// head_dim] → [tokens, heads · head_dim].
 using Attend = std::function<at::Tensor(const Op&, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v)>;
 
@@ -30,19 +31,20 @@ struct ForwardRun {
   std::function<void(size_t op, const at::Tensor& x)> watch = {};                  // sees what each linear op reads
 };
 
-// Of the table, by the op that looks them up. int64 [tokens], or those of the source
+// Returns the rows of the table that an embedding op looks up: int64 [tokens], or [source tokens].
 at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch);
 RouterRule rule_of(const RouteRule& route);
 GateFunction function_of(GateKind kind);
 Activation function_of(ActivationKind kind);
-// As a number of that type, the way transformers multiplies embeddings.
+// Returns `scale` as a number of that type, the way transformers multiplies embeddings.
 double rounded(double scale, c10::ScalarType type);
-// Attention inside each sequence of the run's own micro-batch.
+// Returns attention inside each sequence of the run's own micro-batch.
 Attend packed_attend(const BatchTensors& batch);
 
-// Runs ops [begin, end). A value with rows is let go with its last reader in that range, but for `result`.
+// Runs ops [begin, end). A value with rows is freed after its last reader in that range, except
+// `result`.
 void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result);
-// Runs these ops, in order, and lets nothing go.
+// Runs these ops, in order, and frees nothing.
 void run_ops(ForwardRun& run, const std::vector<size_t>& ops);
 
 }  // namespace forge

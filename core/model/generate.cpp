@@ -21,7 +21,8 @@ class Sampler {
  public:
   explicit Sampler(const SamplingConfig& config) : config_(config) {}
 
-  // streams, indices [rows]: the text's stream and number of the new token. → −1 where no logit is a number
+  // Returns a token for each row, −1 if no logit is a number. streams, indices [rows]: the text's
+  // stream and the number of the new token.
   const std::vector<int64_t>& draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
                                    const std::vector<uint64_t>& indices) {
     const at::Tensor host = logits.cpu();
@@ -57,7 +58,7 @@ struct Text {
   std::vector<int32_t> tail;  // text to search for stop sequences
   std::set<int32_t> seen;     // tokens of prompt and answer, for the repetition penalty
   std::vector<int32_t> held;  // prompt and answer, to look up what may follow
-  std::vector<int32_t> guess;  // behind `last`, computed with it
+  std::vector<int32_t> guess;  // tokens after `last`, computed with it
 };
 
 class Generation {
@@ -125,7 +126,8 @@ class Generation {
     take(logits, first);
   }
 
-  // Takes back what the decoder holds beside the prompt; → the prompt's other tokens, and its last one, whose logits are asked for.
+  // Takes back what the decoder holds beside the prompt. Returns the prompt's other tokens, always
+  // with its last one, whose logits are asked for.
   NewTokens not_kept(const std::vector<int32_t>& prompt) {
     std::vector<int32_t>& held = kept_->ids;
     const auto same = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end()).first - held.begin();
@@ -173,7 +175,8 @@ class Generation {
     return config_.limits.empty() ? config_.max_new_tokens : config_.limits[static_cast<size_t>(text.number)];
   }
 
-  // Rows of the texts from `first` on, one each and one for each guess.
+  // Returns the rows of the texts from `first` on, one each and one for each guess, with penalties
+  // and restrictions applied.
   at::Tensor adjusted(const at::Tensor& logits, size_t first) const {
     if (!penalises() && !events_.restrict) return logits;
     at::Tensor rows = logits.to(at::kCPU).clone();
@@ -191,7 +194,8 @@ class Generation {
     return rows;
   }
 
-  // Samples the next tokens of the texts from `first` on and removes those that end. What is drawn behind a wrong guess is not used.
+  // Samples the next tokens of the texts from `first` on and removes those that end. Draws after a
+  // wrong guess are not used.
   void take(const at::Tensor& logits, size_t first) {
     std::vector<uint64_t> streams, indices;
     for (size_t i = first; i < texts_.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// Text from a model: prompts are read packed, their sequences go on together, and one that ends makes room for the next prompt.
+// Generates text with a model: prompts are read packed, their sequences go on together, and one
+// that ends makes room for the next prompt.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,7 +29,8 @@ struct SamplingConfig {
   int64_t lookup_tokens = 0;
 };
 
-// What is computed at once: a token of each text, or guesses of theirs. One prompt longer than `prompt_tokens` is read alone.
+// Limits of what is computed at once: a token of each text, or their guesses. A prompt longer than
+// `prompt_tokens` is read alone.
 struct GenerationRoom {
   int64_t sequences = 32, prompt_tokens = 2048;
 };
@@ -51,8 +53,9 @@ struct GenerationStats {
   double prompt_seconds = 0, token_seconds = 0;  // of reading prompts, and of all other steps
 };
 
-// What comes while it comes. `token` (stop tokens excluded) returns false to end that text early. Text t is sample t mod
-// `samples` of prompt t / `samples`. `logp` is of the token at the temperature, among all tokens.
+// Callbacks that receive tokens as they are generated. `token` (stop tokens excluded) returns false
+// to end that text early. Text t is sample t mod `samples` of prompt t / `samples`. `logp` is that
+// of the token at the temperature, among all tokens.
 struct GenerationEvents {
   std::function<bool(int64_t text, int32_t id, float logp)> token;
   // If set: gives −∞ to tokens that must not come next; then nothing is guessed. `left`: tokens that the text may still have, this
@@ -62,14 +65,15 @@ struct GenerationEvents {
   std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token
 };
 
-// What sequence 0 of a decoder holds from one call to the next.
+// Tokens that sequence 0 of a decoder holds from one call to the next.
 struct KeptTokens {
   std::vector<int32_t> ids;
 };
 
-// A draw is a function of (seed, the text's stream, number of the new token): the same in whatever company. All texts of a
-// prompt begin together, so `room` holds as many. With `kept`, of one prompt and one sample: of the prompt's tokens only those are
-// computed (and counted) that come after what it has in common with the kept ones.
+// Generates texts. A draw is a function of (seed, the text's stream, number of the new token),
+// whatever the other texts are. All texts of a prompt begin together, so `room` holds as many. With
+// `kept` there must be one prompt and one sample. Then only the prompt's tokens after its common
+// part with the kept ones are computed (and counted).
 GenerationStats generate(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts,
                          const SamplingConfig& config, const GenerationRoom& room, const GenerationEvents& events,
                          KeptTokens* kept = nullptr);

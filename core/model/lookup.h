@@ -6,8 +6,9 @@
 
 namespace forge {
 
-// held: prompt and answer so far. → `most` tokens that may come next: those that followed the latest earlier place of its last
-// three tokens, or two; none where there is no such place.
+// Returns `most` tokens that may come next: those that followed the latest earlier place of the
+// last three tokens of `held`, or two; none if there is no such place. `held` is the prompt and the
+// answer so far.
 std::vector<int32_t> look_up(const std::vector<int32_t>& held, size_t most);
 
 }  // namespace forge

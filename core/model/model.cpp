@@ -70,7 +70,7 @@ QuantizeOptions options_of(const BaseStorage& storage) {
   return {.format = format, .nested = storage.double_quantization};
 }
 
-// What of the base is held otherwise than in the compute type, by name.
+// Names of the base's weights that are held otherwise than in the compute type.
 struct Held {
   std::set<std::string> quantized, frozen;
 };
@@ -79,7 +79,7 @@ constexpr std::pair<DType, BlockCoding> kCodings[] = {
     {DType::q8_0, BlockCoding::q8_0}, {DType::q4_0, BlockCoding::q4_0}, {DType::q4_1, BlockCoding::q4_1}, {DType::q5_0, BlockCoding::q5_0},
     {DType::q5_1, BlockCoding::q5_1}, {DType::q4_k, BlockCoding::q4_k}, {DType::q5_k, BlockCoding::q5_k}, {DType::q6_k, BlockCoding::q6_k}};
 
-// How a matrix lies in blocks in its file; nothing where it does not.
+// Returns the coding of a matrix that is in blocks in its file; nothing if it is not.
 std::optional<BlockCoding> stored_coding(const TensorFile& file, int64_t index) {
   if (index < 0 || !file.stores_rows(static_cast<size_t>(index))) return {};
   const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
@@ -89,8 +89,9 @@ std::optional<BlockCoding> stored_coding(const TensorFile& file, int64_t index) 
   return {};
 }
 
-// How such a matrix lies in memory, to be multiplied by rows of `type`: sixteen rows side by side are multiplied in whole numbers, which
-// 16 bits become without loss that matters.
+// Returns the coding of such a matrix in memory, to be multiplied by rows of `type`. Sixteen rows
+// side by side are multiplied in whole numbers; 16-bit values become these without a loss that
+// matters.
 std::optional<BlockCoding> held_coding(const TensorFile& file, int64_t index, c10::ScalarType type) {
   const std::optional<BlockCoding> stored = stored_coding(file, index);
   if (!stored || type == at::kFloat) return stored;
@@ -98,7 +99,7 @@ std::optional<BlockCoding> held_coding(const TensorFile& file, int64_t index, c1
   return side_by_side ? side_by_side : stored;
 }
 
-// `place`: where its bytes are wanted, or null.
+// Loads a matrix in blocks. `place` is where its bytes are wanted, or null.
 QuantizedWeight load_blocks(const TensorFile& file, int64_t index, c10::ScalarType type, const at::Tensor* place = nullptr) {
   const TensorInfo& tensor = file.tensors()[static_cast<size_t>(index)];
   QuantizedWeight blocks{.rows = tensor.shape[0], .columns = tensor.shape[1], .stored = held_coding(file, index, type)};
@@ -128,10 +129,12 @@ Held held_names(const BaseStorage& storage, const TensorFile& file) {
   return held;
 }
 
-// Less is copied: it would have a page of the file's to itself, and few of them a mapping each.
+// Least bytes of a tensor that is mapped. A smaller one is copied, since it would take a page of
+// the file and a mapping of its own.
 constexpr int64_t kWorthMapping = int64_t{16} << 10;
 
-// The file's own memory as a tensor; undefined where that cannot be. Read-only: the mapping is.
+// Returns the file's own memory as a tensor; undefined if that is impossible. It is read-only,
+// since the mapping is.
 at::Tensor mapped(std::string_view bytes, const std::vector<int64_t>& shape, c10::ScalarType type) {
   if (static_cast<int64_t>(bytes.size()) < kWorthMapping || reinterpret_cast<uintptr_t>(bytes.data()) % c10::elementSize(type) != 0) return {};
   const std::shared_ptr<const char> again = map_again(bytes);
@@ -142,15 +145,16 @@ at::Tensor mapped(std::string_view bytes, const std::vector<int64_t>& shape, c10
   return at::from_blob(const_cast<char*>(again.get()), shape, [again, size](void*) { count_foreign(-size); }, at::TensorOptions(type));
 }
 
-// Whether the bytes of tensor `index` are those of a tensor of `type`.
+// True if the bytes of tensor `index` are those of a tensor of `type`.
 bool held_as_stored(const TensorFile& file, int64_t index, c10::ScalarType type) {
   return index >= 0 && file.bytes_are_values(static_cast<size_t>(index)) && file.tensors()[static_cast<size_t>(index)].dtype == dtype_of(type);
 }
 
-// Whether the device reads what lies in the file's memory: an emulated GPU, whose tensors are LibTorch's of a CPU, does not.
+// True if the device reads the memory of a mapped file. An emulated GPU does not: its tensors are
+// LibTorch's of a CPU.
 bool reads_files(c10::Device device) { return device.is_cpu() && !device_of(device).separate(); }
 
-// Matrices that lie one behind the other in the file too. [rows, in], or undefined
+// Returns matrices that are adjacent in the file too, mapped as one: [rows, in], or undefined.
 at::Tensor mapped_together(const TensorFile& file, const std::vector<std::string>& names, const std::vector<int64_t>& shape, c10::ScalarType type) {
   std::string_view all;
   for (const std::string& name : names) {
@@ -164,13 +168,14 @@ at::Tensor mapped_together(const TensorFile& file, const std::vector<std::string
   return mapped(all, shape, type);
 }
 
-// Where a weight lies beside others.
+// Memory of a weight beside others.
 struct Place {
   at::Tensor tensor;
   bool filled = false;
 };
 
-// Adjoining places of matrices that stay in their file's blocks, where all have those of one type; else none.
+// Adds adjoining places for matrices that stay in their file's blocks, if all have blocks of one
+// type.
 void add_block_places(const TensorFile& file, const std::vector<std::string>& names, c10::ScalarType type, std::map<std::string, Place>& places) {
   std::vector<int64_t> bytes;
   std::optional<BlockCoding> coding;
@@ -186,7 +191,8 @@ void add_block_places(const TensorFile& file, const std::vector<std::string>& na
   for (size_t i = 0; i < names.size(); ++i) places[names[i]] = {parts[i], false};
 }
 
-// The places of weights that one product reads together (see Recorder::linear): one matrix behind the other.
+// Returns the places of weights that one product reads together (see Recorder::linear): one matrix
+// after the other.
 std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const TensorFile& file, const Held& held, c10::ScalarType type,
                                               c10::Device device, const BaseStorage& storage) {
   const Graph list = forward_list({spec, storage.folded.value_or(ModuleTraining())});
@@ -211,7 +217,7 @@ std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const Tenso
     if (reads_files(device) && ranks == 0 && !storage.written) all = mapped_together(file, names, {rows, in}, wanted);
     const bool filled = all.defined();
     const auto options = at::TensorOptions().dtype(wanted).device(device);
-    // Beside the adapters' blocks lie zeros.
+    // The memory beside the adapters' blocks is zero.
     if (!filled) all = ranks > 0 ? at::zeros({rows + ranks, in + spare_columns(ranks)}, options) : at::empty({rows, in}, options);
     for (size_t i = 0, row = 0; i < op.modules.size(); row += static_cast<size_t>(list.module(op, i).out), ++i)
       places[names[i]] = {all.narrow(0, static_cast<int64_t>(row), list.module(op, i).out).narrow(1, 0, in), filled};
@@ -234,10 +240,11 @@ at::Tensor narrowed(const at::Tensor& wide, const std::string& name, c10::Scalar
   return held.to(device);
 }
 
-// What is copied at once: of the file no more than this lies in memory beside the copy.
+// Bytes that are copied at once: no more than this of the file is in memory beside the copy.
 constexpr size_t kPiece = size_t{8} << 20;
 
-// As the file has it, where that is how it is held: in the file's own memory, or without a copy in fp32 between.
+// Loads a tensor that is held as the file has it: in the file's own memory, or by a copy without
+// fp32 between.
 at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                           const BaseStorage& storage, const at::Tensor* place) {
   if (!place && reads_files(device) && !storage.written)
@@ -254,7 +261,9 @@ at::Tensor load_as_stored(std::string_view bytes, const Parameter& parameter, c1
   return direct ? stored : place ? at::Tensor(*place).copy_(stored) : stored.to(device);
 }
 
-// Of normal numbers in rows of 4,096 fp8 takes six in a million away; of rows with a few that dwarf the rest, the rest.
+// Throws Error(environment) if fp8 makes more than 1 % of the weights zero. Of normal numbers in
+// rows of 4,096 it makes six in a million zero. In rows with a few values that are much larger than
+// the rest, it makes the rest zero.
 void require_small_loss(const QuantizedWeight& weight, const std::string& name) {
   constexpr double kMost = 0.01;
   const double share = static_cast<double>(weight.vanished) / static_cast<double>(weight.rows * weight.columns);
@@ -297,7 +306,8 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
   return {.quantized = to_device(std::move(quantized), device)};
 }
 
-// One tensor per task: decoding block types, converting and quantising cost more than reading.
+// Loads each tensor in a task of its own: decoding block types, converting and quantising cost more
+// than reading.
 void load_into(Model& model, const TensorFile& file, const std::vector<Parameter>& parameters, const BaseStorage& storage, const Held& held,
                const std::map<std::string, Place>& places) {
   std::vector<Loaded> loaded(parameters.size());

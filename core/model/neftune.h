@@ -7,7 +7,7 @@
 
 namespace forge {
 
-// fp32 [tokens, hidden_size]
+// Returns the noise, fp32 [tokens, hidden_size].
 at::Tensor neftune_noise(const BatchTensors& batch, int64_t hidden_size, double alpha);
 
 }  // namespace forge

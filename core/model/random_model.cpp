@@ -15,7 +15,7 @@ at::Tensor random(at::IntArrayRef shape, c10::ScalarType type) { return at::rand
 Model random_model(const ModelSpec& spec, c10::ScalarType type) {
   Model model = empty_model(spec, type, c10::DeviceType::CPU);
   model.embedding = model.head = random({spec.vocab_size, spec.hidden_size}, type);
-  // Matrices of one product lie one behind the other.
+  // Matrices of one product are adjacent, one after the other.
   const Graph list = forward_list({spec});
   for (const Op& op : list.ops) {
     if (op.kind != OpKind::linear && op.kind != OpKind::expert_linear) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// Angles of rotary embedding for every scaling that checkpoints use: default, linear, dynamic NTK, llama3, YaRN and LongRoPE, as
-// transformers' modeling_rope_utils computes them.
+// Computes the angles of rotary embedding for every scaling that checkpoints use: default, linear,
+// dynamic NTK, llama3, YaRN and LongRoPE, like transformers' modeling_rope_utils.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>

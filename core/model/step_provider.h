@@ -1,6 +1,7 @@
 #pragma once
-// The interface of a training provider: who computes embedding, layers and final norm of a micro-batch, and their gradients. The
-// head and the objective between the two lists, the loop and the optimizer are written once around it.
+// Interface of a training provider. It computes embedding, layers and final norm of a micro-batch,
+// and their gradients. The head and the objective between the two lists, the loop and the optimizer
+// are written once around it.
 #include <ATen/core/Tensor.h>
 
 #include "core/model/batch_tensors.h"
@@ -8,12 +9,14 @@
 
 namespace forge {
 
-// What the head reads and writes. Memory that a provider does not have is undefined, and the head takes its own.
+// Tensors that the head reads and writes. Memory that a provider does not have is undefined, and
+// the head allocates its own.
 struct HeadRows {
   at::Tensor rows;     // [targets, hidden]: the final norm of the supervised positions
   at::Tensor d_rows;   // like rows: where their gradient goes
   at::Tensor scratch;  // bytes: for a chunk of logits
-  // The head in the provider's list, if it runs one, and what stands at the rows where its kernels read it. [targets]
+  // The head in the provider's list, if it runs one, and the targets of the rows where its kernels
+  // read them. [targets]
   const Graph* list = nullptr;
   const Op* op = nullptr;
   const int64_t* targets = nullptr;
@@ -30,20 +33,23 @@ class StepProvider {
  public:
   virtual ~StepProvider() = default;
 
-  // `keep` false: nothing is kept for a backward (evaluation). The result lives until the next call.
+  // Computes the rows for the head. `keep` false: nothing is kept for a backward (evaluation). The
+  // result lives until the next call.
   virtual HeadRows forward(const BatchTensors& batch, bool keep) = 0;
 
-  // d rows [targets, hidden] of the last forward with `keep`; adds the gradients of all that is trained to their fp32 buffers.
+  // Takes d rows [targets, hidden] of the last forward with `keep`, and adds the gradients of all
+  // that is trained to their fp32 buffers.
   virtual void backward(at::Tensor d_rows, const BatchTensors& batch) = 0;
 
-  // Of the last forward with `keep`: the loss that balances the experts of a model (kernels/experts), whose gradient times `factor` the
-  // next backward adds. 0 for a model without.
+  // Returns the loss of the last forward with `keep` that balances the experts of a model
+  // (kernels/experts). The next backward adds its gradient times the argument. 0 for a model
+  // without experts.
   virtual double balance(double) { return 0; }
 
-  // Of a provider that runs a list.
+  // Returns the ops of the update. They are only set by a provider that runs a list.
   virtual UpdateOps update_ops() { return {}; }
 
-  // Tells of every op from now on. Who runs no list of ops tells nothing.
+  // Reports every op from now on. A provider that runs no list of ops reports nothing.
   virtual void watch(const StepWatch&) {}
 };
 

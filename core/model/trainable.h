@@ -1,6 +1,7 @@
 #pragma once
-// The tensors a run trains: fp32 masters, gradients and optimizer moments, each one flat buffer in which a parameter
-// is a slice. With a compute type other than fp32 the layers see a copy, cast once a step.
+// Holds the tensors a run trains: fp32 masters, gradients and optimizer moments, each one flat
+// buffer in which a parameter is a slice. With a compute type other than fp32 the layers see a
+// copy, cast once a step.
 #include <ATen/core/Tensor.h>
 
 #include <deque>
@@ -19,7 +20,8 @@ struct Trainable {
   at::Tensor leaf;     // what the layers read; the master itself in fp32. Wants gradients.
 };
 
-// A matrix that the step reads and that is computed of trained parts, outside the flat buffers (core/adapter/whole_weight.h).
+// Matrix that the step reads and that is computed from trained parts, outside the flat buffers
+// (core/adapter/whole_weight.h).
 struct WholeWeight {
   Trainable whole;                                      // grad from the first zero_grad() on
   std::function<void()> compose;                        // parts → whole.leaf
@@ -43,13 +45,17 @@ class TrainableSet {
   at::Tensor& master() { return master_; }  // [elements]
   at::Tensor& grad() { return grad_; }      // fp32 [elements]; from the first zero_grad() on
   at::Tensor& copy() { return copy_; }      // [elements] in the compute type; undefined where the masters are that
-  // Allocates the gradients the first time, when the loaded model has let go of the weights that are trained.
+  // Sets gradients to zero. The first call allocates them, when the loaded model has freed the
+  // weights that are trained.
   void zero_grad();
-  // Hands the gradients of whole matrices on to their parts: once, after the last micro-batch.
+  // Adds the gradients of whole matrices to those of their parts: called once, after the last
+  // micro-batch.
   void hand_on_gradients();
-  // Copies masters into the leaves where they are separate; after loading. An update does so itself.
+  // Copies masters into the leaves where they are separate; called after loading. An update does so
+  // itself.
   void publish();
-  // Told by whoever writes the leaves, so that what is made of them is made anew: see changes().
+  // Called by whoever writes the leaves, so that what is made from them is made anew: see
+  // changes().
   void note_change();
   int64_t changes() const { return changes_; }
 

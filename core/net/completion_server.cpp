@@ -12,15 +12,17 @@
 namespace forge {
 namespace {
 
-// A log-probability may be above 0 by rounding.
+// A log-probability may be above 0 because of rounding.
 constexpr double kRounding = 1e-3;
 
-// Bytes of an answer: its text, and a token with its id, its text and its log-probability.
+// Limits of an answer in bytes: its text, and a token with its id, its text and its
+// log-probability.
 constexpr int64_t kMostAnswer = 1 << 20, kMostPerToken = 1 << 10;
 
 bool is_list(const Json& object, const char* key) { return object.is_object() && object.contains(key) && object[key].is_array(); }
 
-// Ids stand on the choice itself, or as "token_id:17" where texts of tokens do; none where they are texts. −1: no whole number.
+// Returns the ids, which are on the choice itself or, as "token_id:17", in place of tokens' texts;
+// none if these are texts. −1 stands for a value that is no whole number.
 std::vector<int64_t> ids_of(const Json& choice) {
   std::vector<int64_t> ids;
   const auto whole = [](const Json& id) { return id.is_number_integer() ? id.get<int64_t>() : -1; };
@@ -126,7 +128,8 @@ CompletionServer::~CompletionServer() {
     last.push_back(request("/unload_lora_adapter", dump_json({{"lora_name", name}})));
     last.back().connect_seconds = last.back().idle_seconds = last.back().total_seconds = std::min(settings_.timeout, kPatience);
   }
-  // Once each and all at the same time: nobody waits for a server that is gone.
+  // Each request is sent once and all at the same time, so that a server that is gone delays
+  // nothing.
   std::vector<std::jthread> threads;
   for (const HttpRequest& one : last)
     threads.emplace_back([&one] {
@@ -147,13 +150,15 @@ void CompletionServer::hold(const std::string& name, const std::string& folder, 
   if (held_.contains(name)) return;
   const HttpAnswer answer = post("/load_lora_adapter", dump_json({{"lora_name", name}, {"lora_path", folder}}), stopped);
   if (stopped && stopped()) return;
-  // The name holds the adapter's hash: one that is there is this one, loaded before the run was killed.
+  // The name contains the adapter's hash, so an adapter with that name is this one, loaded before
+  // the run was killed.
   const bool there = answer.status == 400 && answer.body.find("already been loaded") != std::string::npos;
   if (const std::string failure = failure_of(answer); !failure.empty() && !there)
     throw Error(ErrorKind::environment, settings_.url + "/load_lora_adapter: " + failure + " (adapter " + folder + ")")
         .hint("the server must allow adapters to be loaded, have places for " + std::to_string(settings_.most_adapters) +
               " of them (--max-loras) and see that folder: docs/rollout-server.md");
-  // One that is not dropped costs the server a place, which it will say when it has none.
+  // An adapter that is not unloaded costs the server a place. The server reports it when no place
+  // is left.
   std::erase_if(held_, [&](const std::string& other) {
     if (needed.contains(other)) return false;
     post("/unload_lora_adapter", dump_json({{"lora_name", other}}), stopped);
@@ -166,7 +171,7 @@ std::vector<DrawnCompletion> CompletionServer::draw(const std::vector<AskedCompl
                                                     const std::function<bool()>& stopped) const {
   std::vector<HttpRequest> requests;
   for (const AskedCompletion& one : asked) {
-    // Everything that a server might take from the model's own settings is said.
+    // Every value that a server might take from the model's own settings is stated.
     requests.push_back(request("/completions", dump_json({{"model", settings.adapter},
                                                           {"prompt", one.prompt},
                                                           {"max_tokens", one.max_tokens},

@@ -1,14 +1,16 @@
 #pragma once
-// A server that draws completions: POST /v1/completions as OpenAI has it, with token ids in and out and adapters loaded while it
-// runs, as vLLM has them. docs/rollout-server.md says what a server must be.
+// A server that draws completions through OpenAI's POST /v1/completions, with token ids in and out
+// and adapters loaded while it runs, as in vLLM. docs/rollout-server.md has the requirements on a
+// server.
 //
 //   CompletionServer server({.url = "http://localhost:8000/v1"});
 //   server.hold("job-step-000012-1a2b3c4d", "/runs/job/rollouts/adapters/step-000012-1a2b3c4d", {}, stopped);
 //   const DrawSettings settings{.adapter = "job-step-000012-1a2b3c4d", .temperature = 1, .stop_ids = {2}, .vocab_size = 384};
 //   std::vector<DrawnCompletion> drawn = server.draw(asked, settings, stopped);
 //
-// Nothing that an answer says is taken on trust that can be seen to be wrong: every fault is an error that names it. What cannot be
-// seen here (log-probabilities of other weights) the trainer compares with its own.
+// Every part of an answer that can be checked is checked, and every fault is an error that names
+// it. Log-probabilities of other weights cannot be seen here; the trainer compares them with its
+// own.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,7 +27,7 @@ struct CompletionServerSettings {
   std::map<std::string, std::string> headers;
   double timeout = 600;  // seconds a request
   int64_t concurrency = 32;
-  int64_t most_adapters = 2;  // that are held at once: for a message
+  int64_t most_adapters = 2;  // adapters held at once: for a message
 };
 
 struct AskedCompletion {
@@ -35,30 +37,31 @@ struct AskedCompletion {
 };
 
 struct DrawSettings {
-  std::string adapter;     // that is held
+  std::string adapter;     // one that is held
   double temperature = 1;  // 0: the likeliest token
   std::vector<int32_t> stop_ids;
   int64_t vocab_size = 0;
 };
 
 struct DrawnCompletion {
-  std::vector<int32_t> ids;   // with the stop token, where one ended it
-  std::vector<float> logps;   // of each, at the temperature
-  bool stopped = false;       // by a stop token; else by max_tokens
+  std::vector<int32_t> ids;   // with the stop token, if one ended it
+  std::vector<float> logps;   // log-probability of each id, at the temperature
+  bool stopped = false;       // ended by a stop token; otherwise by max_tokens
 };
 
 class CompletionServer {
  public:
   explicit CompletionServer(CompletionServerSettings settings) : settings_(std::move(settings)) {}
-  // Has the server drop its adapters, as far as it answers within two seconds.
+  // Unloads the server's adapters, as far as it answers within two seconds.
   ~CompletionServer();
   CompletionServer(const CompletionServer&) = delete;
 
-  // Loads an adapter under a name that was never used for another one, and then drops those before it that are not `needed`. Throws
-  // Error(environment).
+  // Loads an adapter under a name that was never used for another one, and then unloads those
+  // before it that are not `needed`. Throws Error(environment).
   void hold(const std::string& name, const std::string& folder, const std::set<std::string>& needed, const std::function<bool()>& stopped);
-  // In the order of `asked`, one request each; may be cut short once `stopped` says so. Throws Error(environment) with the first
-  // fault of an answer. Several threads may draw while one holds and drops other adapters.
+  // Returns the completions in the order of `asked`, one request each. May end early once `stopped`
+  // returns true. Throws Error(environment) with the first fault of an answer. Several threads may
+  // draw while one loads and unloads other adapters.
   std::vector<DrawnCompletion> draw(const std::vector<AskedCompletion>& asked, const DrawSettings& settings,
                                     const std::function<bool()>& stopped) const;
 
@@ -70,7 +73,7 @@ class CompletionServer {
   std::set<std::string> held_;  // names
 };
 
-// What is wrong with a server's answer to one request, or nothing.
+// Returns the fault of a server's answer to one request, or an empty text.
 std::string completion_fault(const std::string& body, const AskedCompletion& asked, const DrawSettings& settings, DrawnCompletion& drawn);
 
 }  // namespace forge

@@ -16,7 +16,8 @@ namespace {
                      "openssl-libs (Fedora, RHEL)");
 }
 
-// By name alone: the loader looks where the program's run path points. Never unloaded.
+// Loads the component by name alone, so that the loader searches the program's run path. It is
+// never unloaded.
 const HttpComponent& component() {
   static const HttpComponent* loaded = [] {
     void* library = ::dlopen(kHttpComponent, RTLD_NOW | RTLD_LOCAL);

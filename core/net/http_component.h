@@ -1,6 +1,6 @@
 #pragma once
-// What the program and the component that holds libcurl agree on. Both are built together, by one compiler: C++ values and
-// exceptions cross.
+// The interface between the program and the component that holds libcurl. Both are built together,
+// by one compiler, so C++ values and exceptions may cross it.
 #include "core/net/http.h"
 
 namespace forge {

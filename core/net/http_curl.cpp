@@ -1,4 +1,4 @@
-// The component behind http.h: libcurl for the wire, OpenSSL for digests.
+// The component that implements http.h: libcurl for the wire, OpenSSL for digests.
 #include <curl/curl.h>
 #include <openssl/evp.h>
 
@@ -20,10 +20,10 @@ struct Transfer {
   const HttpSink& sink;
   HttpAnswer answer{};
   bool begun = false, stopped = false, too_long = false;
-  std::exception_ptr thrown{};  // by the sink: nothing may unwind through libcurl
+  std::exception_ptr thrown{};  // thrown by the sink: nothing may unwind through libcurl
 };
 
-// A line of a head. Each answer of a chain of redirects begins anew.
+// Reads a line of a head. Each answer of a chain of redirects starts with no headers.
 size_t take_header(const char* text, size_t size, size_t count, void* user) {
   auto& answer = static_cast<Transfer*>(user)->answer;
   const std::string line(text, size * count);

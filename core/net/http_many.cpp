@@ -15,7 +15,8 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kPauses[] = {500ms, 2000ms};  // before the second and the third time
 
-// Calls work(0) … work(count − 1) in at most `concurrency` threads. Throws the first exception once all have ended.
+// Calls work(0) … work(count − 1) in at most `concurrency` threads. Throws the first exception
+// after all have ended.
 void in_threads(size_t count, int64_t concurrency, const std::function<void(size_t)>& work) {
   std::vector<std::exception_ptr> problems(count);
   std::atomic<size_t> next = 0;

@@ -11,11 +11,11 @@ double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::l
 
 namespace {
 
-double slope(double x) { return logistic(x) * logistic(-x); }  // of the logistic
+double slope(double x) { return logistic(x) * logistic(-x); }  // the derivative of the logistic
 double square(double x) { return x * x; }
 double count(const SequenceSums& answer) { return static_cast<double>(answer.tokens); }
 
-// A loss of z alone pushes the two answers apart equally.
+// Returns the gradients of a loss of z alone, which pushes the two answers apart equally.
 PairLoss of_difference(double loss, double d_z) { return {loss, d_z, -d_z}; }
 
 // Rafailov et al., 2023; with label_flip the conservative form of their appendix.
@@ -63,13 +63,14 @@ PairLoss nca_pair(const ObjectiveConfig& o, const SequenceSums& c, const Sequenc
           *o.beta * logistic(ur) / 2};
 }
 
-// D'Oosterlinck et al., 2024: likelier than the reference, and less likely.
+// D'Oosterlinck et al., 2024: makes the chosen answer likelier than under the reference, and the
+// rejected one less likely.
 PairLoss apo_zero(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), ur = *o.beta * r.ratio();
   return {logistic(-uc) + logistic(ur), -*o.beta * slope(uc), *o.beta * slope(ur)};
 }
 
-// The same for pairs whose answers are both worse than the model's own.
+// Like apo_zero(), for pairs whose answers are both worse than the model's own.
 PairLoss apo_down(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), u = uc - *o.beta * r.ratio(), apart = *o.beta * slope(u);
   return {logistic(uc) + logistic(-u), *o.beta * slope(uc) - apart, apart};

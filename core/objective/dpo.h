@@ -10,11 +10,11 @@ struct DpoRow {
   const char* formula;
 };
 
-// In the order of the enum.
+// Returns the rows in the order of the enum.
 const std::vector<DpoRow>& dpo_rows();
 const DpoRow& dpo_row(DpoLoss loss);
 
-// Stable at both ends.
+// Functions that are numerically stable for large positive and negative x.
 double logistic(double x);  // 1 / (1 + e^−x)
 double softplus(double x);  // log(1 + e^x)
 

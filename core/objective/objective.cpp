@@ -124,7 +124,8 @@ std::string group_formula(const ObjectiveConfig& o) {
   return std::string("; A = ") + baselines[static_cast<size_t>(o.advantage.baseline)] + scales[static_cast<size_t>(o.advantage.scale)];
 }
 
-// "clip 0.2/0.28 on the token ratio, group mean, group deviation, no divergence"
+// Returns the policy objective in words: "clip 0.2/0.28 on the token ratio, group mean, group
+// deviation, no divergence".
 std::string policy_formula(const ObjectiveConfig& o) {
   std::string text = name_of(o.policy);
   if (o.policy == PolicyTerm::clip) text += " " + number_pair(o.clip_low, o.clip_high);

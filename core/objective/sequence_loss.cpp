@@ -10,7 +10,7 @@ void add(Mean& mean, double value) {
   mean.count += 1;
 }
 
-// For one answer, with the name of its side.
+// Adds the metrics of one answer, with the name of its side.
 void add_answer(Metrics& sums, const Objective& row, const ObjectiveConfig& objective, const SequenceSums& answer,
                 const std::string& side) {
   add(sums["reward_" + side], row.reward(objective, answer));

@@ -12,7 +12,7 @@ namespace {
 
 float* numbers(const at::Tensor& tensor) { return tensor.data_ptr<float>(); }
 
-// What every rule's arguments share.
+// Returns a rule's arguments with the members set that all rules have.
 template <class Args>
 Args common(const UpdateStep& step, const UpdateStretch& s) {
   Args args{.count = s.weight.numel(), .weight = numbers(s.weight), .grad = numbers(s.grad)};
@@ -55,7 +55,7 @@ void update(ComputeDevice& device, const Muon& rule, const UpdateStep& step, con
   update_composed(rule, step, s);
 }
 
-// No kernel: one pass of ATen for each of its operations.
+// Rules without a kernel: one pass of ATen for each of their operations.
 template <class Rule>
 void update(ComputeDevice&, const Rule& rule, const UpdateStep& step, const UpdateStretch& s) { update_composed(rule, step, s); }
 
@@ -63,7 +63,7 @@ void update_fp32(ComputeDevice& device, const OptimizerRule& rule, const UpdateS
   std::visit([&](const auto& r) { update(device, r, step, stretch); }, rule);
 }
 
-// `count` elements of range i.
+// Returns `count` elements from `begin` on, with the settings of range i.
 UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t count) {
   UpdateStretch part{s.weight.narrow(0, begin, count), s.grad.narrow(0, begin, count), {}, {}, s.kind};
   for (const at::Tensor& state : s.state) {
@@ -79,7 +79,7 @@ UpdateStretch part_of(const UpdateStretch& s, size_t i, int64_t begin, int64_t c
 
 void update_by_kernels(ComputeDevice& device, const OptimizerRule& rule, const UpdateStep& step, const UpdateStretch& stretch) {
   if (stretch.weight.scalar_type() == at::kFloat) return update_fp32(device, rule, step, stretch);
-  // A matrix is not cut.
+  // A matrix is not cut into chunks.
   if (device.separate() || stretch.kind == StateKind::matrix || by_parameter(rule)) return update_composed(rule, step, stretch);
   FORGE_CHECK(!stretch.copy.defined(), "weights without masters have no copy");
   const at::Tensor wide = at::empty({std::min(kUpdateChunk, stretch.weight.numel())}, at::kFloat);

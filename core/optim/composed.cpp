@@ -65,7 +65,7 @@ void update(const Lion& rule, const Range& r, const UpdateStretch& s) {
   mean.mul_(rule.beta2).add_(r.grad, 1 - rule.beta2);
 }
 
-// As torch.optim.SGD: the decay is part of the gradient, and of the momentum.
+// Updates like torch.optim.SGD: the decay is part of the gradient, and of the momentum.
 void update(const Sgd& rule, const Range& r, const UpdateStretch& s) {
   at::Tensor grad = r.grad;
   if (r.decay > 0) grad.add_(r.weight, r.decay);
@@ -78,8 +78,9 @@ double mean_square(const at::Tensor& values, int64_t count) {
   return norm * norm / static_cast<double>(count);
 }
 
-// As transformers' Adafactor (Shazeer & Stern, 2018) without relative steps: β₂ₜ = 1 − t^−0.8, an update of at most 1 in its root
-// mean square, no first moment. The gradient's place becomes the update's; padding has gradient 0 and stays.
+// Updates like transformers' Adafactor (Shazeer & Stern, 2018) without relative steps: β₂ₜ = 1 −
+// t^−0.8, an update whose root mean square is at most 1, no first moment. The gradient's buffer is
+// overwritten with the update; padding has gradient 0 and stays.
 void update(const Adafactor&, const Range& r, const UpdateStretch& s) {
   constexpr double kDecayRate = -0.8, kSmallest = 1e-30, kLargestUpdate = 1;
   const double fresh = std::pow(static_cast<double>(r.number), kDecayRate);  // 1 − β₂ₜ
@@ -103,8 +104,9 @@ void update(const Adafactor&, const Range& r, const UpdateStretch& s) {
   r.weight.mul_(1 - r.rate * r.decay).sub_(r.grad, r.rate / std::max(1.0, size));
 }
 
-// The zeroth power of a matrix, U Vᵀ of its U S Vᵀ, about: five steps of Newton and Schulz with the coefficients of Jordan (2024).
-// `matrix` is overwritten. In fp32 on a CPU, where torch.optim.Muon takes bf16: without instructions for bf16 that is slower.
+// Returns approximately the zeroth power of a matrix, U Vᵀ of its U S Vᵀ: five Newton–Schulz steps
+// with the coefficients of Jordan (2024). `matrix` is overwritten. On a CPU it computes in fp32,
+// where torch.optim.Muon takes bf16: without instructions for bf16 that is slower.
 at::Tensor orthogonalized(at::Tensor matrix) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kSmallest = 1e-7;
   if (matrix.is_cuda()) matrix = matrix.to(at::kBFloat16);
@@ -122,7 +124,8 @@ at::Tensor orthogonalized(at::Tensor matrix) {
   return tall ? x.t() : x;
 }
 
-// As torch.optim.Muon with adjust_lr_fn "match_rms_adamw": the rate times 0.2 √(longer side) moves weights as far as AdamW would.
+// Updates like torch.optim.Muon with adjust_lr_fn "match_rms_adamw": the rate times 0.2 √(longer
+// side) moves weights as far as AdamW would.
 void update(const Muon& rule, const Range& r, const UpdateStretch& s) {
   if (s.kind == StateKind::plain) return update(rule.other, r, s);
   const auto matrix = [&](const at::Tensor& flat) { return flat.narrow(0, 0, s.elements).view({s.rows, s.columns}); };
@@ -133,8 +136,9 @@ void update(const Muon& rule, const Range& r, const UpdateStretch& s) {
   matrix(r.weight).mul_(1 - r.rate * r.decay).sub_(direction.to(at::kFloat), rate);
 }
 
-// As schedulefree.AdamWScheduleFree (Defazio et al., 2024): the gradient is taken at y = β₁ x + (1 − β₁) z, which the weights hold
-// in training; z takes the steps, and x is the average of its points, weighted by their largest rate squared.
+// Updates like schedulefree.AdamWScheduleFree (Defazio et al., 2024): the gradient is taken at y =
+// β₁ x + (1 − β₁) z, which the weights hold in training; z takes the steps, and x is the average of
+// its points, weighted by their largest rate squared.
 void update(const ScheduleFree& rule, const Range& r, const UpdateStretch& s) {
   const double second = 1 - std::pow(rule.beta2, r.number), share = r.average_share;
   for (int64_t begin = 0; begin < r.count; begin += kUpdateChunk) {

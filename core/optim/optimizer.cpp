@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// Bytes one behind the other, each part where any number may begin.
+// Arrays packed into one block of bytes, each aligned to 16 bytes.
 class Packed {
  public:
   template <class T>
@@ -29,7 +29,7 @@ class Packed {
   std::vector<char> bytes_;
 };
 
-// In the host's memory, where the device's kernels reach it.
+// Allocates zeros in the host's memory, at an address that the device's kernels can read and write.
 at::Tensor zeros_on_host(ComputeDevice& device, int64_t count, c10::ScalarType type) {
   const auto bytes = count * static_cast<int64_t>(c10::elementSize(type));
   if (bytes == 0) return at::zeros({0}, type);
@@ -82,7 +82,8 @@ Optimizer::Optimizer(const OptimizerConfig& config, double lora_plus_ratio, Trai
   place_numbers();
 }
 
-// Once: nothing of it changes from step to step but the verdict.
+// Copies the settings to the device once: of them only the verdict and the step's numbers change
+// from step to step.
 void Optimizer::place_numbers() {
   if (!device_.separate()) {
     signed_map_ = state_map(true), unsigned_map_ = state_map(false);
@@ -120,7 +121,7 @@ std::vector<at::Tensor>& Optimizer::states() {
 
 int64_t Optimizer::norm_workspace() const { return device_.workspace(FlatNorm{.count = trainables_.elements()}); }
 
-// Where the device reads them.
+// Writes a step's numbers to the memory that the device reads, and returns their address there.
 const Optimizer::StepNumbers* Optimizer::place(const StepNumbers& numbers) {
   numbers_ = numbers;
   if (!device_.separate()) return &numbers_;
@@ -143,7 +144,8 @@ const GradientVerdict& Optimizer::measure(double unscale, double max_norm, void*
   return verdict_;
 }
 
-// The share of the point that this rate leads to: the points are weighted by the square of the largest rate so far.
+// Notes a learning rate and returns the share of its point in the average. The points are weighted
+// by the square of the largest rate so far.
 double Optimizer::note_rate(double rate) {
   if (average.weights == 0)  // the first point is where training begins
     for (size_t i = 0; i < states_.size(); ++i)
@@ -154,7 +156,7 @@ double Optimizer::note_rate(double rate) {
   return average.weights > 0 ? weight / average.weights : 0;
 }
 
-// x = y + (1 − 1/β₁)(z − y)
+// The average is x = y + (1 − 1/β₁)(z − y).
 void Optimizer::show_average() {
   const auto* rule = std::get_if<ScheduleFree>(&rule_);
   if (!rule || average.weights == 0) return;

@@ -13,7 +13,7 @@ double half_cosine(double progress) { return 0.5 * (1 + std::cos(std::numbers::p
 
 double restarting_cosine(double cycles) { return half_cosine(cycles - std::floor(cycles)); }
 
-// Of wsd's decay.
+// Returns the factor of wsd's decay when a share `progress` of it is done.
 double shaped(DecayShape shape, double progress) {
   switch (shape) {
     case DecayShape::linear: return 1 - progress;
@@ -23,10 +23,10 @@ double shaped(DecayShape shape, double progress) {
   return 1 - std::sqrt(progress);
 }
 
-// transformers' timescale of a run without a warmup.
+// transformers' timescale for a run without a warmup.
 constexpr double kInverseSqrtSteps = 10'000;
 
-// Behind the warmup; `done`, `whole`, `warmup` and `decay` are of one unit.
+// Returns the factor after the warmup. `done`, `whole`, `warmup` and `decay` have one unit.
 double decayed(const ScheduleConfig& schedule, double done, double whole, double warmup, double decay) {
   const double left = std::max(whole - warmup, std::numeric_limits<double>::min());
   const double progress = std::clamp((done - warmup) / left, 0.0, 1.0);

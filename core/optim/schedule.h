@@ -1,5 +1,5 @@
 #pragma once
-// Learning-rate schedules, counted as transformers counts them: step k from 0 of `steps` in all.
+// Learning-rate schedules. Like transformers, they count step k from 0, of N steps in all.
 //
 //   constant              1
 //   linear                1 − p
@@ -19,8 +19,9 @@ namespace forge {
 
 double learning_rate_factor(const ScheduleConfig& schedule, int64_t step, int64_t steps);
 
-// Of a run that only train.max_time ends: N and k are seconds, and so is a warmup that is given as a share. warmup_steps
-// stay steps, and the rest follows the clock from its beginning; inverse_sqrt counts steps unless its warmup is a share.
+// Like learning_rate_factor(), for a run that only train.max_time ends: N and k are seconds, and so
+// is a warmup that is given as a share. warmup_steps stay steps, and the rest follows the clock
+// from the run's beginning. inverse_sqrt counts steps unless its warmup is a share.
 double learning_rate_factor_by_clock(const ScheduleConfig& schedule, int64_t step, double seconds,
                                      double max_seconds);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What computes attention, as a plan states it. A layer may have another kernel than its neighbour: windows and caps need one that
-// knows them.
+// The attention kernels of a plan. A layer may have another kernel than its neighbour: windows and
+// caps need a kernel that supports them.
 #include <string>
 #include <vector>
 
@@ -8,8 +8,9 @@
 
 namespace forge {
 
-// tiles: forge's own on a CPU. flash, efficient: LibTorch's over packed sequences on a GPU; own: forge's there. sdpa: LibTorch's
-// scaled_dot_product_attention, sequence by sequence; eager: product, softmax, product.
+// Kernels of attention. tiles: forge's own on a CPU. flash, efficient: LibTorch's over packed
+// sequences on a GPU; own: forge's own on a GPU. sdpa: LibTorch's scaled_dot_product_attention,
+// sequence by sequence; eager: product, softmax, product.
 enum class Attention { tiles, flash, efficient, own, sdpa, eager };
 const std::vector<std::string>& names(Attention);
 
@@ -19,7 +20,8 @@ struct AttentionUse {
   std::string reason;
 };
 
-// Dynamic: the loss of fp16 is multiplied so that small gradients do not vanish, by less after each overflow.
+// Loss scaling of fp16. dynamic: the loss is multiplied so that small gradients do not vanish, by
+// less after each overflow.
 enum class LossScaling { none, dynamic };
 const std::vector<std::string>& names(LossScaling);
 

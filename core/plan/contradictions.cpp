@@ -23,7 +23,8 @@ bool names_a_linear(const ModelSpec& model, const std::string& name) {
   });
 }
 
-// None where the adapter's settings are wrong, which run_parameters() says.
+// Returns the adapter's sites in the vocabulary's matrices; none if the adapter's settings are
+// wrong, which run_parameters() reports.
 std::vector<VocabularySite> known_vocabulary_sites(const ModelSpec& model, const AdapterConfig& adapter) {
   try {
     return vocabulary_sites(model, adapter);
@@ -32,7 +33,7 @@ std::vector<VocabularySite> known_vocabulary_sites(const ModelSpec& model, const
   }
 }
 
-// Where two stacks read one table.
+// True if adapter.modules_to_save names the vocabulary's table, which two stacks read.
 bool names_vocabulary(const ModelSpec& model, const AdapterConfig& adapter) {
   return std::any_of(adapter.modules_to_save.begin(), adapter.modules_to_save.end(), [&](const std::string& name) {
     return ends_with(embedding_name(model), name + ".weight") || ends_with(logits_head_name(model), name + ".weight");
@@ -48,7 +49,7 @@ bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
          std::any_of(adapted.begin(), adapted.end(), [](const VocabularySite& site) { return site.embedding; });
 }
 
-// What an encoder with a decoder cannot do, or would ignore.
+// Returns the settings that an encoder with a decoder cannot follow, or would ignore.
 std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
   std::vector<KeyFault> faults;
   const std::string what = model.architecture + " is an encoder and a decoder";
@@ -109,7 +110,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
 
 std::vector<KeyFault> faults_of_data(const Plan& plan) {
   std::vector<KeyFault> faults;
-  // An encoder-decoder's sources and answers are each held to it when they are made.
+  // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
                                              " tokens, the model knows " +

@@ -57,7 +57,7 @@ Table device_rows(const Device& device) {
   return rows;
 }
 
-// Sections only contain other keys; lists of sources are compared by their length.
+// Returns the rows of the job's values. Sections only contain other keys and have no row.
 Table value_rows(const Plan& plan, bool all) {
   Table rows;
   for (const std::string& key : dotted_keys(job_fields())) {
@@ -110,7 +110,7 @@ std::vector<std::string> data_row(const std::string& name, const DataSummary& da
 
 std::string percent(double share) { return format_number(std::round(share * 1000) / 10) + " %"; }
 
-// "packed: 3.2 micro-batches a step, 97.1 % of 4,096 tokens used"
+// Returns "packed: 3.2 micro-batches a step, 97.1 % of 4,096 tokens used".
 std::vector<std::string> packing_row(const Plan& plan) {
   const TrainConfig& train = plan.job.train;
   const double batches = std::round(plan.packing.micro_batches_per_step * 10) / 10;
@@ -133,7 +133,7 @@ std::string time_text(const PlannedTime& time) {
          time.reason + ")";
 }
 
-// "dpo −log σ(βz); β 0.1; over 32 pairs of each step; reference: …"
+// Returns "dpo −log σ(βz); β 0.1; over 32 pairs of each step; reference: …".
 std::string objective_text(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
   const Objective& row = objective_of(objective.type);
@@ -150,7 +150,7 @@ std::string objective_text(const Plan& plan) {
                       : ", one forward more of every micro-batch");
 }
 
-// "correct 1 (numeric) · brief measured only (length)"
+// Returns "correct 1 (numeric) · brief measured only (length)".
 std::string rewards_text(const Job& job) {
   std::vector<std::string> parts;
   for (const RewardConfig& reward : job.rewards)

@@ -25,7 +25,7 @@ std::string explain_step(const Plan& plan, const Provider& provider) {
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
   const std::string batch = "A micro-batch of " + format_count(plan.training_batch.tokens) + " tokens, " + format_count(sizes.targets) +
                             " of them supervised, in " + name_of(*plan.job.train.precision);
-  // Without an arena the backward is LibTorch's.
+  // Without an arena, LibTorch computes the backward.
   if (!provider.workspace)
     return batch + ", differentiated by LibTorch's autograd; computed again: " + describe(plan.step.recompute) + ".\n" +
            print(inventory.lists->forward(), sizes, length, nullptr);

@@ -11,15 +11,17 @@ namespace forge {
 namespace {
 
 constexpr const char* kKey = "model.quantization";
-// Of the two sizes of a weight. A GPU's products want multiples of 16; a CPU's decoder reads 32 numbers at a time.
+// Both sizes of a weight are multiples of this. A GPU's products need multiples of 16; a CPU's
+// decoder reads 32 numbers at a time.
 constexpr int64_t kMultiple = 32;
 constexpr int64_t kHopper = 90, kConsumerBlackwell = 120;  // compute capability
 
 }  // namespace
 
 std::string fp8_device_fault(bool cuda, int64_t capability) {
-  // LibTorch multiplies with scales a row by cuBLAS on 9.0 and by CUTLASS on 8.9 and 10.x. 8.9 is left out because nothing says that
-  // it gains there, and 12.x because LibTorch's product was seen to be refused (pytorch/pytorch#192707).
+  // LibTorch multiplies with a scale per row by cuBLAS on 9.0 and by CUTLASS on 8.9 and 10.x. 8.9
+  // is left out because nothing says that it gains there, and 12.x because LibTorch's product was
+  // seen to be refused (pytorch/pytorch#192707).
   if (!cuda || (capability >= kHopper && capability < kConsumerBlackwell)) return "";
   return "products in fp8 with a scale a row want Hopper or data-centre Blackwell (compute capability 9.0 to 11.x)";
 }
@@ -32,7 +34,8 @@ std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const D
     faults.push_back({kKey, fault + ", and " + device.gpu.name + " has " + capability_text(device.gpu.compute_capability) + instead});
   const std::vector<Parameter> parameters = base_parameters(model);
   const bool biased = std::any_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.role == Role::bias; });
-  // cuBLAS, which is Hopper's, writes fp32 as well; with it nothing but the order of sums differs from a CPU.
+  // cuBLAS, which Hopper uses, writes fp32 as well; with it only the order of sums differs from a
+  // CPU.
   const Precision precision = job.train.precision.value_or(Precision::bf16);
   const bool written = precision == Precision::bf16 || (precision == Precision::fp32 && device.gpu.compute_capability == kHopper && !biased);
   if (device.cuda && !written)

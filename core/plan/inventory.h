@@ -1,5 +1,5 @@
 #pragma once
-// What a job's model consists of, for memory and time: parameters, adapted modules, judges.
+// The parts of a job's model that memory and time depend on: parameters, adapted modules, judges.
 #include <memory>
 #include <vector>
 
@@ -10,15 +10,16 @@
 
 namespace forge {
 
-// The parameters and adapted sites of a plan's job, and what follows from them whatever the micro-batch is.
+// The parameters and adapted sites of a plan's job, and what follows from them whatever the
+// micro-batch is.
 struct Inventory {
   std::vector<Parameter> parameters;
   std::vector<AdapterSite> sites;
   std::vector<JudgeModel> judges;
   std::shared_ptr<StepLists> lists;
-  std::shared_ptr<StepLists> base;  // the model's, where nothing of it is trained
+  std::shared_ptr<StepLists> base;  // the model's, with nothing of it trained
 };
-// Its parameters alone.
+// Returns the parameters of the inventory alone.
 std::vector<Parameter> parameters_of(const Plan& plan);
 Inventory inventory_of(const Plan& plan);
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job);

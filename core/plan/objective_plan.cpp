@@ -59,7 +59,7 @@ void require_both_classes(const Plan& plan) {
                  "add rows with label: " + std::string(pairs.desirable > 0 ? "false" : "true"));
 }
 
-// Ethayarajh et al. (2024) advise between 1 and 4/3.
+// Warns of class weights: Ethayarajh et al. (2024) advise a ratio between 1 and 4/3.
 void warn_of_classes(Plan& plan) {
   const double ratio = class_ratio(plan), most = 4.0 / 3;
   if (ratio >= 1 && ratio <= most) return;

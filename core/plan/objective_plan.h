@@ -1,13 +1,15 @@
 #pragma once
-// What a job leaves to its objective: weights, the reference and its cost, the learning rate.
+// Settles the values that a job leaves to its objective: weights, the reference and its cost, the
+// learning rate.
 #include "core/plan/plan.h"
 
 namespace forge {
 
-// Needs the limits. Throws KeyError where data or settings do not suit the objective.
+// Settles the objective. Needs the limits. Throws KeyError if data or settings do not suit the
+// objective.
 void resolve_objective(Plan& plan);
 
-// kto: weight of the desirable answers over that of the undesirable ones.
+// Returns, for kto, the weight of the desirable answers over that of the undesirable ones.
 double class_ratio(const Plan& plan);
 
 }  // namespace forge

@@ -70,7 +70,8 @@ std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_s
 
 using Stated = std::map<std::string, std::string>;
 
-// Keys and values without what is at its default: what an older forge, whose plan lacks keys of today, said as well.
+// Returns keys and values without those at their defaults, so that a plan of an older forge, which
+// lacks newer keys, compares equal.
 static Stated beside_defaults(const Stated& all) {
   Stated said;
   for (const auto& [key, text] : all) {
@@ -97,7 +98,8 @@ static bool decides(const Plan& plan, const std::string& name) {
 }
 
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan) {
-  // For plans that do not list the files, the hash of the header, under "model", stands in for them.
+  // For plans that do not list the files, the hash of the header, under "model", stands in for
+  // them.
   const bool files_known = !old_plan.start_files.empty() && !new_plan.start_files.empty();
   std::vector<std::string> keys = differing_keys(old_plan.identity, new_plan.identity);
   if (!files_known) return keys;

@@ -34,20 +34,21 @@ struct ValueOrigin {
 };
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
-// How full steps and micro-batches are, over the first steps of the first epoch. Nothing is padded either
-// way: a micro-batch that is half full takes half the time, so this tells how few launches the tokens take.
+// Fill of steps and micro-batches, over the first steps of the first epoch. Nothing is padded
+// either way: a micro-batch that is half full takes half the time, so this tells how few launches
+// the tokens take.
 struct PackingFacts {
   double micro_batches_per_step = 0;  // 0: not known, the data are only estimated
   double micro_batch_fill = 0;        // tokens over train.micro_batch_tokens
   double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
 };
 
-// The most that a batch holds; not necessarily the same one of both.
+// The maxima of a batch; tokens and targets are not necessarily of the same batch.
 struct BatchRoom {
   int64_t tokens = 0, targets = 0;  // targets: supervised positions
 };
 
-// How completions are drawn; empty where the objective draws none.
+// The drawing of completions; empty if the objective draws none.
 struct RolloutPlan {
   std::vector<int32_t> stop_ids;                     // tokens that end a completion
   std::vector<std::vector<int32_t>> stop_sequences;  // of rollout.stop
@@ -77,8 +78,8 @@ struct Plan {
   ParameterCounts parameters;
   std::vector<TargetMatch> targets;  // adapted linears by target
   std::vector<MemoryLine> memory;
-  std::vector<MemoryLine> host_memory;  // what a GPU's run keeps pinned in the host's; no part of the peak
-  BatchRoom training_batch, evaluation_batch;  // what the engine lays out memory for
+  std::vector<MemoryLine> host_memory;  // pinned in the host by a GPU's run; no part of the peak
+  BatchRoom training_batch, evaluation_batch;  // sizes that the engine lays out memory for
   RolloutPlan rollout;
   int64_t predicted_peak_bytes = 0;  // the sum of the lines: what the engine's allocator will see
   int64_t available_bytes = 0;       // of the device, less the runtime's reserve and a GPU's allocator_slack
@@ -87,8 +88,9 @@ struct Plan {
   PlannedTime time;
   int64_t checkpoint_bytes = 0;  // one checkpoint
   int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
-  // What makes two jobs the same job, and how it is executed: key → the value the user asked for. A run
-  // folder holds another job when `identity` differs; a change in `execution` alone means planning again.
+  // `identity` is what makes two jobs the same job, `execution` is how it is executed: key → the
+  // value that the user asked for. A run folder holds another job when `identity` differs; a change
+  // in `execution` alone means planning again.
   std::map<std::string, std::string> identity, execution;
   std::vector<std::string> warnings;
 
@@ -114,38 +116,42 @@ struct PlanInput {
   std::optional<Rates> rates;  // this machine's, once measured
   std::vector<int32_t> stop_ids;                     // of the model: what ends a completion
   std::vector<std::vector<int32_t>> stop_sequences;  // tokens of each text of rollout.stop
-  // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be a
-  // sample's).
+  // Tokens and supervised tokens of each example; empty while only estimating (lengths alone may be
+  // a sample's).
   std::vector<int64_t> train_lengths, train_supervised, eval_lengths, eval_supervised;
 };
 
-// Tokens of one batch of an evaluation: those of a training micro-batch, so that it needs no more memory.
+// Returns the tokens of one batch of an evaluation: those of a training micro-batch, so that it
+// needs no more memory.
 int64_t evaluation_tokens(const Plan& plan);
 
-// A pure function. Throws Error(job) for settings that contradict each other or the model, Error(fit) "needs
-// …, … available" naming the largest line and the cheapest remedy that would fit.
+// Makes the plan; a pure function. Throws Error(job) for settings that contradict each other or the
+// model, Error(fit) "needs …, … available" naming the largest line and the cheapest remedy that
+// would fit.
 Plan make_plan(const PlanInput& input);
 
-// Exact round trip. `parameters`, `memory` and `profile` are also what `forge plan --json` prints. "hash" is of all the
-// rest. Reading throws Error(environment) naming the first member that is missing, of another type or out of its range.
+// Write and read a plan; the round trip is exact. `parameters`, `memory` and `profile` are also
+// what `forge plan --json` prints. "hash" is of all other members. Reading throws
+// Error(environment) naming the first member that is missing, of another type or out of its range.
 Json to_json(const Plan& plan);
 Plan plan_from_json(const Json& json, const std::string& name = "plan.json");
 // Sets the hash again: to_json does, and so must any caller that changes its result.
 void set_plan_hash(Json& plan);
-// Takes "hash" out of a plan that was read. Throws Error(environment) where it is not that of the rest: somebody edited
-// the file.
+// Takes "hash" out of a plan that was read. Throws Error(environment) if it is not the hash of the
+// rest: somebody edited the file.
 void take_plan_hash(Json& plan, const std::string& name);
-// The hash that a plan's JSON states; empty without one.
+// Returns the hash that a plan's JSON states; empty without one.
 std::string stated_plan_hash(const Json& plan);
-// JSON Schema 2020-12 of that: schemas/plan.schema.json.
+// Returns the JSON Schema 2020-12 of a plan's JSON: schemas/plan.schema.json.
 Json plan_schema();
 
-// The keys of which two maps have different values, or one has none and the other not the key's default.
+// Returns the keys of which two maps have different values, or one has none and the other not the
+// key's default.
 std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
                                         const std::map<std::string, std::string>& after);
 
-// The keys of `identity` whose values differ, and the names of the start files that do; empty for the same job. Files
-// that one of the plans does not know are not compared.
+// Returns the keys of `identity` whose values differ, and the names of the start files that do;
+// empty for the same job. If one of the plans does not list its files, files are not compared.
 std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan);
 
 }  // namespace forge

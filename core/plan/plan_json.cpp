@@ -1,4 +1,4 @@
-// plan.json: an exact round trip, in an order meant for reading, and its schema.
+// Reads and writes plan.json: an exact round trip, in an order meant for reading, and its schema.
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/config/emit.h"
@@ -121,7 +121,8 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
 
 }  // namespace
 
-// Found by argument-dependent lookup wherever a member of these types is written, read or described.
+// Argument-dependent lookup finds these functions wherever a member of these types is written, read
+// or described.
 static void to_json(Json& json, const Device& device) { json = write_members(device, kDeviceMembers); }
 static void from_json(const Json& json, Device& device) { read_members(json, device, kDeviceMembers); }
 static Json schema_of(const Device&) {
@@ -209,7 +210,7 @@ static Json schema_of(const Job&) { return {{"$ref", "#/$defs/job"}}; }
 
 namespace {
 
-// A plan leaves nothing open: checks everything the engine relies on.
+// Checks everything that the engine relies on: a plan leaves nothing open.
 void require_resolved(const Plan& plan) {
   const TrainConfig& train = plan.job.train;
   const auto require = [](bool good, const char* key, const char* expected) {
@@ -274,7 +275,7 @@ Json plan_schema() {
               {"title", "forge plan"},
               {"description", "plan.json of a run folder, and what forge plan --json prints"}};
   schema.update(members_schema(Plan(), kPlanMembers));
-  // With the job's schema inside, so that the file is self-contained.
+  // The job's schema is included, so that the file is self-contained.
   Json job = parse_json(job_schema_json(), "job.schema.json", ErrorKind::internal);
   job.erase("$schema");
   schema["$defs"]["job"] = std::move(job);

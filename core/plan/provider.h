@@ -1,6 +1,6 @@
 #pragma once
-// What the plan must know of a provider: the half without torch. The table of them is providers/providers.h, which lies
-// above the plan; the caller of make_plan passes it in.
+// The description of a provider that the plan needs: the half without torch. The table of providers
+// is in providers/providers.h, a layer above the plan; the caller of make_plan passes it in.
 #include <string>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace forge {
 
-// Completions that are drawn together.
+// The completions that are drawn together.
 struct DecodingShape {
   int64_t prompt_tokens = 0;  // read at once
   int64_t longest_prompt = 0, max_new_tokens = 0;
@@ -19,17 +19,21 @@ struct DecodingShape {
 struct Provider {
   const char* name;
   const char* summary;
-  // Why it cannot do the job, a sentence each; empty when it can. Reads the forward list, no sizes.
+  // Returns why it cannot do the job, a sentence each; empty if it can. Reads the forward list, no
+  // sizes.
   std::vector<std::string> (*faults)(const ActivationShape& shape);
-  // Memory of one micro-batch beyond the fixed lines, at the moment of the peak.
+  // Returns the memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
-  // Memory of drawing completions, whose activations are not among those; sizes of `shape` do not count.
+  // Returns the memory of drawing completions, whose activations are not among those; sizes of
+  // `shape` do not count.
   std::vector<MemoryLine> (*decoding_lines)(const ActivationShape& shape, const DecodingShape& decoding);
-  // What computes an attention op, whose attributes are `of`, over sequences of up to shape.longest_sequence tokens.
+  // Returns the kernel for an attention op, whose attributes are `of`, over sequences of up to
+  // shape.longest_sequence tokens.
   Choice<Attention> (*attention)(const ActivationShape& shape, const Attributes& of);
-  // Workspace of its ops, for a provider that lays a step out in one arena for the whole run; else null.
+  // Returns the workspace of an op, for a provider that lays a step out in one arena for the whole
+  // run; else null.
   int64_t (*workspace)(const Graph&, const Op&, const StepSizes&) = nullptr;
-  // Whether it can only compute again what lies between two additions to the stream, as a whole.
+  // True if it can only recompute the ops between two additions to the stream as a whole.
   bool recomputes_halves = false;
 };
 

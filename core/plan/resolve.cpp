@@ -26,7 +26,7 @@ int64_t mean_length(const DataSummary& data) {
   return std::max<int64_t>(1, ceil_div(data.tokens, std::max<int64_t>(1, data.examples)));
 }
 
-// `lengths` may come from a sample.
+// Returns the steps of an epoch. `lengths` may come from a sample.
 int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
     return ceil_div(static_cast<int64_t>(first_epoch.size()) * plan.train.examples, std::ssize(lengths));
@@ -57,7 +57,7 @@ void resolve_device(Plan& plan, const PlanInput& input) {
   plan.job.hardware.profile = plan.profile;
 }
 
-// On a CPU by what was measured there, if anything was.
+// Settles the precision: on a CPU by what was measured there, if anything was.
 void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
   Auto<Precision>& precision = plan.job.train.precision;
   if (!precision) {
@@ -212,7 +212,8 @@ void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Part
                   micro_fill.share(), step_fill.share()};
 }
 
-// Files of rollouts, where every completion is as long as it may be: a token is an id and a log-probability in decimals.
+// Returns the bytes of rollout files if every completion is as long as it may be: a token is an id
+// and a log-probability in decimals.
 static int64_t rollout_bytes(const Plan& plan) {
   if (!draws_completions(plan.job.objective.type)) return 0;
   constexpr int64_t kTokenBytes = 36, kLineBytes = 1 << 10;
@@ -228,7 +229,7 @@ void resolve_disk(Plan& plan) {
   constexpr int64_t kSmallFiles = 1 << 20;  // manifest, random states, data position
   plan.checkpoint_bytes = plan.parameters.trainable * (trained.averages ? 8 : 4) + trained.state_bytes() + kSmallFiles;
   if (has_value_network(plan)) plan.checkpoint_bytes += value_checkpoint_bytes(plan);
-  // One more than is kept: the new one is complete before the old one is removed.
+  // One more is counted than is kept: the new checkpoint is complete before the old one is removed.
   const bool periodic = job.checkpoint.every_steps.has_value();
   const bool best = plan.eval.examples > 0;
   const int64_t most = plan.steps > 0 ? plan.steps : std::numeric_limits<int64_t>::max();  // 0: not known
@@ -244,7 +245,7 @@ void resolve_disk(Plan& plan) {
   plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
 }
 
-// Files are known by their content (start_files.h), wherever they lie.
+// Replaces paths: files are known by their content (start_files.h), not by their paths.
 static Json without_paths(Json rewards) {
   for (Json& reward : rewards)
     for (const char* key : {"path", "schema"})
@@ -258,7 +259,7 @@ void fill_identity(Plan& plan, const Job& asked) {
   if (!asked.rewards.empty()) plan.identity["rewards"] = dump_json(without_paths(value_of(asked, "rewards")));
   for (const std::string& key : keys_of_role(KeyRole::execution))
     plan.execution[key] = dump_json(value_of(asked, key));
-  // Everything read from files, by content.
+  // Everything read from files counts by its content.
   plan.identity["model"] = plan.model_hash + " (" + format_count(plan.model_bytes) + " B)";
   plan.identity["data.train"] = plan.train.content_hash;
 }

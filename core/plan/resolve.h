@@ -1,5 +1,6 @@
 #pragma once
-// The steps of make_plan before memory is known. Each settles some open values of `plan.job` and writes why.
+// The steps of make_plan before memory is known. Each settles some open values of `plan.job` and
+// writes the reason.
 #include "core/data/batch/packing.h"
 #include "core/plan/plan.h"
 
@@ -11,17 +12,18 @@ void from_profile(Plan& plan, const std::string& key, const std::string& reason)
 
 void resolve_device(Plan& plan, const PlanInput& input);
 void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates);
-// Needs the precision. Throws KeyError(job) for a type of its own beside another one than fp16.
+// Needs the precision. Throws KeyError(job) for residual fp32 with a precision other than fp16.
 void resolve_residual(Plan& plan, const Profile& profile);
 void resolve_threads(Plan& plan);
-// Throws KeyError(job) for a name that none of them has, and for one that cannot do the job.
+// Throws KeyError(job) for a name that none of the providers has, and for a provider that cannot do
+// the job.
 const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& providers);
 void resolve_limits(Plan& plan);
 void resolve_global_batch(Plan& plan);
 void resolve_optimizer(Plan& plan);
-// Steps per epoch and of the run, from the examples' lengths where they are known.
+// Settles the steps per epoch and of the run, from the examples' lengths if they are known.
 void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
-// Needs the micro-batch.
+// Sets plan.packing. Needs the micro-batch.
 void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
 void resolve_disk(Plan& plan);
 // Fills identity and execution from the job as the user wrote it.

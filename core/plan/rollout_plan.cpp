@@ -31,7 +31,7 @@ DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
   return shape;
 }
 
-// Which adapter a rollout is drawn with.
+// Returns the words for the adapter that a rollout is drawn with.
 std::string moment_of(const ServerConfig& server) {
   if (server.max_staleness == 0) return "that moment";
   const std::string before = format_count(server.max_staleness) + (server.max_staleness == 1 ? " rollout" : " rollouts");
@@ -40,7 +40,7 @@ std::string moment_of(const ServerConfig& server) {
 
 bool served(const Plan& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
 
-// Servers look for single tokens.
+// Throws KeyError(job) for stop texts of several tokens: servers look for single tokens.
 void require_single_tokens(const Plan& plan) {
   for (size_t i = 0; i < plan.rollout.stop_sequences.size(); ++i)
     if (plan.rollout.stop_sequences[i].size() != 1)

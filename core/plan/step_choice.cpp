@@ -14,8 +14,10 @@ bool fuses_head(const Plan& plan) {
          (plan.device.cuda || head_without_logits(precision, instructions_of(plan.device.cpu)));
 }
 
-// On a GPU a pass over y and one over d x are saved. On a CPU that gains too little for its memory (docs/decisions.md); what is decoded
-// or converted before each product has no place for the adapter; dropout's mask lies between x and A but not between x and W.
+// True if adapters are folded into the products. On a GPU this saves a pass over y and one over d
+// x. On a CPU it gains too little for its memory (docs/decisions.md). Weights that are decoded or
+// converted before each product have no place for the adapter. Dropout's mask is between x and A
+// but not between x and W.
 bool folds_adapters(const Plan& plan) {
   const AdapterConfig& adapter = plan.job.adapter;
   return plan.device.cuda && plan.provider == "fused" && adapter.type == AdapterType::lora && !adapter.use_dora && adapter.dropout == 0 &&

@@ -1,19 +1,21 @@
 #pragma once
-// Sets Plan::step: what a job's plan chooses for its lists. The search for memory adds what is computed again and which norms are kept.
+// Sets Plan::step: the choices of a job's plan for its lists. The search for memory adds what is
+// computed again and which norms are kept.
 #include "core/base/instruction_set.h"
 #include "core/plan/plan.h"
 
 namespace forge {
 
-// True if fused trains the head without logits on such a processor. Where that multiplies bf16 itself, products that make logits
-// are faster (kernels/README.md); in fp32 LibTorch's softmax stays, whose exp transformers trains with (docs/decisions.md).
+// True if fused trains the head without logits on such a processor. If the processor multiplies
+// bf16 itself, products that make logits are faster (kernels/README.md); in fp32 LibTorch's softmax
+// stays, whose exp transformers trains with (docs/decisions.md).
 bool head_without_logits(Precision precision, InstructionSet instructions);
 // True if branches are added to the stream by their last product: whatever a GPU's fused provider computes.
 bool folds_residuals(const Plan& plan);
 
 // Starts over with nothing computed again. Needs precision, storage, provider and optimizer.
 void choose_step(Plan& plan);
-// Sets what follows from the job alone, which a plan's file does not state.
+// Sets the values that follow from the job alone, which a plan's file does not state.
 void follow_job(Plan& plan);
 
 }  // namespace forge

@@ -36,7 +36,7 @@ MeanBatch mean_batch(const Plan& plan) {
   return batch;
 }
 
-// Why the rates do not apply; empty if they do.
+// Returns why the rates do not apply; empty if they do.
 std::string unknown(const Plan& plan, const Rates* rates) {
   if (plan.provider != "fused") return "unmeasured: so far, rates are measured for provider fused only";
   if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
@@ -78,7 +78,8 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   for (size_t i = 0; i < step.ops.size(); ++i)
     for (const Work& work : work_of(step, step.ops[i], batch.sizes, length))
       add(i < step.micro_batch_ops ? micro_batch : update, work);
-  // The forward pass of the reference model: its head costs half of one that also computes gradients.
+  // The forward pass of the reference model is added: its head costs half of one that also computes
+  // gradients.
   if (computes_reference(plan))
     for (size_t i = 0; i < step.forward_ops; ++i)
       for (const Work& work : work_of(step, step.ops[i], batch.sizes, length)) {
@@ -86,7 +87,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
         add(seconds, work);
         reference += i + 1 == step.forward_ops ? seconds / 2 : seconds;
       }
-  // The value network says what it foresees before the first step, and learns in each.
+  // The value network predicts before the first step, and is trained in each.
   if (has_value_network(plan)) {
     const Inventory value = value_inventory(plan);
     const Graph& own = value.lists->training(value_plan(plan).step);

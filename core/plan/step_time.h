@@ -1,5 +1,5 @@
 #pragma once
-// How long a step will take, from the list that the engine will run and this machine's rates.
+// Plans the time of a step, from the list that the engine will run and this machine's rates.
 #include <string>
 #include <vector>
 
@@ -14,10 +14,10 @@ struct PlannedTime {
 };
 
 struct Plan;
-// `lengths`: tokens of the training examples.
+// Returns the planned time. `lengths` are the tokens of the training examples.
 PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, const Rates* rates);
 
-// Σ length² / Σ length.
+// Returns Σ length² / Σ length.
 double mean_attended_length(const std::vector<int64_t>& lengths);
 
 }  // namespace forge

@@ -1,23 +1,26 @@
 #pragma once
-// What the value network of ppo adds to a plan: core/families/value_model.h says what it is.
+// The additions of ppo's value network to a plan; core/families/value_model.h describes the
+// network.
 #include "core/families/value_model.h"
 #include "core/plan/inventory.h"
 
 namespace forge {
 
-// Whether the job has one.
+// True if the job has a value network.
 bool has_value_network(const Plan& plan);
-// The plan as if the value network were its model, and that one's parameters.
+// value_plan returns the plan as if the value network were its model; value_inventory returns that
+// model's parameters.
 Plan value_plan(const Plan& plan);
 Inventory value_inventory(const Plan& plan);
 
-// Its weights, gradients and optimizer state beside the policy's; the frozen base is shared.
+// Returns the lines of its weights, gradients and optimizer state beside the policy's; the frozen
+// base is shared.
 std::vector<MemoryLine> value_fixed_lines(const Plan& plan);
-// Of that state, what lies in the host's memory (optimizer.offload).
+// Returns the lines of that state that are in the host's memory (optimizer.offload).
 std::vector<MemoryLine> value_host_lines(const Plan& plan);
-// Of a checkpoint.
+// Returns the bytes that the network adds to a checkpoint.
 int64_t value_checkpoint_bytes(const Plan& plan);
-// "an adapter and a head of its own, 1,234 weights; learning rate 5e-05; …"
+// Returns "an adapter and a head of its own, 1,234 weights; learning rate 5e-05; …".
 std::string value_text(const Plan& plan);
 
 }  // namespace forge

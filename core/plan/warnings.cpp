@@ -19,7 +19,8 @@ namespace {
 
 using Warn = std::function<void(std::string)>;
 
-// AdamW moves each weight by about the learning rate per step, whatever the gradient; weights are of the order of 0.02.
+// Warns of a high rate: AdamW moves each weight by about the learning rate per step, whatever the
+// gradient; weights are of the order of 0.02.
 void warn_of_rate(const Job& job, const Warn& warn) {
   constexpr double kFarTooHigh = 0.05;
   if (job.optimizer.type != OptimizerType::adamw || job.optimizer.learning_rate < kFarTooHigh) return;
@@ -30,7 +31,8 @@ void warn_of_rate(const Job& job, const Warn& warn) {
        "): the loss will hardly fall");
 }
 
-// The shortest completion with a lambda above 0 has more than 1 / lambda_length tokens (core/reinforce/value.h).
+// Warns of a lambda of 0: the shortest completion with a lambda above 0 has more than 1 /
+// lambda_length tokens (core/reinforce/value.h).
 void warn_of_lambda(const Job& job, const Warn& warn) {
   const std::optional<double>& by_length = job.objective.lambda_length;
   if (!by_length || *by_length * static_cast<double>(job.rollout.max_new_tokens) > 1) return;
@@ -39,7 +41,8 @@ void warn_of_lambda(const Job& job, const Warn& warn) {
        format_count(job.rollout.max_new_tokens) + "): a token learns from the next one's value alone; objective.lambda_policy: 0.95 suits short answers");
 }
 
-// Threads that share a core wait for each other at the end of every operation.
+// Warns of too many threads: threads that share a core wait for each other at the end of every
+// operation.
 void warn_of_threads(const Plan& plan, const Warn& warn) {
   const int64_t threads = plan.job.train.threads.value_or(0), cores = plan.device.cpu.cores;
   if (threads > cores && cores > 0)
@@ -47,7 +50,8 @@ void warn_of_threads(const Plan& plan, const Warn& warn) {
          (cores == 1 ? " processor" : " processors") + " that this process may use, which makes it slower; train.threads: auto takes as many");
 }
 
-// A rank above the matrix's own adds nothing; the largest excess is reported for all.
+// Warns of a rank above the matrix's own, which adds nothing; the largest excess is reported for
+// all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
   const AdapterSite* worst = nullptr;
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
@@ -61,7 +65,8 @@ void warn_of_rank(const Plan& plan, const Warn& warn) {
          format_count(full(*worst)) + " add memory and nothing else");
 }
 
-// The first step of a warmup has rate 0, and the step after its last the whole rate.
+// Warns of a warmup that outlasts the run: its first step has rate 0, and the step after its last
+// the whole rate.
 void warn_of_warmup(const Plan& plan, const Warn& warn) {
   const ScheduleConfig& schedule = plan.job.schedule;
   const int64_t warmup = warmup_steps(schedule, plan.steps);
@@ -74,7 +79,7 @@ void warn_of_warmup(const Plan& plan, const Warn& warn) {
        format_number(std::round(100.0 * static_cast<double>(plan.steps - 1) / static_cast<double>(warmup))) + " % of it");
 }
 
-// A cosine of one step is its peak alone.
+// Warns of cycles that are too short: a cosine of one step is its peak alone.
 void warn_of_short_cycles(const Plan& plan, const Warn& warn) {
   const ScheduleConfig& schedule = plan.job.schedule;
   const int64_t left = plan.steps - warmup_steps(schedule, plan.steps);
@@ -84,7 +89,8 @@ void warn_of_short_cycles(const Plan& plan, const Warn& warn) {
        format_count(std::max<int64_t>(1, left / 2)) + (left < 4 ? " cycle fits" : " cycles fit"));
 }
 
-// Weights move by the rate times a gradient that these leave next to nothing of, or that noise covers.
+// Warns of settings that leave next to nothing of a gradient, or that cover it with noise: weights
+// move by the rate times the gradient.
 void warn_of_extremes(const Plan& plan, const Warn& warn) {
   const Job& job = plan.job;
   const AdapterConfig& adapter = job.adapter;
@@ -114,7 +120,7 @@ void warn_of_extremes(const Plan& plan, const Warn& warn) {
          ", where 1 to 4 is common: the first steps will throw the model off");
 }
 
-// Rows first to end of a file.
+// Rows of a file from `begin` to `end`.
 struct Share {
   std::string path;
   int64_t begin = 0, end = 0;

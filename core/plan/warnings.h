@@ -1,5 +1,5 @@
 #pragma once
-// What a plan warns of: it would run, and probably not as it was meant.
+// Adds the warnings of a plan that would run, but probably not as it was meant.
 #include "core/data/report/findings.h"
 #include "core/plan/plan.h"
 
@@ -7,7 +7,7 @@ namespace forge {
 
 // Appends to plan.warnings. Needs every value settled.
 void add_warnings(Plan& plan, const PlanInput& input);
-// Appends what was found in the data, but for what another warning says.
+// Appends the findings in the data, except those that another warning states.
 void add_data_warnings(Plan& plan, const DataFindings& findings);
 
 }  // namespace forge

@@ -31,7 +31,8 @@ Term sapo_term(double r, double a, const PolicyRule& rule) {
   return {-a * 4 * s / tau, -a * r * 4 * s * (1 - s)};
 }
 
-// `lp` is what the ratio's numerator is made of: the token's, or the mean or sum of the sequence.
+// Returns the loss of a ratio. `lp` is the log-probability in the ratio's numerator: the token's,
+// or the mean or sum of the sequence.
 Term term_of(double r, double lp, double a, const PolicyRule& rule) {
   switch (rule.term) {
     case PolicyTerm::clip:

@@ -1,5 +1,6 @@
 #pragma once
-// What a network that foresees rewards is trained on, and what it makes of a policy's advantages.
+// The value network: the loss that it is trained on, and the advantages that a policy gets from its
+// predictions of rewards.
 //
 //   std::vector<double> advantages = generalized_advantages(rewards, values, mask, gamma, lambda);
 //   ValueLoss loss = value_loss(values, old_values, returns, clip);       // before the divisor of the step
@@ -12,23 +13,24 @@
 
 namespace forge {
 
-// Generalised advantage estimation (1506.02438) over the tokens that `mask` keeps; the others are passed over, and have
-// 0: δ = ρ + γ V' − V, A = δ + γ λ A', with V' and A' of the next kept token, 0 behind the last.
+// Returns generalised advantage estimates (1506.02438) over the tokens that `mask` keeps; other
+// tokens are skipped and get 0. δ = ρ + γ V' − V, A = δ + γ λ A', with V' and A' of the next kept
+// token, 0 after the last.
 std::vector<double> generalized_advantages(const std::vector<double>& rewards, const std::vector<double>& values,
                                            const std::vector<bool>& mask, double gamma, double lambda);
 
-// λ of a completion of so many tokens: 1 − 1 / (α tokens), at least 0 (VAPO, 2504.05118).
+// Returns λ of a completion of so many tokens: 1 − 1 / (α tokens), at least 0 (VAPO, 2504.05118).
 double lambda_of_length(double alpha, int64_t tokens);
 
-// To mean 0 and deviation 1 over all tokens of all completions: (A − μ) / √(σ² + 1e-8), σ² unbiased; as they are where there
-// are fewer than two tokens.
+// Scales values to mean 0 and deviation 1 over all tokens of all completions: (A − μ) / √(σ² +
+// 1e-8), σ² unbiased. Fewer than two tokens stay unchanged.
 void whiten_tokens(const std::vector<std::vector<double>*>& completions);
 
 struct ValueLoss {
-  std::vector<double> token_loss, cotangent;  // of each token
+  std::vector<double> token_loss, cotangent;  // by token
   int64_t clipped = 0;                        // tokens without a gradient
 };
-// clip 0: not clipped.
+// Returns the value loss; clip 0: without clipping.
 ValueLoss value_loss(const std::vector<double>& values, const std::vector<double>& old_values, const std::vector<double>& returns,
                      double clip);
 

@@ -9,8 +9,9 @@
 namespace forge {
 namespace {
 
-// By the place of each brace that opens, the place behind the one that closes it; npos where none does. All at once: a text of
-// nothing but openings would take the square of its length one by one.
+// Returns, at the offset of each opening brace, the offset after its closing one; npos where there
+// is none. It finds all in one pass: a search for each brace would take quadratic time for a text
+// of opening braces.
 std::vector<size_t> closing_braces(std::string_view text) {
   std::vector<size_t> closing(text.size(), text.npos), open;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// Where the answer stands in a completion, and what a row says it should be.
+// Finds the answer in a completion, and the reference answers in a row.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +18,8 @@ class Extraction {
   Extraction(const std::string& how, const std::string& key);
 
   Kind kind() const { return kind_; }
-  // The part of the completion that kind names; nothing when it is not there. whole, last and automatic give all of it.
-  // Throws PatternGaveUp.
+  // Returns the part of the completion that kind names, or nothing if it has no such part. whole,
+  // last and automatic return all of it. Throws PatternGaveUp.
   std::optional<std::string_view> part(std::string_view completion) const;
 
  private:
@@ -28,17 +28,20 @@ class Extraction {
   std::optional<TextPattern> pattern_;
 };
 
-// The content of the last \boxed{…} or \fbox{…} whose brace is closed (or `\boxed 5`, up to a blank or $).
+// Returns the content of the last \boxed{…} or \fbox{…} whose brace is closed (or of `\boxed 5`, up
+// to a blank or $).
 std::optional<std::string_view> last_boxed(std::string_view text);
 
-// The reference answers of a row: the text, number or truth value at a column or dotted path; of a list each of its
-// items, any of which may be met. Empty with `problem` when there is none.
+// Returns the reference answers of a row: the text, number or truth value at a column or dotted
+// path; for a list all its items, any of which may be met. Empty, with `problem` set, when there is
+// none.
 std::vector<std::string> reference_answers(const Json& row, const std::string& column, std::string& problem);
 
-// The beginning of a judge's remark that is kept with its score, at most 4 KiB: batches hold thousands.
+// Returns the beginning of a judge's remark that is kept with its score, at most 4 KiB: batches
+// hold thousands.
 std::string kept_info(std::string_view info);
 
-// At most `limit` characters, for messages.
+// Returns at most `limit` characters of a text, for messages.
 std::string shortened(std::string_view text, size_t limit = 60);
 
 }  // namespace forge

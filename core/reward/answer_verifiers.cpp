@@ -15,14 +15,15 @@ using Kind = Extraction::Kind;
 
 std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
 
-// An answer as it was read, and the text it was read from, which the reason shows.
+// An answer that was read, and the text it was read from, which the reason shows.
 template <class Value>
 struct Read {
   std::optional<Value> value;
   std::string_view text;
 };
 
-// What a data set keeps beside its reference answer: GSM8K's "…\n#### 42", MATH's "… \boxed{42}".
+// Returns the answer inside a reference that is a whole solution: GSM8K's
+// "…\n#### 42", MATH's "… \boxed{42}".
 std::optional<std::string_view> inside_solution(std::string_view reference) {
   if (const size_t at = reference.rfind("####"); at != reference.npos) {
     const std::string_view rest = trim(reference.substr(at + 4));
@@ -54,7 +55,7 @@ std::optional<Number> reference_number(const std::string& reference) {
   return inside ? whole_number(*inside) : std::nullopt;
 }
 
-// Between the last pair of math delimiters.
+// Returns the text between the last pair of math delimiters.
 std::optional<std::string_view> last_formula(std::string_view text) {
   static const TextPattern kFormula(R"((?s)\$\$([^$]++)\$\$|\$([^$\n]++)\$|\\\[(.+?)\\\]|\\\((.+?)\\\))", "");
   const std::optional<TextMatch> match = kFormula.last(text);
@@ -100,7 +101,8 @@ std::optional<MathAnswer> reference_math(const std::string& reference) {
   return parse_math(reference);
 }
 
-// What numeric and math share: the reference must be readable, an answer that is not is wrong.
+// The parts in which numeric and math differ. For both, a reference that cannot be read is a
+// failure, and an answer that cannot be read is wrong.
 template <class Value>
 struct ValueKind {
   const char* what;  // "number"
@@ -135,7 +137,7 @@ Verifier make_value(const RewardConfig& reward, const std::string& key, const Va
       };
 }
 
-// A letter or word to choose, standing alone.
+// Returns a pattern for a letter or word of the choices that stands alone.
 std::string choice_pattern(const std::vector<std::string>& choices) {
   std::string any;
   for (const std::string& choice : choices) {
@@ -146,7 +148,7 @@ std::string choice_pattern(const std::vector<std::string>& choices) {
       literal += plain ? "" : "\\";
       literal += c;
     }
-    // One letter must stand as the list has it: "a dog" chooses nothing.
+    // A choice of one letter must have the case that the list has: "a dog" chooses nothing.
     any += (any.empty() ? "" : "|") + (choice.size() == 1 ? literal : "(?i:" + literal + ")");
   }
   return R"((?<![\p{L}\p{N}_'’]))"
@@ -167,7 +169,7 @@ struct Choices {
                  choice_pattern(reward.choices),
              key + ".choices") {}
 
-  // The choice that a text is, with brackets, dots and the like around it.
+  // Returns the choice that a text consists of, with brackets, dots and the like around it.
   std::optional<std::string> whole(std::string_view text) const {
     const std::optional<TextMatch> match = alone.search(text);
     if (!match || !match->at(1)) return std::nullopt;
@@ -188,7 +190,8 @@ struct Choices {
     if (!match || !match->at(1)) return std::nullopt;
     return named(*match->at(1));
   }
-  // "B) Paris" and "Paris is B" begin or end with it.
+  // Returns the choice that the whole text is, or the first that stands alone in it, as in "B)
+  // Paris" and "Paris is B".
   std::optional<std::string> in(std::string_view part) const {
     if (std::optional<std::string> choice = whole(part)) return choice;
     const std::optional<TextMatch> match = alone.search(part);

@@ -35,8 +35,9 @@ std::string last_words(const ChildProcess& child) {
 
 }  // namespace
 
-// One process and what it still has to do. Items go one at a time, unless the process says that it takes batches; after
-// a failure one at a time in any case, which finds out whose fault it is.
+// A process and its remaining items. Items are sent one at a time, unless the process says that it
+// takes batches. After a failure they are sent one at a time in any case, which shows which item
+// caused it.
 class ChildPool::Worker {
  public:
   Worker(const ChildPoolSettings& settings, int64_t number) : settings_(settings), number_(number) {}
@@ -61,7 +62,7 @@ class ChildPool::Worker {
     deadline = Clock::now() + seconds(std::max(kLeastStartSeconds, settings_.timeout));
   }
   void stop() { child_.reset(); }
-  // Until `until`, which all processes of a pool share.
+  // Waits for the process to end until `until`, a time that all processes of a pool share.
   void leave(Clock::time_point until) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
     if (child_) child_->end(std::max(left, std::chrono::milliseconds(0)));
@@ -241,7 +242,7 @@ class ChildPool::Batch {
     retry(worker, "the process " + why);
   }
 
-  // Those that were not answered go first, one by one.
+  // Puts the unanswered items at the front of the queue, to be sent one at a time.
   void retry(Worker& worker, const std::string& why) {
     const bool alone = worker.running.size() == 1;
     std::vector<size_t> again;
@@ -272,7 +273,7 @@ class ChildPool::Batch {
 };
 
 ChildPool::ChildPool(ChildPoolSettings settings) : settings_(std::move(settings)) {
-  // One text is a command line of plain words.
+  // A command of one text is split at its blanks.
   std::vector<std::string>& command = settings_.child.command;
   if (command.size() == 1) {
     std::vector<std::string> words;

@@ -1,12 +1,13 @@
 #pragma once
-// Processes of the user's that answer lines of JSON: those that score completions, and tools that a model calls.
-// docs/rewards.md has the protocol.
+// A pool of the user's processes that answer lines of JSON: those that score completions, and tools
+// that a model calls. docs/rewards.md has the protocol.
 //
 //   ChildPool pool({.name = "reward tests", .child = {.command = {"python3", "tests.py"}}, .greeting = {{"forge", 1}}});
 //   std::vector<ChildReply> replies = pool.ask(items, {{"end", 12}}, most_failures, check);   // in the order of items
 //
-// Item k goes to process k modulo `workers`, whoever is free: what a process sees does not depend on timing. A process
-// that hangs or ends is started again and its item tried once more; then the item has failed.
+// Item k goes to process k modulo `workers`, even if another is free: the items of a process do not
+// depend on timing. A process that hangs or ends is started again and its item tried once more;
+// then the item has failed.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +26,7 @@ struct ChildPoolSettings {
   int64_t workers = 1;
   double timeout = 60;     // seconds an item
   Json greeting;           // the first line; the process answers {"ready": 1}
-  std::string nan_hint{};  // behind the message that JSON has no NaN
+  std::string nan_hint{};  // follows the message that JSON has no NaN
 };
 
 struct ChildItem {
@@ -33,14 +34,15 @@ struct ChildItem {
   std::string place;  // of its row, for messages
 };
 
-// What a process answered, or why there is nothing.
+// The reply of a process, or why there is none.
 struct ChildReply {
   Json reply;
   std::string failure;
 };
 
-// The fault in a reply that is no failure it states; empty: none. Wrong replies stop the run. Drops what
-// nobody reads, since the replies of a whole batch are held.
+// Returns what is wrong with a reply that does not itself report a failure; empty if nothing is.
+// Wrong replies stop the run. Also drops unused members of a reply, since the replies of a whole
+// batch are held.
 using ReplyCheck = std::function<std::string(Json& reply)>;
 
 struct PoolCounts {
@@ -52,9 +54,11 @@ class ChildPool {
   explicit ChildPool(ChildPoolSettings settings);
   ~ChildPool();
 
-  // Processes are started when first needed, and stay. Throws Error(environment) with the process's last words when it
-  // does not start, breaks the protocol or ends three times, and once more than `most_failures` items have failed. Throws
-  // ScoringStopped within a tenth of a second once `stopped` says so; who was asked then is ended with the pool.
+  // Returns the replies, in the order of the items. Processes are started when first needed, and
+  // stay. Throws Error(environment) with the process's last output when it does not start, breaks
+  // the protocol or ends three times, and once more than `most_failures` items have failed. Throws
+  // ScoringStopped within a tenth of a second after `stopped` returns true; processes that were
+  // asked are then ended with the pool.
   std::vector<ChildReply> ask(const std::vector<ChildItem>& items, const Json& end, int64_t most_failures, const ReplyCheck& check,
                               const std::function<bool()>& stopped = {});
   const PoolCounts& counts() const { return counts_; }

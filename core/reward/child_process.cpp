@@ -46,7 +46,7 @@ struct Ends {
     ours = ends[0], theirs = ends[1];
     return true;
   }
-  // A socket, so that writing to a process that is gone is an error and not a signal.
+  // Opens a socket, so that writing to a process that has ended gives an error and not a signal.
   bool open_socket() {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
@@ -71,7 +71,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// Between fork and exec: only what a signal handler may call. Reports errno through `report`.
+// Runs between fork and exec: it calls only functions that a signal handler may call. Reports errno
+// through `report`.
 [[noreturn]] void become(const ChildSettings& settings, char* const* command, char* const* environment,
                          int input, int output, int errors, int report, pid_t parent) {
   const auto give_up = [&] {
@@ -122,7 +123,7 @@ ChildProcess::ChildProcess(const ChildSettings& settings) {
     become(settings, words.data(), variables.data(), input.theirs, output.theirs, errors.theirs,
            report.theirs, parent);
   pid_ = pid;
-  ::setpgid(pid, pid);  // whoever is first
+  ::setpgid(pid, pid);  // parent and child both call it; the first call counts
   close_end(report.theirs);
   int problem = 0;
   if (::read(report.ours, &problem, sizeof problem) == sizeof problem) {
@@ -163,7 +164,8 @@ void ChildProcess::write_some() {
 }
 
 void ChildProcess::read_from(int& descriptor, std::string& into) {
-  // A process that writes without end gets its turn like the others.
+  // The number of reads is bounded, so that a process that writes without end does not block the
+  // others.
   for (int turn = 0; turn < 16 && descriptor >= 0; ++turn) {
     char bytes[kReadAtOnce];
     const ssize_t count = ::read(descriptor, bytes, sizeof bytes);
@@ -176,7 +178,8 @@ void ChildProcess::read_from(int& descriptor, std::string& into) {
   }
 }
 
-// The exited process stays until its group is killed, so that nobody else can get its number meanwhile.
+// True if the process has exited. It is not reaped until its group is killed, so that no other
+// process can get its number.
 bool ChildProcess::has_exited(bool& by_signal, int& status) const {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
@@ -195,13 +198,14 @@ void ChildProcess::exchange() {
   if (!alive_) return;
   bool by_signal = false;
   int status = 0;
-  bool exited = has_exited(by_signal, status);  // before reading: what it wrote last is read behind
+  // This is checked before reading, so that the last output is read after it.
+  bool exited = has_exited(by_signal, status);
   write_some();
   read_from(output_, incoming_);
   read_from(errors_, standard_error_);
   if (standard_error_.size() > 2 * kKeptErrors)
     standard_error_.erase(0, standard_error_.size() - kKeptErrors);
-  // Its pipes close a moment before it is seen to have ended.
+  // The pipes of a process close a moment before it is seen to have ended.
   for (int turn = 0; output_ < 0 && !exited && turn < 40; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     exited = has_exited(by_signal, status);
@@ -219,7 +223,7 @@ void ChildProcess::exchange() {
 std::optional<std::string> ChildProcess::next_line() {
   const size_t end = incoming_.find('\n', taken_ + scanned_);
   if (end == std::string::npos) {
-    // Lines that were taken go once for all lines: line by line a million of them would take the square of the bytes.
+    // Lines that were taken are erased together: erasing each would take quadratic time.
     incoming_.erase(0, taken_);
     taken_ = 0;
     scanned_ = incoming_.size();

@@ -23,7 +23,7 @@ Natural natural(std::string digits) {
   return number;
 }
 
-// Schoolbook: numbers here have tens of digits.
+// Multiplies by the schoolbook method: numbers here have tens of digits.
 Natural times(const Natural& a, const Natural& b) {
   Natural product(a.size() + b.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -55,7 +55,7 @@ bool less(const Natural& a, const Natural& b) {
   return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
 }
 
-// a ≥ b.
+// Returns a − b, for a ≥ b.
 Natural minus(Natural a, const Natural& b) {
   int64_t borrow = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -67,7 +67,8 @@ Natural minus(Natural a, const Natural& b) {
   return a;
 }
 
-// As mantissa and power of the base, so that long numbers do not overflow before they are divided.
+// Returns a number's mantissa, with its power of the base in `power`, so that long numbers do not
+// overflow before they are divided.
 long double mantissa(const Natural& number, long double& power) {
   long double value = 0;
   const size_t used = std::min<size_t>(number.size(), 4);

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers of any length, compared exactly: 0.1 is one tenth, and 1234567890123456789.0 has no neighbours.
+// Fractions: numbers of any length that are compared exactly. 0.1 is one tenth, and
+// 1234567890123456789.0 differs from its neighbours.
 //
 //   parse_decimal("-1.50e2") == parse_decimal("-150")
 #include <cstdint>
@@ -22,13 +23,13 @@ struct Fraction {
   bool operator==(const Fraction& other) const;
 };
 
-// "12", "-3.50", ".5", "1e-3": digits, at most one point, an exponent of at most four digits. Nothing for other
-// texts, and for more than kMostDigits digits.
+// Reads "12", "-3.50", ".5", "1e-3": digits, at most one point, an exponent of at most four digits.
+// Returns nothing for other texts, and for more than kMostDigits digits.
 constexpr size_t kMostDigits = 1000;
 std::optional<Fraction> parse_decimal(std::string_view text);
 
 Fraction add(const Fraction& a, const Fraction& b);
-// Nothing when b is 0.
+// Returns nothing when b is 0.
 std::optional<Fraction> divide(const Fraction& a, const Fraction& b);
 Fraction multiply(const Fraction& a, const Fraction& b);
 

@@ -9,12 +9,12 @@
 
 namespace forge {
 
-// Each completion is POSTed by itself, as patiently as http_requests is. What then has no score has failed, with the reason; it
-// is never 0.
+// POSTs each completion by itself, with the retries of http_requests(). A completion that then has
+// no score has failed, with the reason; its score is never 0.
 std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<RewardSample>& samples, int64_t step,
                                  const std::function<bool()>& stopped);
 
-// One answer, read.
+// Reads the score in one answer.
 Score score_of(const RewardConfig& reward, const HttpAnswer& answer);
 
 }  // namespace forge

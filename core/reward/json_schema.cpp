@@ -20,7 +20,7 @@ constexpr const char* kTypes[] = {"null", "boolean", "object", "array", "number"
 constexpr const char* kDescriptions[] = {"$schema", "$id",      "$comment",   "title",    "description",
                                          "default", "examples", "deprecated", "readOnly", "writeOnly"};
 
-// A number as it is written: digits · 10^exponent, digits without a zero at their end.
+// A number in its decimal form: digits · 10^exponent, digits without a trailing zero.
 struct Decimal {
   uint64_t digits = 0;
   int exponent = 0;
@@ -53,7 +53,8 @@ Decimal decimal_of(const Json& value) {
   return decimal;
 }
 
-// In decimals, as the numbers are written: 0.3 is a multiple of 0.1, and 1e308 none of 0.123456789.
+// True if a number is a multiple of another, in decimals as they are written: 0.3 is a multiple of
+// 0.1, and 1e308 is not one of 0.123456789.
 bool is_multiple(const Json& value, const Json& of) {
   const Decimal number = decimal_of(value), step = decimal_of(of);
   if (number.digits == 0) return true;
@@ -80,7 +81,8 @@ bool has_type(const Json& value, const std::string& type) {
   return own == type || (type == "number" && own == "integer");
 }
 
-// Equal as JSON Schema has it: 1 is 1.0, and the order of members says nothing.
+// True if two values are equal by the rules of JSON Schema: 1 is 1.0, and the order of members does
+// not count.
 bool equal(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return a == b;
   if (a.type() != b.type() || a.size() != b.size()) return false;
@@ -100,7 +102,7 @@ class SchemaReader {
 
   void read_all() {
     read(root_, "");
-    // A reference may lead to what is no schema where it stands, such as an example.
+    // A reference may lead to a place that is not a schema by its position, such as an example.
     while (!referenced_.empty()) {
       const std::string target = referenced_.back();
       referenced_.pop_back();
@@ -156,7 +158,7 @@ class SchemaReader {
     }
   }
 
-  // A vocabulary of somebody else's may give a keyword another meaning, or none.
+  // Refuses foreign vocabularies, which may give a keyword another meaning, or none.
   void dialect(const Json& value, const std::string& at) const {
     const std::string name = value.is_string() ? value.get<std::string>() : "";
     expect(name.find("://json-schema.org/") != name.npos, at, "a draft of json-schema.org");
@@ -252,7 +254,7 @@ class Validator {
   Validator(const Json& root, const std::map<std::string, TextPattern>& patterns)
       : root_(root), patterns_(patterns) {}
 
-  // The first fault, or nothing.
+  // Returns the first fault; empty if there is none.
   std::string check(const Json& schema, const Json& value, const std::string& at, int depth) {
     if (depth > kDeepest || ++steps_ > kMostSteps)
       throw PatternGaveUp("the JSON Schema needs too many steps on this value");

@@ -1,9 +1,10 @@
 #pragma once
-// JSON Schema, a stated part of draft 2020-12: type, enum, const, properties, required, additionalProperties,
-// minProperties, maxProperties, items, prefixItems, minItems, maxItems, uniqueItems, minLength, maxLength, pattern,
-// minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, not, $ref within the file,
-// and $defs. What only describes is passed over; any other keyword is refused, since ignoring it would let through
-// what it forbids.
+// JSON Schema, a stated part of draft 2020-12: type, enum, const, properties, required,
+// additionalProperties, minProperties, maxProperties, items, prefixItems, minItems, maxItems,
+// uniqueItems, minLength, maxLength, pattern, minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+// multipleOf, anyOf, oneOf, allOf, not, $ref within the file, and $defs. Keywords that only
+// describe are ignored. Any other keyword is refused, since ignoring it would accept values that it
+// forbids.
 //
 //   JsonSchema schema(parse_json(R"({"type": "object", "required": ["a"]})", …), "rewards[0].schema");
 //   schema.problem(Json::object())   // "a is missing"
@@ -18,10 +19,11 @@ namespace forge {
 
 class JsonSchema {
  public:
-  // Throws KeyError(job) at `key`, with the pointer into the schema, for a keyword or a value that is not read.
+  // Throws KeyError(job) at `key`, with the pointer into the schema, for a keyword or a value that
+  // is not supported.
   JsonSchema(Json schema, const std::string& key);
-  // What is wrong with the value ("/a/2 is a text, expected a number"); empty when it is valid. Throws PatternGaveUp,
-  // also for schemas that need too many steps.
+  // Returns what is wrong with the value ("/a/2 is a text, expected a number"); empty when it is
+  // valid. Throws PatternGaveUp, also for schemas that need too many steps.
   std::string problem(const Json& value) const;
 
  private:

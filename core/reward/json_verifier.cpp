@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostSchemaBytes = 1 << 20;
 constexpr int64_t kMostScanned = int64_t{64} << 20;  // bytes looked at to find the last JSON of a text
 
-// The content of the last ``` … ``` whose first line is empty or names JSON.
+// Returns the content of the last ``` … ``` whose first line is empty or names JSON.
 std::optional<std::string_view> last_fenced(std::string_view text) {
   constexpr std::string_view kFence = "```";
   std::optional<std::string_view> last;
@@ -28,7 +28,7 @@ std::optional<std::string_view> last_fenced(std::string_view text) {
   return last;
 }
 
-// The place behind the object or array that begins at `at`; npos when it does not end.
+// Returns the offset after the object or array that begins at `at`; npos when it does not end.
 size_t end_of_value(std::string_view text, size_t at) {
   int64_t depth = 0;
   bool quoted = false;
@@ -56,7 +56,7 @@ std::optional<Json> parsed(std::string_view text) {
   }
 }
 
-// The last object or array of the text that is JSON.
+// Returns the last object or array of the text that is JSON.
 std::optional<Json> last_value(std::string_view text) {
   std::optional<Json> last;
   int64_t scanned = 0;

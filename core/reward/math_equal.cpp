@@ -20,7 +20,8 @@ constexpr long double kPi = 3.141592653589793238462643383279502884L;
 constexpr int kPoints = 6, kLeastPoints = 3;  // at which formulas are compared, and must have values
 constexpr long double kRounding = 1e-12L;     // of evaluation
 
-// The value of an unknown at a point: between 0.3 and 2.7, at every other point negative, so that √x² is not x.
+// Returns the value of an unknown at a point: between 0.3 and 2.7, at every other point negative,
+// so that √x² is not x.
 long double value_of_symbol(const std::string& name, int point) {
   const double share = uniform(20240229, stream_of("unknown/" + name), static_cast<uint64_t>(point));
   const long double size = 0.3L + 2.4L * static_cast<long double>(share);
@@ -39,7 +40,7 @@ Value symbol(const std::string& name, int point) {
 bool is_real(const Value& value) { return std::abs(value.imag()) <= 1e-15L * (1 + std::abs(value.real())); }
 
 Value power(const Value& base, const Value& exponent) {
-  // Whole powers keep what is real real.
+  // A whole power of a real number stays real.
   const long double whole = std::round(exponent.real());
   if (is_real(exponent) && std::abs(exponent.real() - whole) < 1e-15L && std::abs(whole) <= 4096) {
     Value result = 1;
@@ -69,7 +70,7 @@ Value call(const std::string& name, const std::vector<Value>& arguments) {
   if (name == "tanh") return std::tanh(x);
   if (name == "exp") return std::exp(x);
   if (name == "abs") return std::abs(x);
-  // Without a base both are natural, as sympy's and math-verify's.
+  // Without a base both are natural logarithms, like sympy's and math-verify's.
   if (name == "ln") return std::log(x);
   if (name == "log") return arguments.size() > 1 ? std::log(x) / std::log(arguments[1]) : std::log(x);
   if (!is_real(x)) return kNan;
@@ -118,7 +119,8 @@ Value evaluate(const MathNode& node, int point) {
   return kNan;
 }
 
-// Exactly, where only whole powers and the four operations are used and numbers stay short.
+// Returns the exact value of an expression, if it has only whole powers and the four operations and
+// its numbers stay short.
 std::optional<Fraction> exact(const MathNode& node) {
   constexpr size_t kLimbs = 200;
   std::vector<Fraction> items;
@@ -175,7 +177,7 @@ bool is_value(const MathNode& node) {
   });
 }
 
-// 1 for ∞, −1 for −∞, 0 for all else.
+// Returns 1 for ∞, −1 for −∞, 0 for all else.
 int infinity(const MathNode& node) {
   if (node.kind == Kind::symbol && node.name == "\\infty") return 1;
   return node.kind == Kind::negate ? -infinity(node.items[0]) : 0;
@@ -266,7 +268,7 @@ std::string words(const std::string& text) {
   return plain;
 }
 
-// `x = 5` gives 5, where the other side is no equation.
+// Returns 5 for `x = 5`, where the other side is not an equation.
 const MathNode& result_of(const MathNode& node, const MathNode& other) {
   const bool named = node.kind == Kind::relation && node.name == "=" && node.items[0].kind == Kind::symbol;
   return named && other.kind != Kind::relation ? node.items[1] : node;

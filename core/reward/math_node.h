@@ -1,5 +1,5 @@
 #pragma once
-// A mathematical answer as a tree: what a solution writes in LaTeX or plain text.
+// A mathematical answer as a tree, read from LaTeX or plain text.
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +19,9 @@ struct MathNode {
     divide,
     power,
     negate,
-    call,  // `name` of its items: sqrt (radicand, degree), log (argument, base), sin, abs, factorial, binom …
+    // A function `name` of its items: sqrt (radicand, degree), log (argument, base), sin, abs,
+    // factorial, binom and others.
+    call,
     list,      // `name` is the brackets: "()" "[)" "{}" …; a set's order does not count
     unite,     // of intervals and sets; their order does not count
     relation,  // `name`: = < > ≤ ≥ ≠; two items
@@ -34,14 +36,14 @@ struct MathNode {
 
 struct MathAnswer {
   MathNode node;
-  bool percent = false;  // a percent sign stands behind
+  bool percent = false;  // a percent sign follows
 };
 
 // The longest text that is read as one answer, in bytes, and the deepest nesting.
 constexpr size_t kLongestMath = 2000;
 constexpr int kDeepestMath = 50;
 
-// Nothing for a text that is no formula, number or word. `text` must be valid UTF-8.
+// Returns nothing for a text that is not a formula, number or word. `text` must be valid UTF-8.
 std::optional<MathAnswer> parse_math(std::string_view text);
 
 }  // namespace forge

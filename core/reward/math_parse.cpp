@@ -20,7 +20,8 @@ using Kind = MathNode::Kind;
 
 struct NoMath {};  // thrown and caught in this file
 
-// Items are parsed before the node is made: GCC 12 destroys twice what a braced list holds when one of its items throws.
+// Makes a node from parsed items. They are parsed first because GCC 12 destroys the members of a
+// braced list twice when one of its items throws.
 template <class... Items>
 MathNode node(Kind kind, std::string name, Items... items) {
   MathNode result;
@@ -89,7 +90,7 @@ class Parser {
         }
       if (!name) return left;
       MathNode right = unite();
-      // Of a chain of equations the last one says the result.
+      // The last part of a chain of equations is the result.
       if (left.kind == Kind::relation && left.name == "=") {
         left.items[1] = std::move(right);
         continue;
@@ -169,7 +170,7 @@ class Parser {
     MathNode base = atom();
     for (;;) {
       if (take("^")) {
-        // LaTeX takes one digit, people mean all: 2^10.
+        // All digits are the exponent: LaTeX takes only one, but people write 2^10.
         MathNode exponent = is_digit(peek()) ? number_here() : argument();
         base = node(Kind::power, "", std::move(base), std::move(exponent));
       } else if (take("!")) {
@@ -180,7 +181,7 @@ class Parser {
     }
   }
 
-  // Of ^, \frac, \sqrt: a group, or one character or command.
+  // Reads the argument of ^, \frac, \sqrt: a group, or one character or command.
   MathNode argument() {
     const Depth depth(*this);
     if (peek() == '{') return atom();
@@ -270,7 +271,7 @@ class Parser {
     if (power) return node(Kind::power, "", std::move(result), std::move(*power));
     return result;
   }
-  // \sin x, \sin(x), \sin 2x, \sqrt2.
+  // Reads the argument of a call: \sin x, \sin(x), \sin 2x, \sqrt2.
   MathNode argument_of_call() {
     if (peek() == '{' || peek() == '(') return atom();
     MathNode total = factor();

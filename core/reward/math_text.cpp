@@ -90,7 +90,7 @@ constexpr std::pair<const char*, const char*> kSpellings[] = {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// 1\,234, 1{,}234 and 1,\!234 are 1,234.
+// Writes 1\,234, 1{,}234 and 1,\!234 as 1,234.
 void join_thousands(std::string& text) {
   for (const char* separator : {"\\,", "{,}", ",\\!", "\\!,"}) {
     const std::string_view mark = separator;
@@ -106,8 +106,8 @@ void join_thousands(std::string& text) {
   replace_all(text, "\\,", " ");
 }
 
-// The content of \text{…} and its kin. Behind a value it is a unit (with its exponent) and goes; "and" and "or" join
-// values.
+// Replaces \text{…} and similar commands. After a number their content is a unit and is removed,
+// with its exponent; "and" and "or" become commas.
 std::string without_texts(const std::string& text, bool& alone) {
   constexpr const char* kCommands[] = {"\\textbf", "\\textrm", "\\textit", "\\text",         "\\mathrm",
                                        "\\mathbf", "\\mathit", "\\mbox",   "\\operatorname", "\\mathcal"};

@@ -28,8 +28,8 @@ struct TagLook {
   }
 };
 
-// For each tag: it opens once, and closes once behind that. For all: they follow each other in this order, and nothing
-// but blanks stands outside of them.
+// Checks, for each tag, that it opens once and closes once after that; and for all, that they
+// follow each other in this order with only blanks outside of them.
 TagLook look_at_tags(std::string_view text, const std::vector<std::string>& tags) {
   TagLook look;
   bool in_order = true, nothing_outside = true;
@@ -50,7 +50,7 @@ TagLook look_at_tags(std::string_view text, const std::vector<std::string>& tags
   return look;
 }
 
-// The completion's length, or why it is not known.
+// Returns the completion's length, or nothing with `problem` set.
 std::optional<double> length_of(const RewardSample& sample, LengthUnit unit, std::string& problem) {
   switch (unit) {
     case LengthUnit::words:
@@ -98,11 +98,12 @@ Verifier make_length(const RewardConfig& reward, const std::string&) {
   };
 }
 
-// (1 − distinct / all n-grams) · −penalty; texts shorter than n give 0. As TRL and open-r1, after Yeo et al.,
-// "Demystifying Long Chain-of-Thought Reasoning" (2502.03373), appendix C.2.
+// Scores (1 − distinct / all n-grams) · −penalty; texts shorter than n give 0. Like TRL and
+// open-r1, after Yeo et al., "Demystifying Long Chain-of-Thought Reasoning" (2502.03373), appendix
+// C.2.
 Verifier make_repetition(const RewardConfig& reward, const std::string&) {
   return [n = static_cast<size_t>(reward.ngram), penalty = reward.penalty](const RewardSample& sample) {
-    // One blank between words, so that an n-gram is a piece of one text.
+    // Words are joined by one blank, so that an n-gram is a part of one text.
     std::string text;
     std::vector<size_t> begins;
     const std::string folded = composed(sample.completion, true);
@@ -120,7 +121,8 @@ Verifier make_repetition(const RewardConfig& reward, const std::string&) {
   };
 }
 
-// min(0, (max − buffer − n) / buffer) · penalty, at least −penalty: the soft punishment of DAPO (2503.14476, eq. 13).
+// Scores min(0, (max − buffer − n) / buffer) · penalty, at least −penalty: the soft punishment of
+// DAPO (2503.14476, eq. 13).
 Verifier make_overlong(const RewardConfig& reward, const std::string&) {
   return [max = static_cast<double>(*reward.max), buffer = static_cast<double>(reward.buffer),
           penalty = reward.penalty](const RewardSample& sample) {

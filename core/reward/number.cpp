@@ -32,7 +32,7 @@ enum Group {
 #define FORGE_DECIMAL \
   R"((?:(?:\d{1,3}(?:(?:,|\{,\}|\\,|,\\!|\\!,|[\x{A0}\x{2009}\x{202F}])\d{3})++(?!\d)|\d++)(?:\.\d++)?|\.\d++))"
 
-// A minus behind a digit, a letter or a bracket is an operator or a hyphen.
+// A minus after a digit, a letter or a bracket is an operator or a hyphen.
 constexpr const char* kNumber =
     R"((?:(?<![\p{L}\p{N}_^.)\]}])([-+−]))?)"
     R"((?:\\?[$€£¥₹]\s?([-−])?)?)"
@@ -117,7 +117,7 @@ std::string replaced(const std::string& text, const TextPattern& pattern, const 
   return out.append(rest);
 }
 
-// A value as a solution writes it, without what only sets it: units in \text, degrees, math delimiters.
+// Returns a value without its layout: units in \text, degrees, math delimiters.
 std::string bare(std::string_view text) {
   static const TextPattern kUnit(
       R"(\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|operatorname)\s*+\{[^{}]*+\}(?:\^(?:\d|\{[^{}]*+\}))?)",
@@ -148,7 +148,7 @@ std::optional<Number> last_number(std::string_view text) {
 }
 
 std::optional<Number> whole_number(std::string_view text) {
-  // One letter is a unit only where it is no usual name of an unknown.
+  // A single letter is a unit only if it is not a usual name of an unknown.
   static const TextPattern kBefore(R"([\p{L}\s:,'({]*+)", "");
   static const TextPattern kBehind(
       R"([\s)}.,:;]*+(?:(?:\p{L}{2,}+|[mgslLhKCFVWAJNkt](?!\p{L}))(?:\^?\{?-?\d\}?)?[\s./,)}]*+){0,8}+)", "");

@@ -1,6 +1,6 @@
 #pragma once
-// Scores from processes of the user's: the reward type `command`. docs/rewards.md has the protocol for those who write
-// one.
+// Scores from the user's processes: the reward type `command`. docs/rewards.md describes the
+// protocol for authors of such processes.
 //
 //   ProcessPool pool(reward, {.job = "arithmetic", .seed = 42});
 //   std::vector<Score> scores = pool.score(samples, step, most_failures);   // in the order of samples
@@ -21,7 +21,7 @@ class ProcessPool {
  public:
   ProcessPool(const RewardConfig& reward, const CommandContext& context);
 
-  // Throws as ChildPool::ask.
+  // Throws like ChildPool::ask.
   std::vector<Score> score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
                            const std::function<bool()>& stopped = {});
   const PoolCounts& counts() const { return pool_.counts(); }

@@ -1,5 +1,5 @@
 #pragma once
-// A completion as processes and servers that score it read it (docs/rewards.md).
+// The form in which processes and servers that score a completion receive it (docs/rewards.md).
 #include "core/reward/score.h"
 
 namespace forge {

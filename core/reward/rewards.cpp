@@ -13,7 +13,8 @@
 namespace forge {
 namespace {
 
-// Verifiers are pure functions, so threads change nothing but the time. A pattern may take seconds a text.
+// Runs a verifier on all samples with threads. Verifiers are pure functions, so threads only change
+// the time. A pattern may take seconds for one text.
 std::vector<Score> verify_all(const Verifier& verify, const std::vector<RewardSample>& samples,
                               const std::function<bool()>& stopped) {
   constexpr size_t kEach = 16;  // too few for a thread
@@ -48,7 +49,7 @@ size_t index_of(const std::vector<RewardConfig>& rewards, const std::string& nam
   FORGE_CHECK(false, "no reward is called " << name);
 }
 
-// Mean 0 and standard deviation 1 among the members of `group`, by reward.
+// Standardises each reward to mean 0 and standard deviation 1 among the members of `group`.
 void normalize(std::vector<std::vector<double>>& values, const std::vector<size_t>& group) {
   constexpr double kFlat = 1e-8, kEpsilon = 1e-4;
   for (std::vector<double>& of_reward : values) {
@@ -62,7 +63,7 @@ void normalize(std::vector<std::vector<double>>& values, const std::vector<size_
   }
 }
 
-// Up to kMostTold failures of one reward, a line each.
+// Throws with up to kMostTold failures of one reward, a line each.
 [[noreturn]] void refuse(const RewardConfig& reward, const std::vector<std::string>& failures, ErrorKind kind,
                          const std::string& hint) {
   std::string text;

@@ -1,11 +1,13 @@
 #pragma once
-// All rewards of a job together: completions in, one number each out, with every part of it.
+// All rewards of a job together: they take completions and give one number for each, with all its
+// parts.
 //
 //   Rewards rewards(job);
 //   for (const ScoredSample& scored : rewards.score(samples, {.step = 12}))
 //     if (scored.total) use(*scored.total);
 //
-// The result is in the order of the samples and depends on nothing but them and what processes answer.
+// The result is in the order of the samples and depends only on them and on the answers of
+// processes and servers.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,11 +30,11 @@ struct ScoredSample {
 
 struct ScoreOptions {
   int64_t step = 0;
-  // Go on where on_error says stop and past max_unscored, to see what else there is; kMostTold failures of processes end
-  // that too.
+  // Continues where on_error says stop and past max_unscored, to find further failures; kMostTold
+  // failures of processes end that too.
   bool keep_going = false;
-  std::function<bool()> stopped;  // true: nobody waits any more, and ScoringStopped is thrown
-  // Who asks reward models: scores of one reward of type model. Needed where there is one.
+  std::function<bool()> stopped;  // true: scores are no longer needed, and ScoringStopped is thrown
+  // Asks reward models: returns the scores of one reward of type model. Needed if the job has one.
   std::function<std::vector<Score>(const RewardConfig& reward, const std::vector<RewardSample>& samples)> judge;
 };
 constexpr int64_t kMostTold = 20;
@@ -43,12 +45,12 @@ class Rewards {
   explicit Rewards(const Job& job);
 
   const std::vector<RewardConfig>& configs() const { return configs_; }
-  // Whether samples must say their tokens.
+  // True if samples must state their number of tokens.
   bool counts_tokens() const;
   // Throws Error(data) or Error(environment), naming up to kMostTold completions by place and reason, when a reward
   // without a score has on_error: stop, or when more than max_unscored of them have none.
   std::vector<ScoredSample> score(const std::vector<RewardSample>& samples, const ScoreOptions& options = {});
-  // Time-outs and crashes of reward i so far.
+  // Returns the time-outs and crashes of reward i so far.
   PoolCounts counts(size_t reward) const;
 
  private:
@@ -61,14 +63,15 @@ class Rewards {
   std::vector<std::unique_ptr<ProcessPool>> pools_;  // null where a verifier does
 };
 
-// The totals: Σ weight · score over rewards with a weight, where a reward with `requires` counts as 0 unless that one is
-// above 0. With normalize_each every reward is first standardised among the scored members of its group, by mean and
-// unbiased standard deviation + 1e-4 (GDPO); a group that does not vary gives 0. Fills `total` and `reason`; groups are
-// RewardSample::group.
+// Computes the totals: Σ weight · score over rewards with a weight, where a reward with `requires`
+// counts as 0 unless that one is above 0. With normalize_each every reward is first standardised
+// among the scored members of its group, by mean and unbiased standard deviation + 1e-4 (GDPO); a
+// group that does not vary gives 0. Fills `total` and `reason`; groups are RewardSample::group.
 void combine(const std::vector<RewardConfig>& rewards, const RewardMixConfig& mix,
              const std::vector<RewardSample>& samples, std::vector<ScoredSample>& scored);
 
-// What stops a run: failures of rewards with on_error: stop, and too many without a score. Throws as Rewards::score.
+// Throws like Rewards::score() where the scores stop a run: for failures of rewards with on_error:
+// stop, and for too many completions without a score.
 void require_scores(const std::vector<RewardConfig>& rewards, const std::vector<RewardSample>& samples,
                     const std::vector<ScoredSample>& scored);
 

@@ -14,7 +14,7 @@ bool has(const Json& row, const char* key) {
   return row.is_object() && row.contains(key) && !row[key].is_null();
 }
 
-// The text of a message's content, or of a text.
+// Returns the text of a message's content, or a text itself.
 std::optional<std::string> text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object() && value.contains("content")) return text_of(value["content"]);

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a data file as completions to score.
+// Reads rows of a data file as completions to score.
 //
 //   {"prompt": …, "completion": …}  or  "completions": a list, which is one group
 //   {"messages": […]}, {"conversations": […]}, {"instruction", "output"}: the last answer

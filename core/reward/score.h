@@ -1,5 +1,5 @@
 #pragma once
-// One completion to be scored, and what one reward says of it.
+// A completion to be scored, and the score that one reward gives it.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,17 +14,21 @@ namespace forge {
 struct RewardSample {
   int64_t id = 0;      // unique in its batch
   int64_t group = 0;   // completions of the same prompt have the same
-  std::string prompt;  // as text; of a conversation its last message
+  std::string prompt;  // as text; for a conversation its last message
   Json messages;       // the conversation before the completion; null for a text
-  std::string completion;  // of several turns the last
-  std::string transcript;  // of several turns all of them, with what tools inserted and control tokens; else empty
-  std::optional<int64_t> tokens;    // of the completion, without an end token; nothing when nobody counted
+  std::string completion;  // the last turn, where there are several
+  // All turns of a completion of several turns, with inserts of tools and control tokens; else
+  // empty.
+  std::string transcript;
+  // Tokens of the completion, without an end token; nothing if they were not counted.
+  std::optional<int64_t> tokens;
   bool truncated = false;           // it ended at a limit
   std::shared_ptr<const Json> row;  // all columns
   std::string place;                // "rows.jsonl:3", for messages
 };
 
-// A score, or why there is none. No score is never 0: the completion is then unscored, or the run stops.
+// A score, or why there is none. A missing score is never 0: the completion is then unscored, or
+// the run stops.
 struct Score {
   std::optional<double> value;
   std::string reason;  // in a few words: "7 is not 8"
@@ -35,7 +39,7 @@ struct Score {
   static Score of(double value, std::string reason = "") {
     return {value, std::move(reason), std::nullopt, nullptr};
   }
-  // The row or the verifier is at fault.
+  // Returns a failure of the row or the verifier.
   static Score failed(std::string reason, ErrorKind kind = ErrorKind::data) {
     return {std::nullopt, std::move(reason), kind, nullptr};
   }
@@ -44,7 +48,7 @@ struct Score {
   }
 };
 
-// Thrown where nobody waits for scores any more.
+// Thrown when scores are no longer needed.
 struct ScoringStopped {};
 
 // A pure function of the sample, for any thread.

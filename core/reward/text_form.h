@@ -1,17 +1,18 @@
 #pragma once
-// Texts as they are compared: Unicode's composed form, and words.
+// The forms in which texts are compared: Unicode's composed form, and words.
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace forge {
 
-// NFC; with `casefold` also Unicode's case folding. `text` must be valid UTF-8.
+// Returns the text in NFC; with `casefold` also after Unicode's case folding. `text` must be valid
+// UTF-8.
 std::string composed(std::string_view text, bool casefold);
 
-// What stands between blanks (Unicode's White_Space).
+// Returns the words of a text: the parts between blanks (Unicode's White_Space).
 std::vector<std::string_view> words_of(std::string_view text);
-// The number of code points.
+// Returns the number of code points.
 int64_t count_characters(std::string_view text);
 
 }  // namespace forge

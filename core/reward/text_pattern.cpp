@@ -89,7 +89,7 @@ std::optional<TextMatch> TextPattern::last(std::string_view text) const {
     const std::string_view whole = *next->at(0);
     const size_t begin = static_cast<size_t>(whole.data() - text.data()), end = begin + whole.size();
     last = std::move(next);
-    // Behind an empty match goes on at the next character.
+    // After an empty match the search continues at the next character.
     at = end > begin || end == text.size()
              ? end + (end == begin)
              : end + static_cast<size_t>(text::utf8_length(static_cast<unsigned char>(text[end])));

@@ -13,7 +13,8 @@
 
 namespace forge {
 
-// The pattern needs too many steps on a text: no answer, which is not "no match".
+// Thrown when a pattern needs too many steps for a text. The result is then unknown, which is not
+// "no match".
 class PatternGaveUp : public Error {
  public:
   explicit PatternGaveUp(const std::string& message) : Error(ErrorKind::data, message) {}
@@ -28,9 +29,9 @@ class TextPattern {
   TextPattern(const std::string& pattern, const std::string& key);
   int groups() const { return groups_; }
 
-  // `text` must be valid UTF-8. All throw PatternGaveUp.
+  // Returns the first match. `text` must be valid UTF-8. All three functions throw PatternGaveUp.
   std::optional<TextMatch> search(std::string_view text) const;
-  // The whole text.
+  // Returns a match of the whole text.
   std::optional<TextMatch> full(std::string_view text) const;
   std::optional<TextMatch> last(std::string_view text) const;
 

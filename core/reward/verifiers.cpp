@@ -26,7 +26,8 @@ constexpr Entry kVerifiers[] = {
     {RewardType::overlong, make_overlong},
 };
 
-// Verifiers read valid UTF-8; a completion that was cut inside a character, or sampled badly, is scored as it is shown.
+// Wraps a verifier, since verifiers read valid UTF-8 only: in a completion that was cut inside a
+// character, or sampled badly, invalid bytes are replaced.
 Verifier guarded(Verifier verify) {
   return [verify = std::move(verify)](const RewardSample& sample) {
     try {

@@ -1,5 +1,6 @@
 #pragma once
-// The built-in verifiers: what each type of reward says of a completion. docs/rewards.md has them in words.
+// The built-in verifiers: each type of reward as a function of a completion. docs/rewards.md
+// describes them.
 //
 //   Verifier verify = make_verifier(job.rewards[0], "rewards[0]");
 //   verify(sample)   // {1, "42 equals 42"}
@@ -10,15 +11,16 @@
 
 namespace forge {
 
-// A reward's verifier with its pattern and schema ready; `key` is the reward's ("rewards[0]"). For every type but
-// command, whose scores come from processes (process_pool.h). Throws KeyError(job) for patterns and schemas that cannot
-// be used, Error(environment) for a schema file that cannot be read.
+// Returns a reward's verifier with its pattern and schema ready; `key` is the reward's
+// ("rewards[0]"). All types have one but command, http and model, whose scores come from processes
+// and servers. Throws KeyError(job) for patterns and schemas that cannot be used,
+// Error(environment) for a schema file that cannot be read.
 Verifier make_verifier(const RewardConfig& reward, const std::string& key);
 
-// Whether a reward counts tokens, so that its samples need RewardSample::tokens.
+// True if a reward counts tokens, so that its samples need RewardSample::tokens.
 bool needs_tokens(const RewardConfig& reward);
 
-// One function a type, each in the file of its kind.
+// One function for each type, each in the file of its kind.
 Verifier make_exact(const RewardConfig& reward, const std::string& key);
 Verifier make_contains(const RewardConfig& reward, const std::string& key);
 Verifier make_regex(const RewardConfig& reward, const std::string& key);

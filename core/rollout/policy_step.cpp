@@ -23,7 +23,7 @@ bool in_loss(const ObjectiveConfig& o) { return o.kl.weight > 0 && o.kl.in == Kl
 
 bool trains(const ObjectiveConfig& o, const Completion& c) { return c.counts && !(o.mask_truncated && c.truncated); }
 
-// Σ over the completion of what the divergence from the base costs.
+// Returns Σ over the completion of the cost of the divergence from the base.
 double divergence_of(const ObjectiveConfig& o, const Completion& c) {
   FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size() && c.base_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
   double sum = 0;
@@ -31,8 +31,8 @@ double divergence_of(const ObjectiveConfig& o, const Completion& c) {
   return sum;
 }
 
-// What each token's loss is multiplied by, and what its cotangent is: a loss that is one of the whole sequence stands at every token,
-// and its gradient is then that of as many losses.
+// Factors of each token's loss and of its cotangent. A loss of the whole sequence is repeated at
+// every token, so its gradient is that of as many losses.
 struct TokenWeights {
   std::vector<double> loss, cotangent;
 };
@@ -54,15 +54,15 @@ PolicyLoss loss_of(const PolicyRule& rule, const PolicyStep& step, const Complet
 
 bool costs_reward(const ObjectiveConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::reward; }
 
-// The first of the rewards says whether a completion succeeded.
+// True if a completion succeeded, which the first of the rewards decides.
 bool succeeded(const Completion& c) { return !c.parts.empty() && c.parts[0].score.value_or(0) >= 1; }
 
-// The gradient of the likelihood of a completion that succeeded, to each of its tokens.
+// Returns the gradient of the likelihood of a completion that succeeded, to each of its tokens.
 double success_cotangent(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
   return step.success_tokens > 0 && succeeded(c) ? -o.success_nll / step.success_tokens : 0;
 }
 
-// Advantages and returns of every token of a completion that counts.
+// Computes advantages and returns of every token of a completion that counts.
 void estimate(const ObjectiveConfig& o, Completion& c) {
   FORGE_CHECK(c.values.size() == c.sampler_logps.size(), "a completion without its values");
   std::vector<double> rewards(c.values.size());
@@ -159,7 +159,7 @@ PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const R
 
 std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
   const PolicyRule rule = rule_of(o);
-  // Equal log-probabilities, whatever they are.
+  // The new and the old log-probabilities are equal, whatever they are.
   const std::vector<double> any(c.sampler_logps.size());
   std::vector<double> cotangents = loss_of(rule, step, c, any, any).cotangent;
   const std::vector<double> weights = weights_of(rule, step, c).cotangent;

@@ -1,5 +1,6 @@
 #pragma once
-// What an optimizer step trains of a rollout, and how every drawn token pulls on the loss.
+// Selects the completions of a rollout that an optimizer step trains, and computes each drawn
+// token's part of the loss.
 //
 //   give_advantages(objective, rollout);
 //   PolicyStep step = policy_step(objective, max_new_tokens, rollout, update);
@@ -15,12 +16,12 @@
 // reward stands at the last token, and what the divergence costs, where it is taken off the reward, at each. A weight of
 // success_nll adds − Σ lp / D' over the D' tokens of the step's completions that succeeded (VAPO).
 //
-// On the first step of a rollout the policy is the one of before: r = 1, and the gradient of a token is −A w / D whatever
-// it turns out to be.
+// On the first step of a rollout the policy has not changed yet: r = 1, and the gradient of a token
+// is −A w / D whatever its log-probability turns out to be.
 //
-// Where older weights drew, or a server whose numbers are others, each token's l and kl are also multiplied by a constant, its truncated
-// importance weight min(exp(lp_old − lp_drawn), C): lp_old is the trainer's of before the rollout's first step, lp_drawn what the
-// server said.
+// If older weights drew, or a server with other numbers, each token's l and kl are also multiplied
+// by a constant, its truncated importance weight min(exp(lp_old − lp_drawn), C). lp_old is the
+// trainer's log-probability from before the rollout's first step, lp_drawn the server's.
 #include <optional>
 
 #include "core/objective/sequence_loss.h"
@@ -29,14 +30,14 @@
 
 namespace forge {
 
-// Rewards to advantages, less what the divergence from the base costs where it is taken off the reward. Fills advantage,
-// counts and the rollout's groups.
+// Converts rewards to advantages, less the cost of the divergence from the base where it is taken
+// off the reward. Fills advantage, counts and the rollout's groups.
 void give_advantages(const ObjectiveConfig& objective, Rollout& rollout);
 
-// Whether a value network foresees rewards; completions then need `values` before their advantages.
+// True if a value network predicts rewards; completions then need `values` before their advantages.
 bool has_value(const ObjectiveConfig& objective);
 
-// What has to be known of the policy that drew, or of the base, before advantages are.
+// True if log-probabilities of the policy that drew must be known before the advantages are.
 bool needs_old_logps(const ObjectiveConfig& objective);
 
 int64_t steps_per_rollout(const ObjectiveConfig& objective);
@@ -47,34 +48,38 @@ struct PolicyStep {
   std::vector<size_t> valued;   // completions that train the value network; none without one
   double value_tokens = 0;      // of them
   double success_tokens = 0;    // of completions that succeeded, where their likelihood has a weight
-  bool first = false;           // of the rollout: the ratio is 1
-  // Whether the gradient of each token is known before the policy is asked.
+  // True on the rollout's first step: the ratio is 1.
+  bool first = false;
+  // True if the gradient of each token is known before the policy is asked.
   bool known = false;
   std::vector<double> group_denominators;  // by group; empty unless the ratio is the group's
   std::optional<double> correction;        // C; nothing: every token weighs 1
 };
 
-// Of each drawn token; `completion` has its old log-probabilities.
+// Returns the importance weight of each drawn token; `completion` has its old log-probabilities.
 std::vector<double> importance_weights(const Completion& completion, double limit);
 
-// Step `update` of the rollout's steps_per_rollout(): its groups are split into updates_per_rollout parts, in order, and
-// gone through epochs_per_rollout times. Completions without a gradient are left out of `trained`, not out of the divisor.
+// Returns step `update` of the rollout's steps_per_rollout(). The rollout's groups are split into
+// updates_per_rollout parts, in order, and gone through epochs_per_rollout times. Completions
+// without a gradient are left out of `trained`, not out of the divisor.
 PolicyStep policy_step(const ObjectiveConfig& objective, int64_t max_new_tokens, const Rollout& rollout, int64_t update);
 
 struct PolicyTokens {
   std::vector<double> cotangents;  // ∂ loss / ∂ logp of each token, divided
-  double entropy_cotangent = 0;    // the same of each token's entropy
+  double entropy_cotangent = 0;    // ∂ loss / ∂ entropy of each token, divided
   double loss = 0;                 // Σ before division
   Metrics metrics;                 // over tokens
-  double ratio_most = 0;           // of a token
+  double ratio_most = 0;           // largest ratio of a token
 };
-// `logps`: of each drawn token under the policy that is trained.
+// Returns the loss and the cotangents of a completion. `logps` are those of each drawn token under
+// the policy that is trained.
 PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
                            const std::vector<double>& logps);
-// The same of what the value network says of the completion: cotangents of each token's value.
+// Like policy_tokens(), for the value network's values of the completion: cotangents of each
+// token's value.
 PolicyTokens value_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
                           const std::vector<double>& values);
-// The cotangents of a step that is known.
+// Returns the cotangents of a step that is known.
 std::vector<double> known_cotangents(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion);
 
 }  // namespace forge

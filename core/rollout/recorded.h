@@ -1,6 +1,6 @@
 #pragma once
-// What a rollout's file keeps for a run that was killed: scores, what tools answered, and what a server drew. All of it might
-// come otherwise a second time.
+// Reads what a rollout's file keeps for a run that was killed: scores, what tools answered, and
+// what a server drew. Each of them might be different a second time.
 #include <map>
 #include <optional>
 #include <string>
@@ -16,15 +16,17 @@ class RecordedRollout {
   RecordedRollout() = default;
   // Reads a file that may not be there. A line that cannot be read, or has not the hash that it states, is left out.
   explicit RecordedRollout(const std::string& path);
-  // The number of lines left out, but for a last one that a kill cut short.
+  // Returns the number of lines left out, except for a last one that a kill cut short.
   int64_t damaged() const { return damaged_; }
 
-  // Its scores, if the line is of the same completion: the same prompt, sample and ids.
+  // Takes over the completion's scores if the line is of the same completion: the same prompt,
+  // sample and ids.
   bool take_scores(const std::vector<RewardConfig>& rewards, Completion& completion) const;
-  // All that was drawn, if it was by the same adapter.
+  // Takes over all that was drawn, if the same adapter drew it.
   bool take_draw(const std::string& adapter, Completion& completion) const;
 
-  // What followed the ids that a completion has so far: more ids, or nothing, since it was over. Null: it is another one.
+  // Tokens after the ids that a completion has so far: more ids, or none because it was over.
+  // tool_answer() returns nothing if the file has another completion.
   struct Answer {
     std::vector<int32_t> ids;
     bool over = false, truncated = false;

@@ -1,9 +1,10 @@
 #pragma once
 // Completions that a policy drew, with what they were worth: the data of the steps that train on them.
 //
-// A rollout is drawn with the weights of one moment. Its completions stand by group (one prompt each) and sample. Its file in
-// the run folder, rollouts/rollout-000012.jsonl, has a line for each: it is what people read (forge rollouts) and, after a
-// run was killed, where everything is taken from that would not come the same a second time (recorded.h).
+// A rollout is drawn with the weights of one moment. Its completions are ordered by group (one
+// prompt each) and sample. Its file in the run folder, rollouts/rollout-000012.jsonl, has a line
+// for each. People read it (forge rollouts). After a run was killed, everything that would not come
+// the same a second time is taken from it (recorded.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,37 +28,42 @@ struct IdSpan {
 struct Completion {
   int64_t prompt = 0;               // number of the example in its split
   int64_t draw = 0, place = 0;      // the batch of prompts that it was drawn with, and the prompt's place there
-  int64_t group = 0, sample = 0;    // of the rollout, of the group
-  bool kept = true;                 // in the rollout; discarded ones stand only in its file
-  // What follows the prompt: drawn tokens, with the end token of each turn that ended by one, and what tools answered between.
+  int64_t group = 0, sample = 0;    // group's number in the rollout, sample's in the group
+  bool kept = true;                 // it is in the rollout; discarded ones are only in its file
+  // Tokens after the prompt: drawn tokens, with the end token of each turn that ended by one, and
+  // the tools' answers between.
   std::vector<int32_t> ids;
-  std::vector<IdSpan> inserted;        // of the ids: those that were not drawn, in order
-  std::vector<float> sampler_logps;  // of each drawn id, by what drew it, at the temperature of the draws
-  int64_t turns = 0;                 // of the model
-  int64_t text_begin = 0;            // of the ids: where the last turn begins, which is what is scored,
-  int64_t text_tokens = 0;           // and its tokens, without end token and stop sequence
+  std::vector<IdSpan> inserted;        // spans of `ids` that were not drawn, in order
+  // Log-probability of each drawn id, by what drew it, at the temperature of the draws.
+  std::vector<float> sampler_logps;
+  int64_t turns = 0;                 // number of the model's turns
+  int64_t text_begin = 0;            // begin of the last turn in `ids`; that turn is scored
+  int64_t text_tokens = 0;           // tokens of the last turn, without end token and stop sequence
   bool truncated = false;            // it ended at a limit
-  std::string failure;               // of a tool: why there is no answer; such a completion is unscored
-  std::string adapter;               // of a server: the name of the weights that drew it
-  // What the program answers.
+  std::string failure;               // why a tool has no answer; then it is unscored
+  std::string adapter;               // with a server: the name of the weights that drew it
+  // Answer of the program.
   std::string prompt_text, text, transcript;
   std::vector<RewardPart> parts;  // by reward of the job
   std::optional<double> reward;   // nothing: unscored
   std::string unscored_reason;
-  // What training makes of it.
-  double advantage = 0;                        // of the completion; of ppo the mean of its tokens
-  bool counts = false;                         // in the divisor
-  std::vector<float> old_logps, base_logps;    // of each drawn id, by the trainer; empty where not needed
-  std::vector<float> drawn_logps;              // the same with the weights that drew; empty where they are those of old_logps
-  // Of each drawn id under ppo: what the value network foresaw before it, how much better it was, and what the network learns.
+  // Numbers that training derives from it.
+  double advantage = 0;                        // under ppo the mean over its tokens
+  bool counts = false;                         // it counts in the divisor
+  // Log-probabilities of each drawn id, by the trainer; empty if not needed.
+  std::vector<float> old_logps, base_logps;
+  // Log-probabilities with the weights that drew; empty if those are the weights of old_logps.
+  std::vector<float> drawn_logps;
+  // For each drawn id under ppo: the value network's prediction before it, its advantage over that,
+  // and what the network learns.
   std::vector<float> values;
   std::vector<double> advantages, returns;
 
-  // That were drawn, which are those that are trained.
+  // Returns the number of drawn tokens; these are the ones that are trained.
   int64_t tokens() const { return static_cast<int64_t>(sampler_logps.size()); }
 };
 
-// What drawing took.
+// Time and memory that drawing took.
 struct DrawCost {
   double seconds = 0;
   double wait_seconds = 0;    // of the trainer; what was drawn ahead may be there
@@ -80,17 +86,18 @@ struct Rollout {
   int64_t groups_drawn() const { return completions.empty() ? 0 : completions.back().group + 1; }
 };
 
-// Exact: a float goes through a double. For checkpoints of a rollout that is partly trained.
+// Converts exactly: a float goes through a double. For checkpoints of a rollout that is partly
+// trained.
 void to_json(Json& json, const Rollout& rollout);
 // Throws MemberFault (core/io/members.h).
 void from_json(const Json& json, Rollout& rollout);
 
-// One line of a rollout's file: names of rewards as the job has them.
+// Returns one line of a rollout's file, with names of rewards as the job has them.
 Json rollout_line(const Completion& completion, const std::vector<RewardConfig>& rewards);
 // Returns what such a line states as its "hash": of everything else in it.
 std::string hash_of_line(const Json& line);
 
-// "RUN/rollouts/rollout-000012.jsonl"
+// Returns "RUN/rollouts/rollout-000012.jsonl".
 std::string rollout_path(const std::string& run_folder, int64_t number);
 
 }  // namespace forge

@@ -77,7 +77,8 @@ double distinct_2(const std::vector<Completion>& completions) {
   return all == 0 ? 1 : static_cast<double>(seen.size()) / static_cast<double>(all);
 }
 
-// Share of the total's variance that a reward explains: the square of their correlation. Null where either does not vary.
+// Returns the share of the total's variance that a reward explains: the square of their
+// correlation. Null where either does not vary.
 static Json explained_share(const std::vector<Completion>& completions, size_t reward) {
   double count = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
   const auto each = [&](auto use) {

@@ -33,7 +33,8 @@ AmendmentKind kind_named(const std::string& name) {
   throw MemberFault("kind: forge knows no amendment \"" + name + "\"");
 }
 
-// A value that an amendment may change: a job key, or the number of steps.
+// Throws MemberFault unless an amendment may set `key` to `value`: a job key, or the number of
+// steps.
 void require_change(const std::string& key, const Json& value) {
   int64_t steps = 0;
   if (key == "steps") return read_value(value, steps, at_least(0));
@@ -58,12 +59,12 @@ void require_changes(const Json& changes) {
     }
 }
 
-// The hash of a line (without its own hash) and of all lines before it.
+// Returns the hash of a line (without its own hash) and of all lines before it.
 std::string hash_behind(const std::string& previous, const Json& amendment) {
   return Hasher().add(previous).add(dump_json(amendment)).hex();
 }
 
-// Removes the hash from a line and returns it: it is the next line's `previous`.
+// Removes the hash from a line, checks it and returns it: it is the next line's `previous`.
 std::string take_hash(Json& amendment, const std::string& previous, const std::string& place) {
   if (!amendment.is_object() || !amendment.contains(kHash)) return previous;
   const Json stated = amendment[kHash];
@@ -89,7 +90,8 @@ Amendment read_amendment(const Json& json, const std::string& place) {
   }
 }
 
-// The parsed lines with their numbers and without their hashes; `last` is the hash of the last line.
+// Returns the parsed lines with their numbers and without their hashes; `last` gets the hash of the
+// last line.
 std::vector<std::pair<int64_t, Json>> lines_of(const std::string& path, std::string& last) {
   std::vector<std::pair<int64_t, Json>> lines;
   if (!file_exists(path)) return lines;
@@ -143,7 +145,8 @@ void append_amendment(const std::string& path, Json amendment) {
   lines_of(path, previous);
   amendment.erase(kHash);
   amendment[kHash] = hash_behind(previous, amendment);
-  // Rewritten as a whole: appending could leave a torn last line, which looks like a damaged file.
+  // The file is rewritten as a whole: appending could leave a torn last line, which looks like a
+  // damaged file.
   if (file_exists(path)) text = read_file(path, kLargestFile, ErrorKind::environment);
   if (!text.empty() && text.back() != '\n') text += '\n';
   write_file_durably(path, text + dump_json(amendment) + "\n");

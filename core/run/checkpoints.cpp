@@ -33,7 +33,7 @@ struct ManifestFile {
 
 struct Manifest {
   int64_t format = 0, step = 0;
-  std::string plan;  // hash of the run's plan.json; empty in those of older versions
+  std::string plan;  // hash of the run's plan.json; empty if an older version wrote it
   std::vector<ManifestFile> files;
 };
 
@@ -52,14 +52,15 @@ constexpr auto kManifestMembers = [](auto& manifest, auto&& member) {
 
 void from_json(const Json& json, ManifestFile& file) { read_members(json, file, kManifestFileMembers); }
 
-// The hash of the plan beside a checkpoint's run; empty where there is none to be read.
+// Returns the hash of the run's plan, or an empty text if there is no plan file.
 std::string plan_hash_of(const std::string& run_folder) {
   const std::string plan = RunPaths{run_folder}.plan();
   return file_exists(plan) ? stated_plan_hash(read_json(plan)) : "";
 }
 
-// The manifest of a checkpoint, with all files at full length. Of a run whose plan has the hash `plan`, if that is known.
-// Throws Error(environment).
+// Returns the manifest of a checkpoint after checking that all files have full length and that it
+// belongs to a run whose plan has the hash `plan`, if both hashes are known. Throws
+// Error(environment).
 Manifest whole_manifest(const std::string& path, const std::string& plan) {
   const std::string name = path + "/manifest.json";
   Manifest manifest;
@@ -175,7 +176,7 @@ std::string set_checkpoint_aside(const std::string& folder, int64_t step) {
 
 namespace {
 
-// A checkpoint that was set aside is useless once its steps have been repeated.
+// Removes checkpoints that were set aside and whose steps have been repeated.
 void remove_damaged(const std::string& folder, int64_t newest) {
   const std::string checkpoints = RunPaths{folder}.checkpoints();
   for (const std::string& name : names_in(checkpoints)) {

@@ -1,7 +1,8 @@
 #pragma once
-// Checkpoints on disk: what one must hold to count. Written to a temporary sibling, flushed, hashed in manifest.json
-// (last), renamed, and the folder flushed: it is whole or it does not exist. The folder's listing is the truth; nothing
-// points at a "latest".
+// Checkpoints on disk: how they are written, listed, verified and deleted. A checkpoint is written
+// to a temporary sibling, flushed, hashed in manifest.json (last) and renamed, and then the folder
+// is flushed: it is whole or it does not exist. The folder's listing is the truth: no file points
+// at a "latest" checkpoint.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,28 +10,31 @@
 
 namespace forge {
 
-// The step of a checkpoint's folder name ("step-000100"), if it is one.
+// Returns the step that a checkpoint's folder name states ("step-000100"), or nothing for another
+// name.
 std::optional<int64_t> step_of(const std::string& name);
 
-// Steps of the run's own checkpoints whose manifest parses and whose files have the listed sizes, ascending. `damaged`
-// gets a sentence for each of the others.
+// Returns the steps of the run's own checkpoints whose manifest parses and whose files have the
+// listed sizes, ascending. `damaged` gets a sentence for each of the others.
 std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std::string>* damaged = nullptr);
-// Whether every file of a checkpoint also has its listed hash; `fault` says what is wrong with the first that has not.
+// True if the checkpoint is whole and every file has its listed hash. Otherwise `fault` says what
+// is wrong with the first file that fails.
 bool verify_checkpoint(const std::string& path, std::string* fault);
 
-// Throws Error(environment) for a file of a checkpoint that holds weights or their settings and has not its listed size and hash: what is
-// read where nothing is continued. Nothing happens for a folder without a manifest, such as a result.
+// Throws Error(environment) if a file of a checkpoint that holds weights or their settings does not
+// have its listed size and hash. Called where a checkpoint is read without continuing its run. Does
+// nothing for a folder without a manifest, such as a result.
 void require_whole_weights(const std::string& path);
 
-// A checkpoint being written. Files are put under path(); commit() writes the manifest, flushes and renames. Without a
-// commit the destructor removes everything.
+// A checkpoint that is being written. Files are put under path(); commit() writes the manifest,
+// flushes and renames. Without a commit the destructor removes everything.
 class CheckpointWriter {
  public:
   CheckpointWriter(const std::string& folder, int64_t step);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   const std::string& path() const { return temporary_; }
-  // → bytes written.
+  // Makes the checkpoint whole and returns the bytes of its files.
   int64_t commit();
 
  private:
@@ -39,12 +43,13 @@ class CheckpointWriter {
   bool committed_ = false;
 };
 
-// Renames a damaged checkpoint, so that it counts as one no more, and returns its new path. It goes once a whole one of
-// its step or a later one is there (retain_checkpoints).
+// Renames a damaged checkpoint, so that it no longer counts as one, and returns its new path.
+// retain_checkpoints() deletes it once a whole checkpoint of its step or a later one exists.
 std::string set_checkpoint_aside(const std::string& folder, int64_t step);
 
-// Deletes all but the newest `keep_last` whole checkpoints and those in `keep`; never the newest one. A victim is
-// renamed away first, so that a kill leaves no half checkpoint under a good name.
+// Deletes all but the newest `keep_last` whole checkpoints and those in `keep`; never the newest
+// one. A checkpoint is renamed before it is deleted, so that a kill leaves no half checkpoint under
+// a valid name.
 void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// What a run computed with, for its report.
+// The environment of a run, for its report: versions and machine.
 #include <string>
 
 #include "core/io/json.h"
@@ -7,8 +7,8 @@
 
 namespace forge {
 
-// Versions and machine as one flat object: forge, compiler, torch, system, processor, cores, instruction_sets,
-// memory_bytes; with a GPU also gpu, gpu_memory_bytes, driver.
+// Returns versions and machine as one flat object: forge, compiler, torch, system, processor,
+// cores, instruction_sets, memory_bytes; with a GPU also gpu, gpu_memory_bytes, driver.
 Json environment_of(const Device& device, const std::string& torch_version);
 
 }  // namespace forge

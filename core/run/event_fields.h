@@ -1,6 +1,7 @@
 #pragma once
-// What stands in metrics.jsonl and on the engine's stdout, and in report.json: one table each, from which schemas and
-// docs/engine-protocol.md are written and against which events are checked.
+// The fields of the events in metrics.jsonl and on the engine's stdout, and those of report.json:
+// one table each. The schemas and docs/engine-protocol.md are written from these tables, and events
+// are checked against them.
 #include <span>
 #include <string>
 #include <vector>
@@ -26,19 +27,20 @@ struct EventShape {
 
 std::span<const EventShape> event_shapes();
 
-// JSON Schema (2020-12) of one event: schemas/event.schema.json.
+// Returns the JSON Schema (2020-12) of one event: schemas/event.schema.json.
 Json event_schema();
-// JSON Schema of report.json: schemas/report.schema.json.
+// Returns the JSON Schema of report.json: schemas/report.schema.json.
 Json report_schema();
 
-// What is wrong with an event, one sentence each; empty for a good one. Additional fields are allowed.
+// Returns what is wrong with an event, one sentence for each fault; empty for a valid one.
+// Additional fields are allowed.
 std::vector<std::string> event_faults(const Json& event);
 
-// Of an object with these fields, one sentence each: "NAME: FIELD is missing". Null is the value of a field that is
-// not required.
+// Returns the faults of an object that should have these fields, one sentence each: "NAME: FIELD is
+// missing". A field that is not required may be null.
 std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
                                       const Json& object);
-// "a whole number": a field's type in a sentence.
+// Returns a field's type in the words of a sentence: "a whole number".
 const char* name_of(FieldType type);
 
 }  // namespace forge

@@ -20,9 +20,10 @@ constexpr int64_t kLargestTokenizerFile = int64_t{256} << 20;
 constexpr std::array kTokenizerFiles{"tokenizer.json",          "tokenizer.model",   "tokenizer_config.json",
                                      "special_tokens_map.json", "added_tokens.json", "vocab.json",
                                      "merges.txt",              "chat_template.jinja"};
-// Processors of models with towers: how images become their input.
+// Processor files of models with towers: they say how images become the model's input.
 constexpr std::array kProcessorFiles{"processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"};
-// Where processors of older transformers have the template; only as good as the model's own.
+// The file in which processors of older transformers versions keep the template. It is valid only
+// with the model's own template.
 constexpr const char* kProcessorTemplate = "chat_template.json";
 constexpr const char* kToolTemplate = "additional_chat_templates/tool_use.jinja";
 
@@ -32,7 +33,7 @@ void copy_if_there(const std::string& from, const std::string& folder, const cha
     write_file_durably(folder + "/" + name, read_file(path, kLargestTokenizerFile, ErrorKind::environment));
 }
 
-// transformers' names of types: "float32", "bfloat16", "float16".
+// Returns transformers' name of a type: "float32", "bfloat16" or "float16".
 std::string hub_dtype(const std::string& dtype) {
   if (dtype == "bf16") return "bfloat16";
   return dtype == "f16" ? "float16" : "float32";
@@ -44,7 +45,8 @@ void copy_tool_template(const std::string& model_path, const std::string& folder
   copy_if_there(model_path, folder, kToolTemplate);
 }
 
-// As in tokenizer_config.json: a text, or a list of named ones; null if there is none.
+// Returns the templates in the form of tokenizer_config.json: a text, or a list of named ones; null
+// if there is none.
 Json templates_of(const Gguf& gguf) {
   const std::string text = gguf.get_string("tokenizer.chat_template", "");
   const std::string tool_use = gguf.get_string("tokenizer.chat_template.tool_use", "");
@@ -64,7 +66,7 @@ void write_gguf_tokenizer(const std::string& model_path, const std::vector<std::
                      gguf_tokenizer_config_json(vocabulary, templates_of(gguf)));
 }
 
-// Also in tokenizer_config.json, where it lists them.
+// Adds tokens to tokenizer.json, and to tokenizer_config.json where it lists added tokens.
 void add_to_tokenizer_files(const std::vector<std::string>& added, const std::string& folder) {
   if (added.empty()) return;
   const std::string path = folder + "/tokenizer.json", config_path = folder + "/tokenizer_config.json";
@@ -120,7 +122,7 @@ int64_t padding_of_scores(const ModelSpec& spec) {
 
 namespace {
 
-// The language model's own settings, where a class with towers is around it.
+// Sets the language model's own settings where a class with towers wraps it.
 void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
   if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
   text["tie_word_embeddings"] = spec.tie_word_embeddings;

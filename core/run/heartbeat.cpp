@@ -27,7 +27,8 @@ std::string host_name() {
   return name.data();
 }
 
-// Without /proc, the host's name has to do. As a stream, since files there have no size.
+// Returns the machine's boot id, or the host's name where there is no /proc. The file is read as a
+// stream, because files in /proc have no size.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -49,7 +50,8 @@ std::optional<double> changed_at(const std::string& path) {
   return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
 }
 
-// Seconds since the file was written, by the clock of its file system: a new file beside it says what time it is.
+// Returns the seconds since the file was written, by the clock of its file system: a new file
+// beside it gives the present time.
 std::optional<double> age_of(const std::string& path) {
   const std::string now = temporary_of(path);
   const int descriptor = ::open(now.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -77,7 +79,8 @@ void refuse_beat_of_others(const std::string& folder, const std::string& path) {
 Heartbeat::Heartbeat(const std::string& folder) : path_(folder + "/" + kHeartbeat) {
   refuse_beat_of_others(folder, path_);
   beat();
-  // A thread begins with its parent's mask: signals are left to the main thread, which knows what they mean just now.
+  // A thread starts with its parent's signal mask. All signals are blocked here, so that only the
+  // main thread receives them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -98,8 +101,9 @@ Heartbeat::~Heartbeat() {
   if (const std::optional<Json> beat = read_beat(path_); beat && (*beat)["boot"] == boot_id()) ::unlink(path_.c_str());
 }
 
-// Over what stands there: half a beat is no beat, and the next one follows. No rename and no sync, since a beat that is lost to a
-// power cut is one of a machine that is gone.
+// Overwrites the file in place. A half-written beat does not count as one, and the next one
+// follows. There is no rename and no sync: a beat that a power cut loses is one of a machine that
+// is gone.
 void Heartbeat::beat() const {
   const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) return;

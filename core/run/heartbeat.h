@@ -1,13 +1,14 @@
 #pragma once
-// A sign of life in a run folder for other machines, where the folder's lock is not seen by all: network file systems may keep
-// flock to each machine. Within one machine the lock alone decides.
+// The heartbeat of a run: a file that tells other machines that its folder is in use. It is needed
+// where not all machines see the folder's lock: network file systems may keep flock to each
+// machine. Within one machine the lock alone decides.
 //
 //   RunLock lock(folder);
 //   Heartbeat heartbeat(folder);   // beats until it goes out of scope
 //
-// The file running.json holds {"host", "boot", "process"} and is written again every kBeat. A machine is told from others by its
-// boot id, which containers of one machine share, as they share its locks. Ages are differences of two times that the file system
-// gave, so that no two clocks are compared.
+// The file running.json holds {"host", "boot", "process"} and is written again every kBeat. A
+// machine is identified by its boot id. Containers of one machine share it, as they share locks.
+// Ages are differences of two times that the file system gave, so that no two clocks are compared.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -22,8 +23,8 @@ constexpr std::chrono::seconds kStaleBeat{60};
 
 class Heartbeat {
  public:
-  // Throws Error(environment) when another machine's beat is younger than kStaleBeat; an older one is taken over. A folder that
-  // cannot be written has none.
+  // Throws Error(environment) when another machine's beat is younger than kStaleBeat; an older one
+  // is taken over. A folder that cannot be written gets no file.
   explicit Heartbeat(const std::string& folder);
   // Removes the file.
   ~Heartbeat();

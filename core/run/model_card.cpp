@@ -33,14 +33,15 @@ bool has_template(const std::string& folder) {
          read_file(path, 64 << 20, ErrorKind::environment).find("\"chat_template\"") != std::string::npos;
 }
 
-// PEFT puts an adapter's rows into a vocabulary that has them already.
+// Returns the line that enlarges the base's vocabulary for added tokens. PEFT writes an adapter's
+// rows only into a vocabulary that already has them.
 std::string room_for_tokens(const ModelSpec& spec) {
   if (spec.vocab_size <= spec.base_vocab_size || spec.base_vocab_size == 0) return "";
   return "base.resize_token_embeddings(" + std::to_string(spec.vocab_size) + ")  # the adapter has the new tokens' rows\n";
 }
 
-// Loads `model` and answers with it. transformers reads a GGUF by folder and name of the file, which no adapter_config.json can
-// say.
+// Returns the Python snippet that loads `model` and answers with it. transformers reads a GGUF by
+// the folder and the name of the file, which no adapter_config.json can state.
 std::string python(bool adapter, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
   const bool scores = spec.score_head;
   const std::string task = scores ? "SequenceClassification" : spec.reads_source() ? "Seq2SeqLM" : "CausalLM", labels = scores ? ", num_labels=1" : "";
@@ -86,7 +87,8 @@ std::string transformers_section(bool adapter, const ModelSpec& spec, const std:
          packages + "`:\n\n" + code("python", python(adapter, spec, model_name, folder));
 }
 
-// The adapter ranks that vLLM has memory layouts for.
+// Returns the smallest adapter rank that vLLM has a memory layout for and that is at least `rank`;
+// 0 if there is none.
 int64_t vllm_rank(int64_t rank) {
   for (const int64_t known : {8, 16, 32, 64, 128, 256, 320, 512})
     if (rank <= known) return known;
@@ -99,7 +101,7 @@ int64_t largest_rank(const AdapterConfig& adapter) {
   return changes_base(adapter) ? 2 * rank : rank;  // these adapters are saved with twice their rank
 }
 
-// Why vLLM cannot serve the adapter on top of its base; empty if it can.
+// Returns why vLLM cannot serve the adapter on top of its base; empty if it can.
 std::string vllm_refusal(const AdapterConfig& adapter, bool adapts_vocabulary, const std::string& model_name) {
   if (is_gguf(model_name)) return "vLLM puts no adapter on a GGUF";
   if (adapter.use_dora) return "vLLM does not read DoRA adapters";
@@ -111,7 +113,7 @@ std::string vllm_refusal(const AdapterConfig& adapter, bool adapts_vocabulary, c
   return "";
 }
 
-// For an adapter trained on a quantised base: which base to merge it into.
+// Returns the option that names the base to merge with, for an adapter trained on a quantised base.
 std::string base_option(const Job& job) {
   return job.model.quantization == Quantization::none || job.adapter.type == AdapterType::none ? "" : " --base original";
 }
@@ -134,7 +136,7 @@ std::string gguf_sections(const std::string& source) {
          code("sh", "forge export " + source + " --ollama --type q8_0 --output ollama\nollama create model -f ollama/Modelfile\n");
 }
 
-// For models that generate text.
+// Returns the sections on servers, for models that generate text.
 std::string serving_sections(const Job& job, const ModelSpec& spec, const std::string& model_name) {
   const bool full = job.adapter.type == AdapterType::none;
   return vllm_section(full ? nullptr : &job.adapter, !vocabulary_sites(spec, job.adapter).empty(), model_name, base_option(job)) +

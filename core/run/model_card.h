@@ -1,14 +1,15 @@
 #pragma once
-// README.md of a result, in the hub's model-card form: what it is, and how transformers, PEFT, vLLM, llama.cpp and Ollama load
-// it, as snippets that work in the folder as they stand.
+// README.md of a result, in the hub's model-card form: it says what the result is and how
+// transformers, PEFT, vLLM, llama.cpp and Ollama load it, with snippets that work unchanged in the
+// folder.
 #include <string>
 
 #include "core/plan/plan.h"
 
 namespace forge {
 
-// Writes the card of a run's result, an adapter or a fully fine-tuned model, whose other files are in `folder` already. `model` is the base
-// model's path, shown without what looks like a secret.
+// Writes the card of a run's result, an adapter or a fully fine-tuned model. Its other files are in
+// `folder` already. `model` is the base model's path; parts that look like secrets are not shown.
 void write_model_card(const Plan& plan, const std::string& model, const std::string& folder);
 
 // Returns the card of a merged model in `folder`; `note` says in which form a quantised base was taken, or is empty.

@@ -50,7 +50,7 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-// A variable that the template does not read would silently have no effect.
+// Refuses variables that the template does not read: they would silently have no effect.
 void check_variables(const std::map<std::string, Scalar>& variables, const ChatTemplate& chosen) {
   for (const auto& [variable, value] : variables) {
     const auto& given = kTemplateArguments;
@@ -88,7 +88,8 @@ std::optional<ChatTemplate> choose_template(const TemplateChoice& choice, const 
   return chosen;
 }
 
-// Words like <|im_start|> and <start_of_turn>. [INST] is plain text in the models that use it.
+// Returns the control words of a text, such as <|im_start|> and <start_of_turn>. [INST] is plain
+// text in the models that use it.
 std::vector<std::string> control_words(const std::string& text) {
   std::vector<std::string> words;
   for (size_t begin = text.find('<'); begin != text.npos; begin = text.find('<', begin + 1)) {
@@ -102,7 +103,8 @@ std::vector<std::string> control_words(const std::string& text) {
   return words;
 }
 
-// Control tokens that a template writes around a question and its answer, but that are not single tokens of the tokenizer.
+// Returns the control tokens that a template writes around a question and its answer, but that are
+// not single tokens of the tokenizer.
 std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
   const Json asked{{"role", "user"}, {"content", "question"}},
       answered{{"role", "assistant"}, {"content", "answer"}};
@@ -122,7 +124,7 @@ std::vector<std::string> foreign_tokens(const ChatTemplate& chat_template, const
   return foreign;
 }
 
-// Bundled templates with control tokens, all of which the model has.
+// Returns the names of the bundled templates whose control tokens the model all has.
 std::vector<std::string> templates_of(const ModelText& text) {
   std::vector<std::string> names;
   for (const BundledTemplate& bundled : bundled_templates()) {
@@ -269,7 +271,7 @@ ExampleModel example_model(const ModelSpec& spec) {
 Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation) {
   const bool is_chat = prompt.is_array();
   std::vector<TextSegment> parts;
-  std::vector<RenderedSegment> rendered;  // what the parts look at
+  std::vector<RenderedSegment> rendered;  // owns the text that `parts` refers to
   if (is_chat) {
     rendered = template_of(text).render(prompt, nullptr, true);
     for (const RenderedSegment& segment : rendered) parts.push_back({segment.text, segment.from_template});
@@ -280,7 +282,8 @@ Continuation continue_prompt(const ModelText& text, const Json& prompt, const st
   for (const TextSegment& part : parts) border += part.text.size();
   if (!continuation.empty()) parts.push_back({continuation, false});
   std::vector<TokenSpan> tokens = text.tokenizer.encode_segments(parts, /*add_special_tokens=*/!is_chat);
-  if (!is_chat && text.tokenizer.adds_eos() && !tokens.empty()) tokens.pop_back();  // the text goes on
+  // The text continues, so its end token is removed.
+  if (!is_chat && text.tokenizer.adds_eos() && !tokens.empty()) tokens.pop_back();
   Continuation whole;
   for (const TokenSpan& token : tokens) {
     if (continuation.empty() || token.begin < static_cast<int64_t>(border)) whole.first = static_cast<int64_t>(whole.ids.size()) + 1;
@@ -290,7 +293,7 @@ Continuation continue_prompt(const ModelText& text, const Json& prompt, const st
 }
 
 std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by) {
-  const std::string turn = "\x02turn\x03";  // stands for what was drawn
+  const std::string turn = "\x02turn\x03";  // replaces the drawn text
   Json all = messages;
   all.push_back({{"role", "assistant"}, {"content", turn}});
   all.push_back(reply);

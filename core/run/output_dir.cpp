@@ -34,7 +34,7 @@ int64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-// An unnamed file if the file system supports it, so that a kill cannot leave it behind.
+// Opens an unnamed file if the file system supports it, so that a kill leaves no file.
 int open_unnamed(const std::string& folder) {
   const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
@@ -44,7 +44,8 @@ int open_unnamed(const std::string& folder) {
   return named;
 }
 
-// Reserving blocks is cheap if blocks are only marked; on tmpfs every page would be cleared.
+// True if blocks may be reserved: the file system only marks them (tmpfs would clear every page),
+// and no limit on file sizes is set.
 bool may_reserve(int descriptor) {
   struct statfs status {};
   rlimit limit{};
@@ -52,7 +53,7 @@ bool may_reserve(int descriptor) {
   return !memory && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
-// Problems that the number of free bytes does not show: a quota, a read-only folder.
+// Finds problems that the number of free bytes does not show: a quota, a read-only folder.
 void try_room(const std::string& folder, int64_t bytes) {
   const int descriptor = open_unnamed(folder);
   if (descriptor < 0)

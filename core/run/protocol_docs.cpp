@@ -34,7 +34,7 @@ const char* short_name_of(FieldType type) {
   return kNames[static_cast<int>(type)];
 }
 
-// One row per event with its meaning, and one per field.
+// Returns a table with one row per event and its meaning, and one per field.
 std::string table_of(const std::string& title, const std::string& first_column,
                      std::span<const EventShape> shapes) {
   std::string text =

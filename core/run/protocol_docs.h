@@ -1,5 +1,6 @@
 #pragma once
-// How program and engine talk, for people: docs/engine-protocol.md, written from the tables of requests and events.
+// The documentation of the protocol between program and engine: docs/engine-protocol.md, written
+// from the tables of requests and events.
 //
 //   forge schema event --docs > docs/engine-protocol.md
 #include <string>

@@ -25,15 +25,15 @@ std::string text(const Json& object, const char* key) {
 
 int64_t integer(const Json& object, const char* key) { return static_cast<int64_t>(number(object, key)); }
 
-// A member of an object, or the fallback.
+// Returns a member of an object, or the fallback.
 Json member(const Json& object, const char* key, Json fallback = nullptr) {
   return object.is_object() && object.contains(key) ? object[key] : std::move(fallback);
 }
 
-// Values that are not finite become null in JSON.
+// Returns a number as JSON: null for a value that is not finite.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// Mean of the last tenth, at least one step: a single step's loss is noise.
+// Returns the mean of the last tenth, at least one step: a single step's loss is noisy.
 double smoothed_last_loss(const std::vector<double>& losses) {
   const size_t count = std::max<size_t>(1, losses.size() / 10);
   return std::accumulate(losses.end() - static_cast<std::ptrdiff_t>(count), losses.end(), 0.0) /
@@ -51,7 +51,7 @@ Json eval_summary(const RunMetrics& metrics) {
   return {{"first", point(0)}, {"best", point(best)}, {"last", point(losses.size() - 1)}};
 }
 
-// The plan's device has processor and GPU; a report names the one that was used.
+// Returns the name of the device that was used. The plan's device has processor and GPU.
 std::string device_text(const Json& device) {
   const Json gpu = member(device, "gpu"), cpu = member(device, "cpu");
   const Json name = member(gpu.is_object() ? gpu : cpu, "name", "cpu");
@@ -174,7 +174,7 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
   return sentence + ".";
 }
 
-// Step time as planned from the machine's rates, and as measured; null if unknown.
+// Returns the step time as planned from the machine's rates, and as measured; null if unknown.
 Json time_summary(const Json& plan, const RunMetrics& metrics, double training) {
   const double planned = number(member(plan, "time", Json::object()), "step_seconds");
   const double steps = static_cast<double>(integer(metrics.last_step, "step"));

@@ -31,7 +31,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); p
 </style>
 )";
 
-// A member of a report that somebody may have edited: null where there is none.
+// Returns a member of a report, or null where there is none: somebody may have edited the file.
 const Json& part(const Json& object, const char* key) {
   static const Json none;
   const auto found = object.is_object() ? object.find(key) : object.end();
@@ -48,19 +48,19 @@ std::string rate(const Json& value) {
   constexpr double kMost = 1e15;  // what llround takes, and more than any machine does
   return std::abs(number(value)) < kMost ? format_count(std::llround(number(value))) : "–";
 }
-// Lists and objects alone have parts.
+// Returns the value if it is a list or an object, otherwise an empty list.
 const Json& structured(const Json& value) {
   static const Json none = Json::array();
   return value.is_structured() ? value : none;
 }
 
-// "supervised_tokens" → "supervised tokens".
+// Writes "supervised_tokens" as "supervised tokens".
 std::string spaced(std::string key) {
   std::replace(key.begin(), key.end(), '_', ' ');
   return key;
 }
 
-// A value formatted for reading: null as a dash, lists and objects as text.
+// Formats a value for reading: null as a dash, lists and objects as text.
 std::string words(const Json& value) {
   if (value.is_null()) return "–";
   if (value.is_string()) return printable(value.get<std::string>());
@@ -81,7 +81,7 @@ std::string row(const std::string& name, const std::string& value) {
   return "<tr><td>" + escape_html(name) + "</td><td>" + escape_html(value) + "</td></tr>\n";
 }
 
-// The entries of a split worth showing: not file names, hashes or zeros.
+// Returns rows for the entries of a split that are worth showing: no file names, hashes or zeros.
 std::string split_rows(const std::string& split, const Json& summary) {
   std::string html;
   for (const auto& [key, value] : summary.items()) {
@@ -107,7 +107,8 @@ std::string environment_table(const Json& environment) {
   return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
-// An amendment as a sentence and the values it changed; a new plan is not shown, it is in the folder.
+// Returns an amendment as a sentence and the values it changed. A new plan is not shown, because it
+// is in the folder.
 std::string amendment_rows(const Json& amendment) {
   if (!amendment.is_object()) return "";
   const Json kind = amendment.value("kind", Json("change")), reason = amendment.value("reason", Json(""));
@@ -130,7 +131,8 @@ Series series_of(const char* name, const std::vector<double>& x, const std::vect
   return {name, x, y, x.size() <= 60};
 }
 
-// Curves of preference training: margin, accuracy, and the log-probabilities of both answers.
+// Returns the curves of preference training: margin, accuracy, and the log-probabilities of both
+// answers.
 std::string answer_charts(const RunMetrics& metrics) {
   const auto add = [&](Chart& chart, const char* name, const std::string& key) {
     const auto found = metrics.answers.find(key);
@@ -152,7 +154,8 @@ std::string answer_charts(const RunMetrics& metrics) {
   return change.series.empty() ? html : html + line_chart(change);
 }
 
-// Both answers may become less likely while the margin grows; the model then samples neither.
+// Returns a remark if the chosen answers became less likely. Both answers may do so while the
+// margin grows; the model then samples neither.
 std::string displacement(const RunMetrics& metrics) {
   const auto chosen = metrics.answers.find("logp_chosen_change");
   if (chosen == metrics.answers.end() || !(chosen->second.back() < 0)) return "";
@@ -160,7 +163,7 @@ std::string displacement(const RunMetrics& metrics) {
          " nats an answer): the margin grew because the rejected ones fell further. objective.nll_weight holds them up.</p>\n";
 }
 
-// Findings of the run, then warnings of its plan.
+// Returns the findings of the run, then the warnings of its plan.
 std::string findings_of(const Json& report) {
   std::string html;
   for (const char* list : {"findings", "warnings"}) {
@@ -186,7 +189,7 @@ std::string charts(const RunMetrics& metrics) {
                               const std::vector<double>& values) {
     return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
   };
-  if (!metrics.rollouts.empty())  // whose loss is meaningless: it only carries the gradient
+  if (!metrics.rollouts.empty())  // the loss of rollouts has no meaning, it only carries gradients
     return rollout_curves(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
            step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm);
   return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +

@@ -21,7 +21,8 @@ Json object(const Json& event, const char* key) {
   return found != event.end() && found->is_object() ? *found : Json::object();
 }
 
-// Every name has a value for every x, even if it appears later or disappears.
+// Appends a value to a curve. Every name has a value for every x, even if it appears later or
+// disappears.
 void put(std::map<std::string, std::vector<double>>& curves, size_t count, const std::string& name, double value) {
   std::vector<double>& values = curves[name];
   values.resize(count - 1, std::nan(""));
@@ -33,7 +34,7 @@ void put_rewards(std::map<std::string, std::vector<double>>& curves, size_t coun
     put(curves, count, kPart + name, part.is_object() ? number(part, "mean") : std::nan(""));
 }
 
-// Mean of the finite values of the first or last tenth, at least one.
+// Returns the mean of the finite values of the first or last tenth, at least one value.
 double end_of(const std::vector<double>& values, bool last) {
   std::vector<double> finite;
   for (const double value : values)

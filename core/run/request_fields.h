@@ -1,6 +1,6 @@
 #pragma once
-// What the program may ask of the engine: one table, against which the engine checks its request and from which
-// docs/engine-protocol.md is written.
+// The requests that the program sends to the engine: one table, against which the engine checks a
+// request and from which docs/engine-protocol.md is written.
 #include "core/run/event_fields.h"
 
 namespace forge {
@@ -8,11 +8,11 @@ namespace forge {
 // Version of requests and events together.
 constexpr int kProtocol = 1;
 
-// `name` is the command.
+// Returns the table of requests; `name` is the command.
 std::span<const EventShape> request_shapes();
 
-// What is wrong with a request, one sentence each; empty for a good one. Fields that its command does not have are
-// faults: nothing is sent that nobody reads.
+// Returns what is wrong with a request, one sentence for each fault; empty for a valid one. Fields
+// that the command does not have are faults, so that no field is sent that nothing reads.
 std::vector<std::string> request_faults(const Json& request);
 
 }  // namespace forge

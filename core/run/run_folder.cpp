@@ -57,7 +57,7 @@ constexpr auto kExportedMembers = [](auto& exported, auto&& member) {
 
 void from_json(const Json& json, Exported& exported) { read_members(json, exported, kExportedMembers); }
 
-// What report.json says about the end of a run, as far as it can be read.
+// The end of a run as report.json states it, as far as it can be read.
 struct ReportEnd {
   std::string state;
   int64_t planned_steps = 0;
@@ -72,7 +72,8 @@ constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
   member.later("exported", end.exported, "the result");
 };
 
-// Nothing if there is no report. A damaged one is a fault, and is rewritten when the run is completed.
+// Returns nothing if there is no report. A damaged one is a fault; it is rewritten when the run is
+// completed.
 std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<std::string>& faults) {
   if (!file_exists(path)) return {};
   ReportEnd end;
@@ -85,14 +86,15 @@ std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<st
   }
 }
 
-// A run killed before its plan was written leaves job.yaml, its heartbeat and temporary files, nothing else.
+// True for a run that was killed before its plan was written: it has left job.yaml, its heartbeat
+// and temporary files, nothing else.
 bool is_unstarted(const std::string& folder) {
   for (const std::string& name : names_in(folder))
     if (name != "job.yaml" && name != kHeartbeat && name.find(".tmp-") == std::string::npos) return false;
   return true;
 }
 
-// The names that a run writes, final or temporary.
+// True for the names that a run writes, final or temporary.
 bool is_of_a_run(const std::string& name) {
   constexpr std::array kNames{"job.yaml",    "plan.json",    "amendments.jsonl",      "metrics.jsonl", "report.json",
                               "report.html", "samples.json", "reference.safetensors", "log.txt",       "checkpoints",
@@ -103,7 +105,7 @@ bool is_of_a_run(const std::string& name) {
          starts_with(name, "metrics.jsonl.");
 }
 
-// A run without its plan: somebody removed it, perhaps during the run.
+// True for a run without its plan: somebody removed it, perhaps during the run.
 bool is_left_of_a_run(const std::string& folder) {
   const std::vector<std::string> names = names_in(folder);
   const auto tells = [](const std::string& name) { return starts_with(name, "metrics.jsonl") || name == "log.txt"; };
@@ -130,7 +132,7 @@ bool is_left_of_a_run(const std::string& folder) {
             "another name");
 }
 
-// Whether the metrics contain a step. Reads only up to the first one.
+// True if the metrics contain a step. Reads only up to the first one.
 bool has_step(const std::string& metrics) {
   std::ifstream file(metrics);
   for (std::string line; std::getline(file, line);)
@@ -225,7 +227,7 @@ void discard_run(const std::string& folder) {
   const std::string aside = discarded_path(folder);
   std::error_code error;
   fs::remove_all(aside, error);
-  // Renamed first, so that a kill halfway leaves no partial run under its name.
+  // The folder is renamed first, so that a kill halfway leaves no partial run under its name.
   fs::rename(folder, aside, error);
   if (error) throw Error(ErrorKind::environment, folder + ": cannot move the old run away: " + error.message());
   fs::remove_all(aside, error);

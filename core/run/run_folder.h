@@ -1,6 +1,6 @@
 #pragma once
-// The run folder on disk: where things stand, what state it is in, and who may write. Read by the program (is there a
-// run, is it finished?) and by the engine.
+// The run folder on disk: the paths of its files, its state, and the lock that permits writing. The
+// program reads it (is there a run, is it finished?), and so does the engine.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,27 +20,30 @@ struct RunPaths {
   std::string metrics() const { return folder + "/metrics.jsonl"; }
   std::string report() const { return folder + "/report.json"; }
   std::string report_html() const { return folder + "/report.html"; }
-  std::string reference() const { return folder + "/reference.safetensors"; }  // what objective.reference_cache keeps
+  // The file that objective.reference_cache writes.
+  std::string reference() const { return folder + "/reference.safetensors"; }
   std::string log() const { return folder + "/log.txt"; }
   std::string checkpoints() const { return folder + "/checkpoints"; }
   std::string rollouts() const { return folder + "/rollouts"; }
-  std::string served_adapters() const { return rollouts() + "/adapters"; }  // that a server drew with
+  // The adapters that a server drew with.
+  std::string served_adapters() const { return rollouts() + "/adapters"; }
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100
 };
 
-// Exclusive use of a run folder, by flock on the folder itself: no lock file to go stale. Program and engine share one:
-// it belongs to what was opened, so it is held until both have gone.
+// Exclusive use of a run folder, by flock on the folder itself, so that there is no lock file to
+// become stale. Program and engine share one lock: it belongs to the open file description, so it
+// is held until both have exited.
 class RunLock {
  public:
   // Waits 2 s at most. Throws Error(environment) when another process holds it.
   explicit RunLock(const std::string& folder);
-  // The one that the process which started this one left open as `descriptor`.
+  // Takes over the lock that the parent process left open as `descriptor`.
   RunLock(const std::string& folder, int descriptor);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   int descriptor() const { return descriptor_; }
-  // False once the folder was removed or renamed, or another stands in its place.
+  // False once the folder was removed or renamed, or another folder has its path.
   bool holds_folder() const;
 
  private:
@@ -48,7 +51,7 @@ class RunLock {
   int descriptor_ = -1;
 };
 
-// What a run folder says of itself; nothing in it is changed.
+// The state of a run folder, read without changing anything in it.
 struct RunState {
   bool exists = false;              // there is a plan.json
   bool finished = false;            // report.json says so, and no amendment asks for more steps
@@ -61,24 +64,27 @@ struct RunState {
   std::string result;               // what a finished run leaves: "adapter" or "model"
   bool result_whole = true;         // it is there, where the run is finished
 };
-// Throws Error(environment) for a folder that holds something else than a run, and for a plan or amendments that are
-// damaged or edited, with file and key: nothing could be continued from them.
+// Reads the state of a run folder. Throws Error(environment) for a folder that holds something
+// other than a run, and for a plan or amendments that are damaged or edited, with file and key: no
+// run can be continued from them.
 RunState inspect_run(const std::string& folder);
-// The first of these alone.
+// Throws Error(environment) for a folder that holds something other than a run.
 void require_run_folder(const std::string& folder);
 
-// Removes a run, or what is left of one, whose lock the caller holds. Throws Error(environment) for a folder that holds
-// anything else.
+// Removes a run, or the rest of one. The caller holds its lock. Throws Error(environment) for a
+// folder that holds anything else.
 void discard_run(const std::string& folder);
-// Where discard_run puts a run before it removes it: ".NAME.discarded" beside it.
+// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded"
+// beside it.
 std::string discarded_path(const std::string& folder);
 constexpr const char* kDiscarded = ".discarded";
 
-// The folder of a run's trained adapter or model, once it is there; else empty.
+// Returns the folder of a run's trained adapter or model; empty if it does not exist yet.
 std::string result_of(const std::string& folder);
 
-// Removes what a kill may have left behind: temporary and condemned folders of processes that run no longer. A merge or an export
-// may be writing beside the run's own files. Under the lock only.
+// Removes what a kill may have left: temporary and condemned folders of processes that no longer
+// run. Folders of running processes stay, since a merge or an export may be writing beside the
+// run's own files. Call it only under the lock.
 void remove_litter(const std::string& folder);
 
 }  // namespace forge

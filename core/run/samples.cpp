@@ -13,7 +13,8 @@ constexpr int64_t kLargestFile = 16 << 20;
 
 std::string path_of(const std::string& folder) { return folder + "/samples.json"; }
 
-// Tokens before the first trained one, or that an encoder reads; for text without a prompt, its first words.
+// Returns the number of tokens before the first trained one, or that an encoder reads; for text
+// without a prompt, the number of its opening tokens.
 int64_t prompt_length(const Example& example) {
   constexpr int64_t kOpening = 16;
   if (const auto source = std::count(example.supervised.begin(), example.supervised.end(), kSource); source > 0) return source;

@@ -33,7 +33,8 @@ std::string make_temporary_sibling(const std::string& target) {
 
 namespace {
 
-// Where the file system can, both change places at once: then there is no moment without a result under the name.
+// Exchanges two paths at once where the file system supports it, so that there is always a result
+// under the name.
 bool exchange(const std::string& a, const std::string& b) {
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 }

@@ -1,19 +1,20 @@
 #pragma once
-// Folders that appear at once: filled beside their place, then renamed into it.
+// Folders that appear in one step: they are filled beside their final path, then renamed to it.
 #include <string>
 
 namespace forge {
 
-// One folder, in an existing parent. Throws Error(environment).
+// Creates one folder in an existing parent. Throws Error(environment).
 void make_folder(const std::string& path);
-// Removes what is there, as far as it can be.
+// Removes a file or folder with its contents, as far as it can be removed.
 void remove_tree(const std::string& path);
 
-// An empty folder beside `target` to fill and then rename over it. Unlike make_directories it makes no parent: a run folder
-// that was removed is not to come back as a fragment.
+// Creates an empty folder beside `target`, to fill and then rename over it. Unlike
+// make_directories() it creates no parent: a run folder that was removed must not return as a
+// fragment.
 std::string make_temporary_sibling(const std::string& target);
 
-// Makes `target` be what `source` is: renames a finished folder into place, replacing an older one.
+// Moves `source`, a finished folder, to `target`, replacing an older one.
 void replace_directory(const std::string& source, const std::string& target);
 
 }  // namespace forge

@@ -44,7 +44,7 @@ struct Frame {
   }
 };
 
-// Indices to draw: all, or the extremes of each interval, so that no spike disappears.
+// Returns the indices to draw: all, or the extremes of each interval, so that no spike disappears.
 std::vector<size_t> drawn_points(const std::vector<double>& y) {
   std::vector<size_t> indices;
   size_t stretch = y.size() <= kDrawnPoints ? 1 : (2 * y.size() + kDrawnPoints - 1) / kDrawnPoints;

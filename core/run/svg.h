@@ -16,14 +16,14 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// At most 1,000 points of a series are drawn: of more, the smallest and largest of each stretch. Empty text
-// when no series has a finite point.
+// Returns a chart as SVG. At most 1,000 points of a series are drawn: for a longer one, the
+// smallest and largest of each stretch. Returns an empty text when no series has a finite point.
 std::string line_chart(const Chart& chart);
 
-// & < > " ' as entities.
+// Writes & < > " ' as entities.
 std::string escape_html(const std::string& text);
 
-// About `count` round numbers (1, 2 or 5 times a power of ten) that cover [low, high].
+// Returns about `count` round numbers (1, 2 or 5 times a power of ten) that cover [low, high].
 std::vector<double> round_ticks(double low, double high, int count);
 
 }  // namespace forge

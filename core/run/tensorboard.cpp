@@ -74,7 +74,7 @@ std::string record(std::string_view data) {
   return out;
 }
 
-// Event {wall_time = 1, step = 2, file_version = 3, summary = 5}
+// Returns the bytes of Event {wall_time = 1, step = 2, file_version = 3, summary = 5}.
 std::string event_of(double wall_time, int64_t step) {
   std::string event;
   append_field(event, 1, wall_time);
@@ -82,7 +82,8 @@ std::string event_of(double wall_time, int64_t step) {
   return event;
 }
 
-// Summary {repeated Value value = 1}; Value {tag = 1, simple_value = 2, tensor = 8, metadata = 9}
+// Returns an event with Summary {repeated Value value = 1}; Value {tag = 1, simple_value = 2,
+// tensor = 8, metadata = 9}.
 std::string summary_event(double wall_time, int64_t step, std::string_view value) {
   std::string summary, event = event_of(wall_time, step);
   append_field(summary, 1, value);
@@ -110,7 +111,7 @@ struct TensorBoardWriter::State {
   [[noreturn]] void fail(const char* action) const {
     throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
   }
-  // One write per record, so that a reader following the file sees whole records.
+  // Writes each record with one write(), so that a reader that follows the file sees whole records.
   void append(const std::string& bytes) {
     size_t done = 0;
     while (done < bytes.size()) {

@@ -6,8 +6,8 @@
 //   int64_t offset = writer.flush();                       // goes into the checkpoint
 //   TensorBoardWriter writer(path, wall_time, offset);     // a resumed run goes on from there
 //
-// Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (little
-// endian), as tensorflow/core/lib/io/record_writer.cc; each record is an Event of
+// Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes
+// (little endian), like tensorflow/core/lib/io/record_writer.cc; each record is an Event of
 // tensorflow/core/util/event.proto.
 #include <cstdint>
 #include <memory>
@@ -25,9 +25,10 @@ class TensorBoardWriter {
   TensorBoardWriter(TensorBoardWriter&&) noexcept;
 
   void scalar(std::string_view tag, int64_t step, double value, double wall_time);
-  // A text in TensorBoard's text tab (Markdown).
+  // Writes a text for TensorBoard's text tab (Markdown).
   void text(std::string_view tag, int64_t step, std::string_view content, double wall_time);
-  // Makes everything so far durable; returns the size of the file in bytes. Throws Error(environment).
+  // Makes all records so far durable and returns the size of the file in bytes. Throws
+  // Error(environment).
   int64_t flush();
 
  private:
@@ -35,10 +36,10 @@ class TensorBoardWriter {
   std::unique_ptr<State> state_;
 };
 
-// "events.out.tfevents.<seconds>.<host>": the name that TensorBoard looks for.
+// Returns "events.out.tfevents.<seconds>.<host>", the name that TensorBoard looks for.
 std::string tensorboard_file_name(double wall_time);
 
-// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) of bytes.
+// Returns the CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) of bytes.
 uint32_t crc32c(std::string_view bytes);
 
 }  // namespace forge

@@ -55,8 +55,8 @@ class CountingAllocator final : public c10::Allocator {
     std::memcpy(base, &bytes, sizeof bytes);
     ++allocations;
     raise_peak(now);
-    // The context is the address itself: LibTorch's own scratch (bf16 GEMM) comes through raw_allocate, which
-    // demands it.
+    // The context is the address itself: LibTorch's own scratch (bf16 GEMM) comes through
+    // raw_allocate, which requires this.
     void* data = static_cast<char*>(base) + kHeader;
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }

@@ -1,6 +1,7 @@
 #pragma once
-// LibTorch's CPU allocator, replaced by one that counts and that can say no: the measured peak of a run on a CPU, and
-// a hard limit that makes running out of memory an error forge handles instead of a kill.
+// Replaces LibTorch's CPU allocator by one that counts and that can refuse: the measured peak of a
+// run on a CPU, and a hard limit that makes running out of memory an error that forge handles
+// instead of a kill.
 #include <cstdint>
 
 namespace forge {
@@ -11,11 +12,13 @@ struct AllocatorStats {
   int64_t allocations = 0;  // calls since the start
 };
 
-// Installs the allocator; before the first tensor. Calling it again does nothing.
+// Installs the allocator. It must be called before the first tensor. Calling it again does nothing.
 void install_counting_allocator();
-// 0: no limit. Past it an allocation throws c10::OutOfMemoryError, as CUDA's allocator does.
+// Sets the limit; 0: none. Past it an allocation throws c10::OutOfMemoryError, as CUDA's allocator
+// does.
 void set_allocator_limit(int64_t bytes);
-// Memory of tensors that came from elsewhere, a mapped file, counts as if it had been allocated: `bytes` below zero when it goes.
+// Counts memory of tensors that was not allocated here, such as a mapped file, as if it had been.
+// `bytes` is negative when it is released.
 void count_foreign(int64_t bytes);
 AllocatorStats allocator_stats();
 void reset_allocator_peak();

@@ -1,4 +1,5 @@
-// The CUDA half of device.h: LibTorch's caching allocator, the current device's stream, NCCL through c10d.
+// Implements the CUDA part of device.h: LibTorch's caching allocator, the current device's stream,
+// NCCL through c10d.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -23,7 +24,7 @@ bool available() { return c10::cuda::device_count() > 0; }
 int device_count() { return c10::cuda::device_count(); }
 
 c10::Device tensor_device(int index) {
-  // The allocator knows no device before, and refuses a limit (pytorch#37567).
+  // Before this call the allocator knows no device, and refuses a limit (pytorch#37567).
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   // By default cuBLAS may round between parts of a product's depth; gemm.h promises sums in fp32.
   at::globalContext().setAllowFP16ReductionCuBLAS(false);

@@ -48,9 +48,9 @@ void release_product_memory(c10::Device device) {
 void set_threads(int64_t threads) {
   omp_set_dynamic(0);
   at::set_num_threads(static_cast<int>(threads));
-  // MKL picks the implementation of a vector function at the first call. Threads making that call at once have been seen
-  // to get implementations of different accuracy, which changed the last bits of a run's first gradient: so one thread calls
-  // first.
+  // MKL picks the implementation of a vector function at the first call. Threads that made that
+  // call at once have been seen to get implementations of different accuracy, which changed the
+  // last bits of a run's first gradient. So one thread makes the first call.
   at::exp(at::zeros({1}));
 }
 

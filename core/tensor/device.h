@@ -1,6 +1,6 @@
 #pragma once
-// The device of a run: chosen once from the plan, asked for its memory afterwards. A build without CUDA links
-// no_cuda.cpp instead of cuda.cpp; nothing else differs.
+// The device of a run: chosen once from the plan, and asked for its memory afterwards. A build
+// without CUDA links no_cuda.cpp instead of cuda.cpp. Nothing else differs.
 #include <c10/core/Device.h>
 
 #include <cstdint>
@@ -13,30 +13,32 @@ struct DeviceMemory {
   int64_t peak_bytes = 0;
 };
 
-// "cpu", "cuda" or "cuda:N". Throws Error(environment) when this engine cannot use it.
+// Opens "cpu", "cuda" or "cuda:N". Throws Error(environment) if this engine cannot use it.
 c10::Device open_device(const std::string& name);
 DeviceMemory device_memory(c10::Device device);
-// Waits until everything queued on the device is done (CPU: nothing to wait for).
+// Waits until everything queued on the device is done. Does nothing on a CPU.
 void synchronize(c10::Device device);
-// A limit on what the run may allocate; 0: none.
+// Sets a limit on the memory that the run may allocate; 0: none.
 void limit_device_memory(c10::Device device, int64_t bytes);
-// Gives back the memory that products keep for each stream they were queued on. Call when no more will be queued on one of them, and what
-// was queued has been waited for.
+// Releases the memory that matrix products keep for each stream they were queued on. Call it when
+// no more products will be queued on one of the streams, and the queued ones have finished.
 void release_product_memory(c10::Device device);
-// Sets OpenMP's and LibTorch's thread count; static schedules, so that reductions repeat bit for bit.
+// Sets OpenMP's and LibTorch's thread count. Schedules are static, so that reductions repeat bit
+// for bit.
 void set_threads(int64_t threads);
 
-// What differs between builds with and without CUDA.
+// Functions that differ between builds with and without CUDA.
 namespace cuda {
 bool available();
 int device_count();
-c10::Device tensor_device(int index);  // where the tensors of a run on that GPU lie
+c10::Device tensor_device(int index);  // the device of a run's tensors on that GPU
 std::string describe();  // "no CUDA in this engine", or the runtime's version and the cards
 DeviceMemory memory(int index);
 void synchronize(int index);
 void limit_memory(int index, int64_t bytes);
 void release_product_memory();
-// A NCCL process group of one rank, opened and closed: proves that the collective library links and works.
+// Opens and closes an NCCL process group of one rank, which proves that the collective library
+// links and works.
 void check_collectives();
 }  // namespace cuda
 

@@ -35,7 +35,8 @@ std::string_view tensor_bytes(const at::Tensor& tensor) {
 }
 
 at::Tensor to_device(const at::Tensor& host, c10::ScalarType type, c10::Device device) {
-  // Converted on the host: a kernel for each small tensor of a batch costs more than it computes.
+  // The conversion is on the host: a kernel for each small tensor of a batch costs more than it
+  // computes.
   const at::Tensor converted = host.to(type);
   return device.is_cuda() ? converted.pin_memory().to(device, /*non_blocking=*/true) : converted;
 }

@@ -1,4 +1,4 @@
-// The CUDA half of device.h in an engine built without it.
+// Implements the CUDA part of device.h in an engine that was built without CUDA.
 #include "core/base/error.h"
 #include "core/tensor/device.h"
 

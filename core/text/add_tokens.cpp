@@ -9,7 +9,7 @@
 namespace forge {
 namespace {
 
-// One more than the largest id of a list or map of tokens.
+// Returns one more than the largest id of a list or map of tokens.
 int64_t ids_of(const Json& root) {
   int64_t next = 0;
   const Json model = root.value("model", Json::object());

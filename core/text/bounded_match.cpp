@@ -18,7 +18,7 @@ constexpr uint32_t kGroups = 64;
 constexpr size_t kWindow = 256;  // start positions that one call tries
 constexpr double kSeconds = 2, kSecondsPerMebibyte = 2;
 
-// Matching state besides the pattern; one per thread, since PCRE2 writes to it.
+// Matching state besides the pattern. Each thread has one, since PCRE2 writes to it.
 struct Scratch {
   pcre2_match_data* match = pcre2_match_data_create(kGroups, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
@@ -49,7 +49,8 @@ double processor_seconds() {
 
 }  // namespace
 
-// The wall clock is cheap to read but includes other processes; the limit is on this thread's time.
+// The wall clock is cheap to read but includes other processes. The limit applies to this thread's
+// time.
 bool MatchPatience::is_out(size_t text_bytes) {
   const double granted = kSeconds + kSecondsPerMebibyte * static_cast<double>(text_bytes) / (1 << 20);
   const double waited = seconds_since(start);

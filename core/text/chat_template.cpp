@@ -49,7 +49,7 @@ void check_messages(const Json& messages) {
   }
 }
 
-// Splits runs where training begins and ends. `spans` ascend and do not overlap.
+// Splits runs where training begins and ends. `spans` are ascending and do not overlap.
 std::vector<RenderedSegment> segments_of(const MarkedText& text, const std::vector<Span>& spans) {
   std::vector<RenderedSegment> segments;
   int64_t at = 0;
@@ -95,7 +95,7 @@ Value messages_value(const Json& messages) {
 
 }  // namespace
 
-// What stays constant while prefixes of one conversation are rendered.
+// Values that stay constant while prefixes of one conversation are rendered.
 struct ChatTemplate::Rendering {
   Value tools;
   jinja::Variables variables;
@@ -139,7 +139,8 @@ std::vector<std::string> ChatTemplate::sources() const {
 
 namespace {
 
-// Special tokens first; a variable of the same name replaces it, as in transformers.
+// Returns the special tokens, then the variables. A variable of the same name replaces a token, as
+// in transformers.
 jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& of_template,
                               const Json& of_conversation) {
   jinja::Variables result;

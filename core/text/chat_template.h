@@ -1,13 +1,14 @@
 #pragma once
-// Chat templates: conversations as the text a model was trained on, and which of that text is trained now.
+// Chat templates: conversations as the text a model was trained on, and the parts of that text to
+// train now.
 //
 //   const ChatTemplate chat = ChatTemplate::parse(*find_chat_template("models/SmolLM2", false), tokens);
 //   for (const RenderedSegment& part : chat.render(messages, nullptr, /*add_generation_prompt=*/true)) …
 //   const auto example = chat.render_for_training({messages}, TrainTurns::assistant);
 //
-// Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is later
-// tokenised without adding special tokens: the template writes them itself. Segments remember what the
-// template wrote and what came with the data, so that a user who types <|im_end|> ends nothing.
+// Rendering equals transformers' apply_chat_template(tokenize=False) byte for byte. The text is
+// later tokenised without adding special tokens: the template writes them itself. Segments tell the
+// template's text from the data's text, so that a user who types <|im_end|> ends nothing.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -23,12 +24,12 @@
 
 namespace forge {
 
-// Who speaks. Templates build control tokens of these words (Phi-4: '<|' + role + '|>'), so a role counts as written by
-// the template, wherever it came from.
+// Roles of speakers. Templates build control tokens of these words (Phi-4: '<|' + role + '|>'), so
+// a role counts as written by the template, wherever it came from.
 inline constexpr std::array<std::string_view, 6> kChatRoles{"system",    "developer", "user",
                                                             "assistant", "tool",      "function"};
 
-// What every template is given; variables have other names.
+// Arguments of every template. Variables must have other names.
 inline constexpr std::array<std::string_view, 4> kTemplateArguments{"messages", "tools", "documents",
                                                                     "add_generation_prompt"};
 
@@ -63,33 +64,36 @@ enum class TrainTurns { assistant, last_assistant, all };
 
 class ChatTemplate {
  public:
-  // Throws Error(environment) as "name:line: what".
+  // Throws Error(environment) as "name:line: what" for a template that does not parse.
   static ChatTemplate parse(const TemplateSource& source, SpecialTokens special_tokens);
 
-  // `tools` null: none. Throws Error(data) as "name:line: what", also when a message holds images, audio or
-  // video.
+  // Renders messages. Null `tools` means none. Throws Error(data) as "name:line: what", also if a
+  // message holds images, audio or video.
   std::vector<RenderedSegment> render(const Json& messages, const Json& tools, bool add_generation_prompt,
                                       const Json& variables = Json::object()) const;
 
-  // The whole conversation with `supervised` set, exactly at the byte. With {% generation %} in the template,
-  // its blocks are trained. Otherwise everything that an assistant turn adds behind its generation prompt is,
-  // up to the beginning of the next turn; that is found by rendering prefixes of the conversation, each of
-  // which must begin the full text, or Error(data) names the turn. `train: false` or `weight: 0` in a message
-  // turns it off; consecutive assistant messages are one turn each. A prompt that opens a thought ("<think>\n") which the
-  // conversation does not hold (DeepSeek-R1) is continued by the answer word for word, if the answer is the last message,
-  // the only one trained and begins with that opening; the text then is longer than the conversation's. TrainTurns::all trains on every byte but
-  // those of turned-off messages. Nothing is supervised when the conversation has no trained turn.
+  // Renders the whole conversation and sets `supervised`, exact to the byte. If the template has
+  // {% generation %}, its blocks are trained. Otherwise an assistant turn is trained from after its
+  // generation prompt to the beginning of the next turn. This is found by rendering prefixes of the
+  // conversation. Each must begin the full text, or Error(data) names the turn. `train: false` or
+  // `weight: 0` in a message turns it off. Consecutive assistant messages are one turn each. A
+  // prompt may open a thought ("<think>\n") that the conversation does not hold (DeepSeek-R1). The
+  // answer then continues the prompt word for word if it is the last message, the only one trained
+  // and begins with that opening; the text is then longer than the conversation's. TrainTurns::all
+  // trains on every byte except those of turned-off messages. Nothing is supervised if the
+  // conversation has no trained turn.
   std::vector<RenderedSegment> render_for_training(const Conversation& conversation,
                                                    TrainTurns train_on) const;
 
-  // Conversations with tools are rendered by `other` from now on, as transformers takes a model's "tool_use".
+  // Renders conversations with tools by `other` from now on, as transformers uses a model's
+  // "tool_use".
   void set_tool_use(ChatTemplate other);
 
   bool marks_generation() const { return template_.marks_generation(); }
   const std::string& name() const { return template_.name(); }
-  // The texts that it was parsed from, and its variables: what it renders is decided by them.
+  // Returns the texts that it was parsed from, and its variables. They determine what it renders.
   std::vector<std::string> sources() const;
-  // Whether a word stands in those texts: a name that does not can change nothing.
+  // True if a word is in those texts. A name that is not in them changes nothing.
   bool names(const std::string& word) const { return words_.contains(word); }
   const std::set<std::string>& words() const { return words_; }
 
@@ -107,10 +111,10 @@ class ChatTemplate {
   std::shared_ptr<const ChatTemplate> tool_use_;
 };
 
-// The template of a model folder: chat_template.jinja, else tokenizer_config.json's chat_template (a string,
-// or a list of named ones of which "tool_use" serves conversations with tools and "default" all others), else
-// chat_template.json. Nothing when the folder has none. Throws Error(environment) on files that are not what
-// they should be.
+// Returns the template of a model folder: chat_template.jinja, else tokenizer_config.json's
+// chat_template (a string, or a list of named ones, of which "tool_use" serves conversations with
+// tools and "default" all others), else chat_template.json. Returns nothing if the folder has none.
+// Throws Error(environment) on files that are malformed.
 std::optional<TemplateSource> find_chat_template(const std::string& model_dir, bool with_tools);
 
 // Templates for models that bring none, by name: chatml, llama3 … (chat_templates_bundled.cpp).
@@ -119,7 +123,7 @@ struct BundledTemplate {
   std::string_view text;
 };
 const std::vector<BundledTemplate>& bundled_templates();
-// Throws Error(job) with the nearest name.
+// Returns a bundled template. Throws Error(job) with the nearest name.
 TemplateSource bundled_template(std::string_view name);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
-// Decodes the tokens since a point where the text was complete, with a few tokens of context before it, so that
-// decoders that look at neighbours (a leading space, runs of byte tokens) see what they need.
+// Decodes the tokens since a point where the text was complete, with a few tokens of context before
+// it. Decoders that look at neighbours (a leading space, runs of byte tokens) need that context.
 #include "core/base/text.h"
 #include "core/text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-// Where a model folder keeps its chat template, in transformers' order of precedence.
+// Finds a model folder's chat template, in transformers' order of precedence.
 #include "core/base/file.h"
 #include "core/io/python_json.h"
 #include "core/text/chat_template.h"

@@ -37,7 +37,8 @@ Source read_json(const std::string& folder) {
   return {path, whole_tokenizer_json(read_tokenizer_json(folder))};
 }
 
-// The step of type `name` in `steps`, which may be a single step or a Sequence. Null if there is none.
+// Returns the step of type `name` in `steps`, which may be a single step or a Sequence; null if
+// there is none.
 const Json* find_step(const Json& steps, const std::string& name) {
   if (!steps.is_object()) return nullptr;
   if (steps.value("type", "") == name) return &steps;
@@ -52,7 +53,7 @@ bool byte_level(const Json& json) {
   return find_step(json.value("pre_tokenizer", Json()), "ByteLevel") || find_step(json.value("decoder", Json()), "ByteLevel");
 }
 
-// The patterns of the steps, as gguf_pre.h lists them.
+// Adds the patterns of the steps, as gguf_pre.h lists them.
 void add_patterns(const Json& step, const std::string& where, std::vector<std::string>& patterns) {
   const std::string type = step.value("type", "");
   if (type == "Sequence") {
@@ -115,7 +116,7 @@ bool is_byte_token(const std::string& token) {
   return token.size() == 6 && starts_with(token, "<0x") && token.back() == '>';
 }
 
-// Scores that make llama.cpp merge in the order of the merges.
+// Returns a vocabulary whose scores make llama.cpp merge in the order of the merges.
 GgufVocabulary sentencepiece_of_json(const Source& source) {
   const Json& model = source.json.at("model");
   GgufVocabulary vocabulary{.name = source.path, .model = "llama", .pre = "default"};
@@ -159,8 +160,8 @@ GgufVocabulary sentencepiece_of_model(const std::string& path, const Source& sou
   return vocabulary;
 }
 
-// What the tokenizer adds before and after each text: one token or none. That token is the begin or end of text, whatever
-// tokenizer_config.json names.
+// Records what the tokenizer adds before and after each text: one token or none. That token becomes
+// the begin or end of text, whatever tokenizer_config.json names.
 void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   std::vector<int32_t> bare, whole;
   tokenizer.encode_ids("a", bare);
@@ -175,8 +176,9 @@ void take_added_ends(const Tokenizer& tokenizer, GgufVocabulary& vocabulary) {
   if (behind == 1) vocabulary.eos_id = whole.back();
 }
 
-// llama.cpp requires a token for every row of the embedding, and no more. Added tokens without a row, such as Gemma 3's
-// <image_soft_token> in its models of text, are left out as its converter does; the model cannot read them.
+// Fills the list up to `size`: llama.cpp requires a token for every row of the embedding, and no
+// more. Added tokens without a row, such as <image_soft_token> in Gemma 3's text models, are left
+// out as in its converter; the model cannot read them.
 void fill(GgufVocabulary& vocabulary, int64_t size) {
   for (auto id = static_cast<size_t>(size); id < vocabulary.tokens.size(); ++id) {
     const auto type = static_cast<GgufTokenType>(vocabulary.token_types[id]);

@@ -1,5 +1,6 @@
 #pragma once
-// The vocabulary of a Hugging Face folder as a GGUF says it: gguf_tokenizer_json.h the other way.
+// Converts the vocabulary of a Hugging Face folder to a GGUF's: the inverse of
+// gguf_tokenizer_json.h.
 #include <string>
 
 #include "core/text/gguf_vocabulary.h"
@@ -7,10 +8,11 @@
 
 namespace forge {
 
-// Byte-level BPE of tokenizer.json becomes "gpt2" with the pre-tokenizer that splits like it; SentencePiece BPE, from
-// tokenizer.model or a tokenizer.json with byte fallback, becomes "llama". Texts are encoded both ways, and a vocabulary that
-// would give other ids is refused: Error(environment), as is one that GGUF has no words for. `tokenizer` is the folder's;
-// `size` is the number of rows of the embedding, up to which unused tokens fill the list.
+// Returns the folder's vocabulary. Byte-level BPE of tokenizer.json becomes "gpt2" with the
+// pre-tokenizer that splits like it. SentencePiece BPE, from tokenizer.model or a tokenizer.json
+// with byte fallback, becomes "llama". Texts are encoded both ways. Throws Error(environment) for a
+// vocabulary that would give other ids, and for one that GGUF cannot express. `tokenizer` is the
+// folder's. `size` is the number of rows of the embedding, up to which unused tokens fill the list.
 GgufVocabulary vocabulary_of_folder(const std::string& folder, const Tokenizer& tokenizer, int64_t size);
 
 }  // namespace forge

@@ -36,7 +36,8 @@ Json post_processor(const GgufVocabulary& vocabulary, const text::GgufPre& pre) 
           {"special_tokens", {{bos, {{"id", bos}, {"ids", {*vocabulary.bos_id}}, {"tokens", {bos}}}}}}};
 }
 
-// By hand: an ordered JSON object with 50,000 keys does a linear search for each insertion.
+// The text is built by hand: an ordered JSON object with 50,000 keys does a linear search for each
+// insertion.
 std::string model_text(const GgufVocabulary& vocabulary, bool ignore_merges) {
   std::string text = R"({"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,)"
                      R"("end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":)";

@@ -1,6 +1,6 @@
 #pragma once
-// What a GGUF file says about its tokenizer (keys tokenizer.ggml.*), as plain values: the reader of GGUF
-// fills it, the tokenizer reads it, and neither knows the other.
+// The tokenizer of a GGUF file (keys tokenizer.ggml.*) as plain values. The reader of GGUF fills
+// it, the tokenizer reads it, and neither depends on the other.
 #include <cstdint>
 #include <optional>
 #include <string>

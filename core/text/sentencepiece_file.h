@@ -1,5 +1,6 @@
 #pragma once
-// The vocabulary of a SentencePiece model file, read from its protobuf (sentencepiece_model.proto): what a GGUF keeps of it.
+// Reads the vocabulary of a SentencePiece model file from its protobuf (sentencepiece_model.proto):
+// the parts that a GGUF keeps.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,9 +16,9 @@ struct SentencePieceVocabulary {
   bool add_dummy_prefix = true;  // a space before the text
 };
 
-// Throws Error(environment) for bytes that are no such message; `name` is for messages.
+// Throws Error(environment) for bytes that are not such a message. `name` is for messages.
 SentencePieceVocabulary read_sentencepiece(std::string_view bytes, const std::string& name);
-// The bytes of such a file's NormalizerSpec; empty without one.
+// Returns the bytes of such a file's NormalizerSpec; empty without one.
 std::string_view normalizer_spec(std::string_view bytes);
 
 }  // namespace forge

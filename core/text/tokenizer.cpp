@@ -30,7 +30,8 @@ void check_text(std::string_view text, const std::string& name) {
   }
 }
 
-// Normalises every piece that is not an added token; leaves the text alone if nothing would change.
+// Normalises every piece that is not an added token. Leaves the text unchanged if nothing would
+// change.
 void normalize(WorkText& work, const text::Normalizer& normalizer) {
   const bool same = std::all_of(work.pieces.begin(), work.pieces.end(), [&](const Piece& piece) {
     return piece.token >= 0 || normalizer.leaves(work.text_of(piece));
@@ -38,7 +39,7 @@ void normalize(WorkText& work, const text::Normalizer& normalizer) {
   if (!same) work.rewrite([&](AlignedText& text) { normalizer.apply(text); });
 }
 
-// Where control tokens are allowed: sorted, disjoint ranges of the input.
+// The places where control tokens are allowed: sorted, disjoint ranges of the input.
 struct Allowed {
   bool everywhere = true;
   bool hides = true;  // a control token that is not parsed still hides tokens that begin inside it
@@ -76,7 +77,7 @@ void find_added(WorkText& work, const TokenFinder& finder, const TokenizerParts&
   });
 }
 
-// Everything before the model: added tokens, normalisation, words.
+// Does everything before the model: added tokens, normalisation, words.
 void prepare(WorkText& work, const TokenizerParts& parts, const Allowed& allowed) {
   if (!work.input().empty()) work.pieces = {{0, static_cast<int32_t>(work.input().size()), -1}};
   find_added(work, parts.raw_tokens, parts, allowed);

@@ -1,14 +1,14 @@
 #pragma once
-// Text to token ids and back, as the Hugging Face `tokenizers` package does it: the same ids and the same
-// offsets.
+// Converts text to token ids and back like the Hugging Face `tokenizers` package, with the same ids
+// and the same offsets.
 //
 //   const Tokenizer tokenizer = open_tokenizer("models/SmolLM2-135M-Instruct");
 //   std::vector<int32_t> ids;
 //   tokenizer.encode_ids("Hello world", ids);
 //   std::string text = tokenizer.decode(ids);                      // "Hello world"
 //
-// A Tokenizer is an immutable value: copies share their tables, every const member may be called from any
-// number of threads at once. Text is UTF-8; other bytes throw Error(data).
+// A Tokenizer is an immutable value. Copies share their tables, and every const member may be
+// called from any number of threads at once. Text is UTF-8; other bytes throw Error(data).
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,9 +22,10 @@
 
 namespace forge {
 
-// One token and the bytes [begin, end) of the input text that it stands for. Offsets always lie between
-// characters: a token that holds a part of a character spans the whole character. A token that a template
-// adds (<s>) has [0, 0). The Python package reports the same places counted in characters.
+// One token and the bytes [begin, end) of the input text that it stands for. Offsets are always
+// between characters: a token that holds a part of a character spans the whole character. A token
+// that a template adds (<s>) has [0, 0). The Python package reports the same places counted in
+// characters.
 struct TokenSpan {
   int32_t id = 0;
   int64_t begin = 0;
@@ -33,11 +34,12 @@ struct TokenSpan {
 };
 
 struct EncodeOptions {
-  bool add_special_tokens = false;  // what the tokenizer's own template adds, e.g. a leading <s>
+  bool add_special_tokens = false;  // tokens of the tokenizer's own template, e.g. a leading <s>
   bool parse_special = true;        // "<|im_end|>" in the text becomes the control token
 };
 
-// A part of a text; control tokens are recognised only inside consecutive segments that may hold them.
+// A part of a text. Control tokens are recognised only inside consecutive segments that may hold
+// them.
 struct TextSegment {
   std::string_view text;
   bool may_hold_special = false;
@@ -50,43 +52,45 @@ class Tokenizer {
   explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts);
 
   std::vector<TokenSpan> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // Appends the ids alone; the fast way.
+  // Appends the ids alone. This is faster than encode().
   void encode_ids(std::string_view text, std::vector<int32_t>& ids, const EncodeOptions& options = {}) const;
-  // The tokens of all segments' texts joined, with offsets into the joined text. Splitting into words sees
-  // the joined text, so a boundary of segments changes nothing by itself; but a control token is never made
-  // of bytes of a segment that may not hold one, not even in part. Added tokens that are not control tokens
-  // are found everywhere.
+  // Returns the tokens of all segments' texts joined, with offsets into the joined text. Splitting
+  // into words sees the joined text, so a boundary of segments changes nothing by itself. But a
+  // control token is never made of bytes of a segment that may not hold one, not even in part.
+  // Added tokens that are not control tokens are found everywhere.
   std::vector<TokenSpan> encode_segments(const std::vector<TextSegment>& segments,
                                          bool add_special_tokens = false) const;
 
-  // Ids outside the vocabulary are left out, as the package does. Bytes that are not UTF-8 become U+FFFD.
+  // Decodes ids. Ids outside the vocabulary are left out, as in the package. Bytes that are not
+  // UTF-8 become U+FFFD.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   std::optional<int32_t> id_of(std::string_view token) const;
   std::optional<std::string> token_of(int32_t id) const;
-  // The bytes that a token writes whatever stands beside it: any of a byte-level tokenizer, and byte tokens (<0x41>). Nothing
-  // for others, and for ids outside the vocabulary.
+  // Returns the bytes that a token writes independent of its neighbours: for every token of a
+  // byte-level tokenizer, and for byte tokens (<0x41>). Returns nothing for other tokens, and for
+  // ids outside the vocabulary.
   std::optional<std::string> bytes_of(int32_t id) const;
-  // One more than the largest id: the least number of embedding rows that fits.
+  // Returns one more than the largest id: the least number of embedding rows that fits.
   int64_t vocab_size() const;
   bool is_special(int32_t id) const;
-  // The first control token that is written out in the text; empty if none is.
+  // Returns the first control token that is written out in the text; empty if there is none.
   std::string control_token_in(std::string_view text) const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
   std::optional<int32_t> pad_id() const;
   std::optional<int32_t> unk_id() const;
-  // Whether add_special_tokens puts bos_id() first or eos_id() last.
+  // True if add_special_tokens puts bos_id() first, or eos_id() last.
   bool adds_bos() const;
   bool adds_eos() const;
-  // Identity of everything that decides ids: two tokenizers with equal hashes encode equally.
+  // Returns a hash of everything that decides ids: two tokenizers with equal hashes encode equally.
   const std::string& content_hash() const;
 
  private:
   std::shared_ptr<const TokenizerParts> parts_;
 };
 
-// Text of tokens that arrive one by one. Characters cut in half by a token boundary wait for their end.
+// Decodes tokens that arrive one by one. Characters cut by a token boundary wait for their end.
 //
 //   DecodeStream stream(tokenizer);
 //   while (...) print(stream.push(id));
@@ -95,24 +99,27 @@ class DecodeStream {
  public:
   explicit DecodeStream(Tokenizer tokenizer, bool skip_special = false)
       : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
-  // The text that became certain with this token; often empty.
+  // Returns the text that became certain with this token; often empty.
   std::string push(int32_t id);
-  // What is left, with U+FFFD for bytes that never became a character.
+  // Returns the remaining text, with U+FFFD for bytes that never became a character.
   std::string finish();
 
  private:
   Tokenizer tokenizer_;
   bool skip_special_;
-  std::vector<int32_t> ids_;  // the context before the last flush, then the tokens since
-  size_t shown_ids_ = 0;      // how many of ids_ are context
+  std::vector<int32_t> ids_;  // the context before the last flush, then the later tokens
+  size_t shown_ids_ = 0;      // number of ids_ that are context
 };
 
-// The tokenizer of a model folder: tokenizer.json (with the files beside it that TokenizerJson names), else tokenizer.model. Throws Error(environment) that names what was looked for.
+// Opens the tokenizer of a model folder: tokenizer.json (with the files beside it that
+// TokenizerJson names), else tokenizer.model. Throws Error(environment) that names the files looked
+// for.
 Tokenizer open_tokenizer(const std::string& model_dir);
 
-// The texts of a tokenizer.json and of the files beside it; empty texts are absent files. `name` is for messages.
-// Follows transformers 5: tokens of all of them are tokens (late_tokens.h), and the template is tokenizer.json's, whatever
-// add_bos_token and add_eos_token say beside it.
+// The texts of a tokenizer.json and of the files beside it; an empty text is an absent file. `name`
+// is for messages. The rules are those of transformers 5: tokens of all files are tokens
+// (late_tokens.h), and the template is tokenizer.json's, whatever add_bos_token and add_eos_token
+// say beside it.
 struct TokenizerJson {
   std::string name = "tokenizer.json";
   std::string tokenizer;
@@ -122,14 +129,16 @@ struct TokenizerJson {
 };
 // Reads the files of a folder that has a tokenizer.json.
 TokenizerJson read_tokenizer_json(const std::string& model_dir);
-// tokenizer.json with the tokens of the other files among its added_tokens.
+// Returns tokenizer.json with the tokens of the other files among its added_tokens.
 Json whole_tokenizer_json(const TokenizerJson& source);
 Tokenizer load_tokenizer_json(const TokenizerJson& source);
 
-// The vocabulary of a GGUF file. Throws Error(environment) naming an unknown model or pre-tokenizer.
+// Loads the vocabulary of a GGUF file. Throws Error(environment) naming an unknown model or
+// pre-tokenizer.
 Tokenizer load_gguf_tokenizer(const GgufVocabulary& vocabulary);
 
-// A SentencePiece model file (unigram or BPE); `config` is the text of tokenizer_config.json or empty.
+// Loads a SentencePiece model file (unigram or BPE). `config` is the text of tokenizer_config.json
+// or empty.
 Tokenizer load_sentencepiece(const std::string& path, const std::string& config = {});
 
 }  // namespace forge

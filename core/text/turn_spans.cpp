@@ -49,17 +49,17 @@ bool begins(const MarkedText& text, const MarkedText& prefix) {
   return text.bytes.compare(0, prefix.bytes.size(), prefix.bytes) == 0;
 }
 
-// Finds where turns begin and end by rendering prefixes of the conversation, each of which must begin the
-// full text.
+// Finds where turns begin and end by rendering prefixes of the conversation, each of which must
+// begin the full text.
 class PrefixSpans {
  public:
   using Render = std::function<MarkedText(size_t count, bool prompt)>;
-  // `tail`: what a template may write only after the last turn (Phi-3's eos), or empty.
+  // `tail`: the text that a template may write only after the last turn (Phi-3's eos), or empty.
   PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail,
               Render render)
       : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
 
-  // What the assistant turn adds after its generation prompt.
+  // Returns the span that the assistant turn adds after its generation prompt.
   Span answer(size_t turn) const {
     const int64_t begin = prefix_size(turn, turn, true, "with its generation prompt");
     const int64_t end = end_of(turn);
@@ -86,7 +86,8 @@ class PrefixSpans {
                     "template with {% generation %} markers");
   }
 
-  // Templates that add their own system turn inspect the first message, which an empty prefix lacks.
+  // Refuses a template that adds its own system turn. It inspects the first message, which an empty
+  // prefix lacks.
   [[noreturn]] void unstable_begin(size_t turn) const {
     unstable(turn,
              "the conversation begins with it, and the template writes more in front of it than its prompt",
@@ -142,15 +143,16 @@ class PrefixSpans {
   mutable std::optional<MarkedText> foreign_prompt_;
 };
 
-// Without trailing whitespace.
+// Returns the text without trailing whitespace.
 std::string_view trim_end(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
 }
 
-// DeepSeek-R1's prompt ends by opening a thought, "<think>\n", and its template leaves thoughts out of conversations. An
-// answer that begins with that opening is what the model is to say behind such a prompt, word for word; what the template
-// writes behind the answer's visible part follows it. Nothing when the answer begins otherwise, or the template shows
-// something else of it than what follows the thought.
+// Continues a prompt that opens a thought. DeepSeek-R1's prompt ends with "<think>\n", and its
+// template leaves thoughts out of conversations. An answer that begins with that opening is what
+// the model has to say after such a prompt, word for word. The text that the template writes after
+// the answer's visible part follows it. Returns nothing if the answer begins differently, or if the
+// template does not show the part after the thought.
 std::optional<TrainedText> continue_prompt(const MarkedText& full, const MarkedText& prompt,
                                            const Json& message) {
   const auto content = message.find("content");
@@ -202,8 +204,8 @@ std::vector<std::string_view> texts_of(const MarkedText& text, const std::vector
   return texts;
 }
 
-// The blocks of {% generation %} that belong to `turns`. A turn may print several (its thoughts, its call) or
-// none: its blocks are those by which it makes their number grow.
+// Finds the blocks of {% generation %} that belong to `turns`. A turn may print several (its
+// thoughts, its call) or none. A turn's blocks are those that appear when its message is added.
 class MarkedTurns {
  public:
   using Render = std::function<MarkedText(size_t count)>;
@@ -235,7 +237,7 @@ class MarkedTurns {
   }
 
  private:
-  // The blocks of the first messages; consistent if they are also the first blocks of all messages.
+  // The blocks of the first messages. They agree if they are also the first blocks of all messages.
   struct Prefix {
     size_t count = 0;
     bool agrees = true;
@@ -271,7 +273,7 @@ void require_short(size_t turns, size_t messages, const MarkedText& full) {
           "split the conversation, train on last_assistant, or use a template with {% generation %} markers");
 }
 
-// Everything but the turned-off messages.
+// Returns the spans of everything but the turned-off messages.
 std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full, const Json& messages) {
   std::vector<Span> spans;
   int64_t begin = 0;
@@ -285,7 +287,8 @@ std::vector<Span> all_spans(const PrefixSpans& prefixes, const MarkedText& full,
   return spans;
 }
 
-// What the turns add after their prompts, found by rendering prefixes.
+// Returns the text, and the spans that the turns add after their prompts, found by rendering
+// prefixes.
 TrainedText answers_of(const SpanSearch& search, const PrefixSpans& prefixes, const MarkedText& full,
                        const std::vector<size_t>& turns) {
   require_short(turns.size(), search.messages.size(), full);

@@ -1,12 +1,13 @@
 #pragma once
-// Which bytes of a rendered conversation are trained.
+// Finds the bytes of a rendered conversation that are trained.
 //
 //   TrainedText found = find_trained({name, messages, TrainTurns::assistant, marked, eos, render});
 //   found.text.bytes.substr(found.spans[0].begin, …)   // "Paris.<|im_end|>\n"
 //
-// A template is a function from messages to text that says nothing of turns. Where it marks {% generation %}, the marks
-// are what is trained. Elsewhere turns are found by rendering prefixes of the conversation, each of which must begin the
-// text of all messages: a template for which that fails is refused, never masked wrongly.
+// A template is a function from messages to text that does not tell turns apart. If it marks
+// {% generation %}, the marked text is trained. Otherwise turns are found by rendering prefixes of
+// the conversation, each of which must begin the text of all messages. A template for which that
+// fails is refused, never masked wrongly.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,8 +29,8 @@ struct SpanSearch {
   const Json& messages;
   TrainTurns train_on;
   bool marks_generation;
-  std::string eos;  // what a template may write behind the last turn only (Phi-3's); empty for nothing
-  // The text of the first `count` messages, with or without a generation prompt behind them.
+  std::string eos;  // what a template may write after the last turn only (Phi-3's); empty: nothing
+  // Returns the text of the first `count` messages, with or without a generation prompt after them.
   std::function<jinja::MarkedText(size_t count, bool prompt)> render;
 };
 
@@ -38,10 +39,11 @@ struct TrainedText {
   std::vector<Span> spans;  // ascending, without overlap
 };
 
-// Throws Error(data) that names the turn whose span cannot be found.
+// Returns the trained text and its spans. Throws Error(data) that names the turn whose span cannot
+// be found.
 TrainedText find_trained(const SpanSearch& search);
 
-// "messages[3]", as messages call it.
+// Returns "messages[3]", the name of a turn in messages.
 std::string turn_name(size_t index);
 
 }  // namespace forge

@@ -40,7 +40,7 @@ std::vector<SequenceSums> scored(const std::vector<double>& scores, const BatchT
   return sums;
 }
 
-// Each sequence's cotangent at each of its supervised positions.
+// Returns each sequence's cotangent at each of its supervised positions.
 std::vector<double> by_position(const SequenceLoss& loss, const std::vector<SequenceSums>& answers, const BatchTensors& batch) {
   std::vector<double> values;
   for (size_t i = 0; i < answers.size(); ++i)

@@ -1,5 +1,6 @@
 #pragma once
-// Answers of a micro-batch as the objectives of sequences read them: sums over their tokens, or a model's scores of them.
+// Converts a micro-batch's rows to answers, for the objectives of sequences: sums over their
+// tokens, or a model's scores of them.
 #include <ATen/core/Tensor.h>
 
 #include <vector>

@@ -37,7 +37,8 @@ std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& 
   return saved;
 }
 
-// Named tensors as one safetensors file, bytes as they are, everything else in fp32; host copies live until the file is written.
+// Writes named tensors as one safetensors file: bytes as they are, everything else in fp32. Host
+// copies live until the file is written.
 void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                    std::vector<SafetensorsEntry> entries = {}) {
   std::vector<at::Tensor> host;
@@ -72,7 +73,7 @@ NamedTensors weights_of(const TrainableSet& trainables) {
   for (const Trainable& item : trainables.items()) weights.emplace_back(item.parameter.name, item.master);
   return weights;
 }
-// As files of the model hold them.
+// Returns the weights as files of the model hold them.
 NamedTensors model_weights(const Session& session) {
   NamedTensors weights = weights_of(*session.trainables);
   for (size_t i = 0; i < weights.size(); ++i)
@@ -101,7 +102,8 @@ void read_tensors(const std::string& path, const NamedTensors& targets) {
 constexpr const char* kOptimizer = "/optimizer.safetensors";
 constexpr const char *kValue = "/value.safetensors", *kValueOptimizer = "/value_optimizer.safetensors";
 
-// The weights that training goes on with, where the others are their average.
+// Returns the name of the weights that training continues with, where the saved ones are their
+// average.
 std::string trained_name(const Trainable& item) { return "trained_weights." + item.parameter.name; }
 
 constexpr const char *kRollout = "/rollout.json", *kAhead = "/ahead.json";

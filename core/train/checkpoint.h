@@ -14,24 +14,24 @@
 
 namespace forge {
 
-// Of a policy that draws completions.
+// Rollout data in a checkpoint of a policy that draws completions.
 struct CheckpointRollouts {
   Json partly_trained = nullptr;  // rollout.json; null: none is
   Json ahead = Json::array();     // ahead.json; empty: none is drawn ahead
 };
 
-// → bytes written.
+// Writes a checkpoint of `state` to `run_folder`. Returns the number of bytes written.
 int64_t save_checkpoint(const Session& session, const TrainState& state, const std::string& run_folder,
                         const CheckpointRollouts& rollouts = {});
-// Of a checkpoint that load_checkpoint has verified.
+// Reads the rollout data of a checkpoint that load_checkpoint has verified.
 CheckpointRollouts checkpoint_rollouts(const std::string& path);
-// Of all whole checkpoints: the adapters in their ahead.json.
+// Returns the names of the adapters in the ahead.json of all whole checkpoints.
 std::set<std::string> adapters_of_checkpoints(const std::string& run_folder);
 
 // Verifies every hash, then loads. Throws Error(environment) when the checkpoint is of another run or damaged.
 TrainState load_checkpoint(Session& session, const std::string& path);
 
-// Only the weights, e.g. of the best checkpoint for the export.
+// Loads only the weights, e.g. those of the best checkpoint for the export.
 void load_checkpoint_weights(Session& session, const std::string& path);
 
 }  // namespace forge

@@ -20,7 +20,7 @@ namespace {
 // Directions settle within some ten micro-batches. Those of inputs with fewer directions than ranks never do.
 constexpr int64_t kMostBatches = 256;
 
-// The model without its adapter, which its magnitudes would round.
+// Returns the model without its adapter, whose magnitudes would add rounding.
 Model without_adapter(const Session& session) {
   Model base = session.model;
   for (const AdapterSite& site : session.sites) {
@@ -30,8 +30,8 @@ Model without_adapter(const Session& session) {
   return base;
 }
 
-// Rows that count. PEFT's mask is over a text's own tokens, not over those that predict them; labels of an encoder-decoder
-// belong to the rows that predict.
+// Returns the rows that count. PEFT's mask is over a text's own tokens, not over those that predict
+// them. Labels of an encoder-decoder belong to the rows that predict.
 std::vector<int32_t> trained_rows(const Batch& batch) {
   const int64_t shift = batch.source_ids.empty() ? 1 : 0;
   std::vector<int32_t> rows;
@@ -87,7 +87,7 @@ class InputLook {
   }
 
  private:
-  // Found again by the value, which several products may read.
+  // Adds a site to the reader of its input value, which several products may read.
   void add(size_t op, const AdapterSite* site) {
     const ValueId x = list_.ops[op].in[0];
     auto reader = std::find_if(readers_.begin(), readers_.end(), [&](const Reader& r) { return list_.ops[r.op].in[0] == x; });

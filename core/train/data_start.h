@@ -1,6 +1,7 @@
 #pragma once
-// init: eva: the first A of each adapted layer out of what the layer reads of the training data (Paischer et al., "Explained variance
-// adaptation", 2024), as PEFT's initialize_lora_eva_weights with rho 1. Ranks stay as they were planned.
+// Initializes adapters from the data (init: eva). The first A of each adapted layer is computed
+// from what the layer reads of the training data (Paischer et al., "Explained variance adaptation",
+// 2024), like PEFT's initialize_lora_eva_weights with rho 1. Ranks stay as they were planned.
 #include <cstdint>
 #include <functional>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
-// How far the model is from its reference, as kto estimates it: z₀ = max(0, mean l) over answers behind prompts that they were
-// not written for (core/data/batch/mismatch.h). A constant for the gradient, and the same however the step is cut.
+// Estimates the distance of the model from its reference for kto: z₀ = max(0, mean l) over answers
+// to prompts that they were not written for (core/data/batch/mismatch.h). It is a constant for the
+// gradient, and is the same however the step is cut.
 #include <functional>
 #include <vector>
 
@@ -22,7 +23,8 @@ MismatchedBatches mismatched_batches(const Session& session, const DataSet& data
 void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mismatch>& all, const StopFlag& stop,
                          const TakeMismatched& take);
 
-// Of these examples; 0 for an objective that estimates none, and where all prompts are the same.
+// Returns the divergence over these examples. It is 0 for an objective that estimates none, and if
+// all prompts are the same.
 double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,
                      const std::vector<int64_t>& examples, const StopFlag& stop);
 double divergence_of(Session& session, const DataSet& data, const std::vector<int64_t>& examples, const StopFlag& stop);

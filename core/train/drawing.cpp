@@ -30,7 +30,7 @@ std::string name_of_draw(const Completion& c) {
   return c.turns == 0 ? name : name + "/" + std::to_string(c.turns);
 }
 
-// vLLM takes seeds of 64 bits; 31 suit everybody.
+// Returns a seed of 31 bits. vLLM takes seeds of 64 bits; 31 bits suit all servers.
 int64_t seed_of(int64_t seed, uint64_t stream) {
   return static_cast<int64_t>(stream_of(std::to_string(seed) + "/" + std::to_string(stream)) & 0x7fffffff);
 }
@@ -40,7 +40,7 @@ int64_t seed_of(int64_t seed, uint64_t stream) {
 // One answer of the model, to be drawn.
 struct Drawing::Turn {
   Completion* completion = nullptr;
-  std::vector<int32_t> prompt;  // all that stands before it
+  std::vector<int32_t> prompt;  // all tokens before the turn
   int64_t room = 0;             // tokens that the completion may have in all
   uint64_t stream = 0;
   int32_t ended_by = -1;     // the end token
@@ -48,7 +48,7 @@ struct Drawing::Turn {
   bool ended = false;        // not at a limit
 
   int64_t left() const { return room - static_cast<int64_t>(completion->ids.size()); }
-  // Once it is drawn.
+  // Closes the turn after it is drawn.
   void close(bool stopped) {
     Completion& c = *completion;
     ended = stopped;
@@ -227,7 +227,8 @@ Json Drawing::draw_served(std::vector<Turn>& turns, const DrawPurpose& purpose) 
 
 // --- tools ---
 
-// What follows the turns that ended: the turns that go on, behind what a tool answered.
+// Asks the tools about the turns that ended. Returns the turns that go on, each with the tool's
+// answer in its prompt.
 std::vector<Drawing::Turn> Drawing::called(std::vector<Turn> turns, const DrawPurpose& purpose, const RecordedRollout& recorded) {
   std::erase_if(turns, [&](const Turn& turn) {
     return !turn.ended || turn.left() <= 0 || turn.completion->turns >= config_.tools.max_turns;
@@ -267,7 +268,7 @@ std::vector<Drawing::Turn> Drawing::called(std::vector<Turn> turns, const DrawPu
       c.truncated = answers[i]->truncated;
       continue;
     }
-    // What the tool says needs room for an answer to it.
+    // The text of the tool must leave room for an answer to it.
     if (static_cast<int64_t>(answers[i]->ids.size()) >= turns[i].left()) {
       c.truncated = true;
       continue;

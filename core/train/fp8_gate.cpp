@@ -19,7 +19,7 @@
 namespace forge {
 namespace {
 
-// The parts of the data's batches, as the run itself has them.
+// Returns the parts of the data's batches, as the run itself has them.
 Parts parts_of(const Plan& plan, const DataSet& data, bool evaluates) {
   const std::vector<int64_t> lengths = data.atom_lengths();
   if (evaluates) {
@@ -33,7 +33,8 @@ Parts parts_of(const Plan& plan, const DataSet& data, bool evaluates) {
   return parts;
 }
 
-// Whole batches until they have kFp8GateTokens. What no step of the run will train on may be larger than memory was planned for.
+// Returns whole batches until they have kFp8GateTokens. Skips batches that are larger than memory
+// was planned for: no step of the run will train on those.
 std::vector<Batch> first_batches(const Plan& plan, const DataSet& data, bool evaluates) {
   const BatchRoom& room = evaluates ? plan.evaluation_batch : plan.training_batch;
   std::vector<Batch> batches;
@@ -49,7 +50,7 @@ std::vector<Batch> first_batches(const Plan& plan, const DataSet& data, bool eva
   return batches;
 }
 
-// of the supervised tokens, one batch after the other
+// Appends logp of the supervised tokens of one batch.
 void append(std::vector<float>& all, const at::Tensor& logps) {
   if (!logps.defined()) return;
   const at::Tensor host = logps.to(at::kCPU, at::kFloat).contiguous();
@@ -62,7 +63,7 @@ std::string percent_text(double share) {
   return text;
 }
 
-// The least number of two digits that allows `difference`.
+// Returns the least number of two digits that allows `difference`.
 std::string allowance(double difference) {
   const double unit = std::pow(10, std::floor(std::log10(difference)) - 1);
   char text[32];
@@ -97,7 +98,7 @@ Json Fp8Gate::compare(Session& session, const StopFlag& stop) const {
     tokens += batch.tokens();
   });
   base.reset();
-  session.arena->reset();  // what comes before the first step needs none
+  session.arena->reset();  // memory of the evaluation; nothing before the first step needs it
   if (!reads_base(session.job)) session.base.reset();
   FORGE_CHECK(logps.size() == file_logps_.size(), "two passes over " << file_logps_.size() << " and " << logps.size() << " tokens");
   return fp8_gate_event(file_logps_, logps, {{"tolerance", plan_.job.model.fp8_tolerance}, {"split", evaluates_ ? "eval" : "train"}, {"tokens", tokens}});

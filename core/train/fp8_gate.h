@@ -19,10 +19,10 @@ class Fp8Gate {
   // `eval` may be empty.
   Fp8Gate(const Plan& plan, const DataSet& train, const DataSet& eval);
 
-  // logp under the file's own weights, layer by layer. Throws StepInterrupted.
+  // Computes logp under the file's own weights, layer by layer. Throws StepInterrupted.
   void read_file(const StopFlag& stop);
-  // The same under the session's base, which is let go where nobody else reads it; → the event fp8_gate, past the limit too, for
-  // `require_close`. Throws StepInterrupted.
+  // Computes logp under the session's base. Frees the base if nobody else reads it. Returns the
+  // event fp8_gate, even if the limit is exceeded, for `require_close`. Throws StepInterrupted.
   Json compare(Session& session, const StopFlag& stop) const;
 
  private:
@@ -32,9 +32,11 @@ class Fp8Gate {
   std::vector<float> file_logps_;
 };
 
-// The event, to which `event` gives what it does not know: of each supervised token its logp under both.
+// Returns the event fp8_gate: `event` with the losses and their difference added. `file` and `fp8`
+// are the logp of each supervised token under both bases.
 Json fp8_gate_event(const std::vector<float>& file, const std::vector<float>& fp8, Json event);
-// Throws Error(gate) for such an event whose losses may differ by more than the limit: two standard errors more than they do on these tokens.
+// Throws Error(gate) if the losses of such an event may differ by more than the limit: if the
+// difference on these tokens plus two standard errors exceeds it.
 void require_close(const Json& gate);
 
 }  // namespace forge

@@ -16,7 +16,7 @@ namespace {
 
 bool runs_fused(const HeadRows& rows) { return rows.op && rows.op->attributes.fused_head; }
 
-// Numbers of all rows, out of the visits' chunks.
+// Numbers of all rows, collected from the visits' chunks.
 struct Kept {
   Kept(const at::Tensor& rows, bool with_entropy) : numbers{.logp = at::empty({rows.size(0)}, rows.options().dtype(at::kFloat))} {
     if (with_entropy) numbers.entropy = at::empty_like(numbers.logp);
@@ -163,7 +163,7 @@ std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<
   args.d_hidden = rows.d_rows.data_ptr();
   args.d_hidden_stride = rows.d_rows.stride(0);
   if (const at::Tensor d_w = weight_grad(); d_w.defined()) args.d_weight = d_w.data_ptr<float>();
-  // After the kernel's own workspace.
+  // The losses and their weights are after the kernel's own workspace.
   auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * positions;
   float* loss_weight = loss + positions;
   std::vector<float> numbers(weights.size());

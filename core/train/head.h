@@ -27,7 +27,7 @@
 
 namespace forge {
 
-// What one micro-batch comes to, before division.
+// Loss and metrics of one micro-batch, before division.
 struct BatchLoss {
   double loss = 0;
   std::function<double()> later;  // belongs to the loss, and the device may not know it yet; or null
@@ -51,10 +51,10 @@ struct HeadTask {
   std::function<void(const TokenOutputs& chunk)> see;  // sees each row's numbers once; or null
 };
 
-// What is read of a policy's rows: log-probabilities and entropies at a temperature.
+// Returns what is read of a policy's rows: log-probabilities and entropies at a temperature.
 inline TokenNeeds policy_needs(double temperature) { return {.logp = true, .entropy = true, .temperature = temperature}; }
 
-// Numbers of a device as fp64.
+// Returns a device's numbers as fp64 on the host.
 std::vector<double> host_doubles(const at::Tensor& values);
 
 class Head {
@@ -73,9 +73,10 @@ class Head {
   at::Tensor backward(const HeadRows& rows, const BatchTensors& batch, const HeadTask& task, TokenOutputs& kept);
 
  private:
-  // A language model's head as its kernels take it.
+  // Returns a language model's head in the form that its kernels take.
   at::Tensor weight() const { return head_weight(model_).detach(); }
-  // Of a head of scores, fp32 [1, hidden]: trained weights are read from their exact copies.
+  // Returns the weights of a head of scores, fp32 [1, hidden]. Trained weights are read from their
+  // exact copies.
   at::Tensor score_weight() const;
   at::Tensor weight_grad() const { return trained_ ? trained_->grad : at::Tensor(); }
   HeadMemory memory(const HeadRows& rows) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Reward models beside a policy: they score texts whose tokens the program says.
+// Scores texts with the reward models of a policy. The program sends the texts as tokens.
 #include <map>
 #include <memory>
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace forge {
 
-// The score of each text by its last token, `batch_tokens` tokens at a time (a longer text alone). Throws StepInterrupted.
+// Returns the score of each text by its last token, computed `batch_tokens` tokens at a time (a
+// longer text alone). Throws StepInterrupted.
 std::vector<double> text_scores(Network& network, const Model& model, const std::vector<std::vector<int32_t>>& texts,
                                 int64_t batch_tokens, const StopFlag& stop);
 
 class Judges {
  public:
-  // Loads those of the job, if any.
+  // Loads the reward models of the job, if any.
   explicit Judges(const Session& session);
-  // By the reward of that name.
+  // Returns the scores of texts by the reward of that name.
   std::vector<double> scores(const std::string& reward, const std::vector<std::vector<int32_t>>& texts, const StopFlag& stop);
 
  private:

@@ -14,7 +14,7 @@
 namespace forge {
 namespace {
 
-// The tensors of a range of ops.
+// Returns the tensors of a range of ops.
 std::vector<Parameter> tensors_of(const Graph& list, size_t begin, size_t end, const std::vector<Parameter>& all) {
   std::set<std::string> names;
   for (size_t i = begin; i < end; ++i)
@@ -29,7 +29,7 @@ std::vector<Parameter> tensors_of(const Graph& list, size_t begin, size_t end, c
   return found;
 }
 
-// By value, the last op that reads it.
+// Returns, by value, the last op that reads it.
 std::vector<size_t> last_readers(const Graph& list) {
   std::vector<size_t> last(list.values.size(), 0);
   for (size_t i = 0; i < list.ops.size(); ++i)
@@ -49,7 +49,7 @@ class Pass {
     for (const BatchTensors& batch : batches) runs_.push_back({list_, model_, modules_, batch, packed_attend(batch)});
   }
 
-  // All that lies before the head.
+  // Computes everything before the head.
   void layers(const StopFlag& stop) {
     const size_t head = list_.ops.size() - 1;
     for (size_t begin = 0, end = 0; begin < head; begin = end) {

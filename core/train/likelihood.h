@@ -3,8 +3,8 @@
 //
 //   loss = Σ w · [ (1 − ε) · (−logp) + ε · (logsumexp − mean_logit) + z · logsumexp² ] / Σ w over the optimizer step
 //
-// ε is label smoothing with a uniform distribution over the vocabulary, z the z-loss coefficient. Which tokens carry
-// weight is the data path's doing: sft and pretrain differ there and nowhere else.
+// ε is label smoothing with a uniform distribution over the vocabulary, z the z-loss coefficient.
+// The data path decides which tokens carry weight: sft and pretrain differ there and nowhere else.
 #include "core/config/job.h"
 #include "kernels/lm_head/lm_head.h"
 

@@ -38,10 +38,11 @@ class PlannedSteps {
   int64_t epoch_ = -1, given_ = 0;
 };
 
-// Spans in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete events, microseconds).
+// Spans in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete events,
+// microseconds).
 class Trace {
  public:
-  // Seconds since the first step began, and of the span.
+  // Adds a span. `begin` counts seconds since the first step began; `seconds` are the span's.
   void add(const StepSpan& span, double begin, double seconds) {
     Json event{{"name", span.name}, {"ph", "X"}, {"pid", 1}, {"tid", span.op ? 2 : 1}};
     event["ts"] = 1e6 * begin;
@@ -51,7 +52,7 @@ class Trace {
     if (span.op && !span.op->modules.empty()) event["args"]["module"] = span.graph->module(*span.op).path;
     events_.push_back(std::move(event));
   }
-  // `clock`: what the times are of, which the viewer shows with the trace.
+  // Returns the trace. `clock` names the clock of the times; the viewer shows it with the trace.
   std::string json(const char* clock) const {
     return dump_json({{"traceEvents", events_}, {"displayTimeUnit", "ms"}, {"otherData", {{"measured", clock}}}}) + "\n";
   }
@@ -60,7 +61,7 @@ class Trace {
   Json events_ = Json::array();
 };
 
-// The ops of steps with their times on the device, which are read behind each step.
+// Collects the ops of steps with their times on the device, which are read after each step.
 class Watched {
  public:
   Watched(Session& session, const MeasureRequest& request)
@@ -69,7 +70,7 @@ class Watched {
         traced_(!request.trace.empty()),
         shares_(*request.plan.job.train.precision, device_) {}
 
-  // Begins a step, from here to end(). `warm_up`: it is traced, and counts in no share.
+  // Begins a step, which lasts until end(). With `warm_up` it is traced, and counts in no share.
   void begin() {
     network_.watch([this](const StepSpan& span) { spans_.push_back(span); });
     begin_ = device_.mark();
@@ -152,7 +153,8 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
       if (seconds >= request.most_seconds || (measured >= request.steps && seconds >= request.least_seconds)) return;
     }
   };
-  // On a GPU the second step captures what from the third on is replayed, and ops are watched outside of captures: in steps of their own.
+  // On a GPU the second step captures the graphs that are replayed from the third on. Ops are
+  // watched outside of captures: in steps of their own.
   run(gpu ? 3 : 1, watches && !gpu);
   if (watches && gpu) run(1, true);
   if (!request.trace.empty()) write_user_file(request.trace, watched.trace());

@@ -1,5 +1,5 @@
 #pragma once
-// Steps of a plan for their time and memory alone: nothing is written, nothing is kept.
+// Runs steps of a plan to measure their time and memory. Nothing is written or kept.
 #include "core/train/step.h"
 
 namespace forge {
@@ -8,7 +8,8 @@ struct MeasureRequest {
   Plan plan;
   int64_t steps = 3;         // measured at least, after one that warms up; three on a GPU, whose graphs are captured by then
   double least_seconds = 2;  // short steps are repeated until then
-  // On a GPU both are of as many steps more, op by op without graphs, timed by events on the device.
+  // On a GPU, `trace` and `ops` are made from further steps, which run op by op without graphs and
+  // are timed by events on the device.
   std::string trace;         // a file for Chrome's trace viewer; empty: none
   bool ops = false;          // an event `ops`, after the last step: where the time went
   double most_seconds = 60;  // no further step begins after so long; one is measured in any case

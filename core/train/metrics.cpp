@@ -29,7 +29,8 @@ bool holds_event(const std::string& line) {
   }
 }
 
-// Why the first `bytes` of the file are not the metrics recorded there before; empty if they are.
+// Returns why the first `bytes` of the file are not the metrics recorded there before; empty if
+// they are.
 std::string fault_in(const std::string& path, int64_t bytes) {
   if (!std::filesystem::exists(path)) return bytes > 0 ? "is missing" : "";
   if (!file_exists(path)) return "is no regular file";
@@ -47,7 +48,7 @@ std::string fault_in(const std::string& path, int64_t bytes) {
   return "";
 }
 
-// Whether an event was already recorded when `state` was saved.
+// True if an event was already recorded when `state` was saved.
 bool belongs_to(const Json& event, const TrainState& state) {
   const auto step = event.find("step");
   if (step == event.end() || !step->is_number_integer()) return false;

@@ -8,12 +8,14 @@
 
 namespace forge {
 
-// Cuts metrics.jsonl back to what belongs to `state`. Where that cannot be, since the file is missing, shorter or damaged,
-// the file is kept aside under a new name and what is readable of it is taken over: → the fault in words, for the user.
-// It never makes a file longer and never ends a run. Sets state.metrics_bytes to the length that came of it.
+// Cuts metrics.jsonl back to what belongs to `state`. If that is impossible because the file is
+// missing, shorter or damaged, the file is kept aside under a new name and its readable part is
+// taken over; returns the fault in words, for the user. It never makes a file longer and never ends
+// a run. Sets state.metrics_bytes to the resulting length.
 std::string cut_metrics(const std::string& path, TrainState& state);
 
-// The file under another name, "metrics.jsonl.kept-1": for a run that begins again though it had checkpoints.
+// Renames the file, e.g. to "metrics.jsonl.kept-1", for a run that begins again though it had
+// checkpoints. Returns the new name.
 std::string keep_metrics_aside(const std::string& path);
 
 class MetricsLog {
@@ -24,8 +26,8 @@ class MetricsLog {
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
   void append(const Json& event);
-  // Length of the file; flushes to the device first, so that a checkpoint never counts bytes that could be lost. A file
-  // that was removed or replaced meanwhile is written again.
+  // Returns the length of the file. Flushes to the device first, so that a checkpoint never counts
+  // bytes that could be lost. A file that was removed or replaced meanwhile is written again.
   int64_t flush();
 
  private:

@@ -8,7 +8,8 @@
 namespace forge {
 namespace {
 
-// The trainable that is the model's head, the embedding's when tied; null where it is frozen.
+// Returns the trainable that is the model's head, the embedding's when tied; null if the head is
+// frozen.
 Trainable* trained_head(const Model& model, TrainableSet& trainables) {
   for (WholeWeight& weight : trainables.wholes())
     if (weight.whole.leaf.is_same(model.head)) return &weight.whole;
@@ -41,7 +42,8 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
   return loss;
 }
 
-// Of the micro-batch by its share of the step's tokens; transformers' models add it to their loss.
+// Adds the loss that balances experts, weighted by the micro-batch's share of the step's tokens.
+// transformers' models add it to their loss.
 void Network::balance_experts(const BatchTensors& batch, const StepScale& scale, BatchLoss& loss) {
   const auto tokens = static_cast<double>(batch.tokens);
   const double weight = model_.spec.router_loss * tokens / scale.tokens;

@@ -1,6 +1,6 @@
 #pragma once
-// A provider's lists with the head and the objective between them, for one micro-batch. No branch on provider, adapter,
-// family or objective but for its coupling.
+// Runs a provider's lists with the head and the objective between them, for one micro-batch. It
+// branches on no provider, adapter, family or objective, except on the objective's coupling.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -30,28 +30,31 @@ class Network {
   // for objectives without one.
   BatchLoss forward_backward(const BatchTensors& batch, const StepScale& scale, const std::vector<double>& reference = {});
 
-  // The same for a caller that judges the rows itself: a policy's completions, a value network's errors. Returns the rows' numbers.
+  // Like forward_backward() above, for a caller that judges the rows itself: a policy's
+  // completions, a value network's errors. Returns the rows' numbers.
   TokenOutputs forward_backward(const BatchTensors& batch, const HeadTask& task);
-  // Numbers of the supervised positions, without smoothing, noise or dropout; of a model that gives scores the score in the place of
-  // logp. fp32 [targets]; undefined where there are none.
+  // Returns numbers of the supervised positions, without smoothing, noise or dropout. For a model
+  // that gives scores, the score takes the place of logp. fp32 [targets]; undefined if there are
+  // none.
   TokenOutputs rows(const BatchTensors& batch, const TokenNeeds& needs = {.logp = true});
 
-  // After the last micro-batch of a step; see Optimizer.
+  // measure() and update() are called after the last micro-batch of a step; see Optimizer.
   const GradientVerdict& measure(Optimizer& optimizer, double unscale, double max_norm);
   void update(Optimizer& optimizer, double learning_rate, int64_t updates);
 
-  // Tells of the provider's ops, of the head and of the update from now on.
+  // Reports the provider's ops, the head and the update to `watch` from now on.
   void watch(const StepWatch& watch);
 
-  // logp by sequence; of a model that gives scores each sequence's score. The reference stays 0.
+  // Returns logp by sequence; for a model that gives scores, each sequence's score. The reference
+  // stays 0.
   std::vector<SequenceSums> answers(const BatchTensors& batch);
-  // The same as −logp.
+  // Returns −logp and the number of supervised tokens of each sequence.
   std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
   void balance_experts(const BatchTensors& batch, const StepScale& scale, BatchLoss& loss);
 
-  // The device's clock, where somebody watches.
+  // Returns the device's clock if somebody watches, else an empty moment.
   Moment now() const;
   void tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const;
   void tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const;

@@ -50,7 +50,7 @@ class Points {
     point.work = work;
     point.seconds.push_back(seconds);
   }
-  // The time of work that was measured alone, with exactly this shape.
+  // Returns the time of work that was measured alone, with exactly this shape.
   double seconds_of(Precision precision, const Work& work) const {
     const auto found = points_.find({static_cast<int>(precision), work.kind, work.shape});
     FORGE_CHECK(found != points_.end(), work.kind << " was not measured by itself");
@@ -100,7 +100,7 @@ class Measurement {
     network_->watch([this](const StepSpan& span) { spans_.push_back(span); });
   }
 
-  // → seconds of the step. One that warms up is not noted.
+  // Runs a step and returns its seconds. A step that warms up is not noted.
   double step(bool note) {
     spans_.clear();
     const auto start = Clock::now();

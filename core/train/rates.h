@@ -1,5 +1,6 @@
 #pragma once
-// This machine's rates: steps of small models with random weights, op by op, for core/plan/machine/rates.h.
+// Measures this machine's rates: steps of small models with random weights, op by op, for
+// core/plan/machine/rates.h.
 #include <vector>
 
 #include "core/plan/machine/rates.h"
@@ -9,7 +10,8 @@ namespace forge {
 
 struct RatesRequest {
   std::vector<Precision> precisions;
-  double seconds = 120;  // about. Past three times that, a family's first model alone is measured, the smallest
+  // Approximate. After three times as long, a family's first model alone is measured, the smallest.
+  double seconds = 120;
 };
 
 // Emits a `rate` event a point and `done`. Throws Error(interrupted) after a stop.

@@ -67,7 +67,7 @@ class LoadedReference : public ComputedReference {
   std::unique_ptr<Network> network_;
 };
 
-// For one split.
+// Log-probabilities kept for one split.
 struct KeptLogps {
   std::vector<float> logps;                   // by example
   std::vector<int64_t> begins;                // [examples + 1]
@@ -86,7 +86,8 @@ std::vector<int64_t> all_of(int64_t count) {
   return order;
 }
 
-// Examples in order, as many at once as an evaluation takes.
+// Returns the log-probabilities of the examples in order, as many computed at once as an evaluation
+// takes.
 std::vector<float> logps_of(Network& network, const Session& session, const DataSet& data, const StopFlag& stop) {
   std::vector<float> all;
   const Parts parts = fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan));
@@ -158,8 +159,9 @@ class KeptReference : public Reference {
   std::map<std::string, KeptLogps> by_data_;  // content hash →
 };
 
-// Of each split one tensor by token, and one of answers behind other prompts: of each its sum in fp32 and what that rounded off,
-// so that a model that did not move is no distance away.
+// The file has two tensors for each split: one by token, and one for answers to other prompts. The
+// latter holds each answer's sum in fp32 and its rounding error, so that a model that did not move
+// is at distance zero.
 std::string mismatched_name(const Asked& asked, size_t split) {
   return asked.data->content_hash() + ".mismatched." + std::to_string(split);
 }
@@ -185,7 +187,8 @@ bool is_whole(const TensorFile& file) {
   return stated == hash_of(entries);
 }
 
-// `damaged` becomes true where there is a file that is not what was written.
+// Reads the kept log-probabilities; null if the file does not have them. Sets `*damaged` to true if
+// there is a file that is not what was written.
 std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vector<Asked>& all, bool* damaged) {
   if (path.empty() || !file_exists(path)) return nullptr;
   auto kept = std::make_unique<KeptReference>();

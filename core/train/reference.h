@@ -1,11 +1,12 @@
 #pragma once
-// The model that answers are compared with, as far as anybody asks: the log-probability of each answer.
+// The reference model that answers are compared with: it gives the log-probability of each answer.
 //
-// Two ways, chosen by the plan (objective.reference_cache). Computed beside each micro-batch: a second provider over the
-// base's own weights, without the adapter. Or kept: the log-probability of every supervised token of the data, in
-// RUN/reference.safetensors, made before the first step and right for everything that the run starts from (PiSSA's
-// factors, an adapter that is continued, weights that are trained themselves). kto's answers behind other prompts are known
-// beforehand too, since a step's examples are: of each their sum is kept.
+// The plan chooses one of two ways (objective.reference_cache). Either a second provider over the
+// base's own weights, without the adapter, computes the reference beside each micro-batch. Or the
+// log-probability of every supervised token of the data is kept in RUN/reference.safetensors. That
+// file is made before the first step and is right for everything that the run starts from (PiSSA's
+// factors, an adapter that is continued, weights that are trained themselves). kto's answers to
+// other prompts are known in advance too, since a step's examples are: the sum of each is kept.
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,13 +23,14 @@ struct StopFlag;
 class Reference {
  public:
   virtual ~Reference() = default;
-  // Σ logp over the supervised tokens of each sequence of a batch of `data`.
+  // Returns Σ logp over the supervised tokens of each sequence of a batch of `data`.
   virtual std::vector<double> sums(const DataSet& data, const Batch& batch, const BatchTensors& tensors) = 0;
-  // The same of answers behind other prompts, of which `tensors` is the batch.
+  // Like sums(), for answers to other prompts; `tensors` holds `batch`.
   virtual std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors& tensors) = 0;
 };
 
-// The base's log-probabilities token by token, for completions that are only now drawn. Null where nothing needs them (needs_base).
+// Computes the base's log-probabilities token by token, for completions that are only now drawn.
+// open_base_logps() returns null if nothing needs them (needs_base).
 class BaseLogps {
  public:
   virtual ~BaseLogps() = default;
@@ -37,18 +39,20 @@ class BaseLogps {
 std::unique_ptr<BaseLogps> open_base_logps(const Session& session);
 
 struct ReferenceRequest {
-  const DataSet* train = nullptr;  // whose answers will be asked for, in the plan's steps
-  const DataSet* eval = nullptr;   // the same of an evaluation's; null: none
-  std::string path;                // where they are kept; empty: in memory alone
+  const DataSet* train = nullptr;  // data whose answers will be asked for, in the plan's steps
+  const DataSet* eval = nullptr;   // data whose answers an evaluation will ask for; null: none
+  std::string path;                // file that keeps the log-probabilities; empty: in memory alone
   bool at_start = true;            // the session's weights are those that the run starts from
-  std::function<void(const std::string& text)> warn = nullptr;  // is told of kept ones that are damaged and made again
+  // Receives a warning about kept log-probabilities that are damaged and are computed again.
+  std::function<void(const std::string& text)> warn = nullptr;
 };
 
-// Null where the objective compares with none. Reads or makes what is kept. Throws StepInterrupted when a stop is asked
-// for, Error(environment) when what was kept is gone or damaged and training has moved the weights.
+// Returns null if the objective compares with none. Reads or makes what is kept. Throws
+// StepInterrupted when a stop is asked for, and Error(environment) when what was kept is gone or
+// damaged and training has moved the weights.
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop);
 
-// A model as its files have it, to be asked beside another one.
+// Returns a reference that computes with a model as its files have it, beside another model.
 std::unique_ptr<Reference> loaded_reference(LoadedModel loaded, const std::string& provider);
 
 }  // namespace forge

@@ -17,7 +17,7 @@ namespace forge {
 namespace {
 
 
-// Completions to be drawn, by prompt.
+// Returns the completions to be drawn, by prompt.
 std::vector<Completion> wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples) {
   std::vector<Completion> completions;
   for (size_t place = 0; place < prompts.size(); ++place)
@@ -96,7 +96,7 @@ std::vector<int64_t> RolloutSource::prompts_of(int64_t draw) {
 
 // --- ahead ---
 
-// The names of adapters that rollouts from this one on are drawn with.
+// Returns the names of the adapters that rollouts from this one on are drawn with.
 std::vector<std::string> RolloutSource::waiting(int64_t from) const {
   std::vector<std::string> names;
   for (const AheadRollout& one : ahead_)
@@ -104,7 +104,8 @@ std::vector<std::string> RolloutSource::waiting(int64_t from) const {
   return names;
 }
 
-// A checkpoint may be gone back to, so what it waits for stays as long as it does.
+// A run may go back to a checkpoint, so the adapters that a checkpoint waits for stay as long as it
+// does.
 std::string RolloutSource::publish(int64_t step) const {
   std::set<std::string> needed = adapters_of_checkpoints(run_folder_);
   for (const std::string& name : waiting(0)) needed.insert(name);
@@ -201,8 +202,9 @@ std::vector<Completion> RolloutSource::greedy(const DataSet& data, int64_t promp
   return completions;
 }
 
-// What a server drew is compared with the trainer's own log-probabilities, which every completion then has. Only what passes is
-// recorded: a run that goes on asks a server anew that has been mended.
+// Compares what a server drew with the trainer's own log-probabilities, which every completion then
+// has. Only completions that pass are recorded: after the server was repaired, a run that continues
+// asks it again.
 void RolloutSource::require_served(Rollout& rollout, std::vector<Completion>& drawn) {
   Rollout part{.number = rollout.number};
   part.completions = std::move(drawn);
@@ -236,7 +238,8 @@ void RolloutSource::write_rollout(int64_t number, const std::vector<Completion>&
   write_file_durably(rollout_path(run_folder_, number), text);
 }
 
-// Of the groups that were drawn those that the rollout takes, at most `room`; numbers them.
+// Returns the completions of the groups that the rollout takes, at most `room` groups; numbers the
+// groups.
 std::vector<size_t> RolloutSource::kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const {
   const DynamicSamplingConfig& dynamic = config_.dynamic_sampling;
   std::vector<size_t> kept;

@@ -1,11 +1,12 @@
 #pragma once
-// Where rollouts come from: prompts → completions (drawing.h) → scores → the groups that are kept → log-probabilities, values and
-// advantages. Scores come from the program, and stand in the rollout's file before they are used: a run that was killed draws the
-// same completions again and takes their scores from there.
+// Makes rollouts: prompts → completions (drawing.h) → scores → the groups that are kept →
+// log-probabilities, values and advantages. Scores come from the program, and are in the rollout's
+// file before they are used: a run that was killed draws the same completions again and takes their
+// scores from there.
 //
-// With rollout.server.max_staleness S a server draws ahead: rollout k with the weights of before rollout k − S, whatever the time of
-// day. Which weights those are is decided when they are there, and a checkpoint keeps it; what the server has said meanwhile it
-// does not keep.
+// With rollout.server.max_staleness S a server draws ahead: it draws rollout k with the weights
+// from before rollout k − S, whatever the timing. The weights are chosen when they exist, and a
+// checkpoint keeps that choice. It does not keep what the server has answered since.
 #include <deque>
 #include <functional>
 #include <string>
@@ -28,21 +29,25 @@ struct AheadRollout {
 
 class RolloutSource {
  public:
-  // An event `score` → the program's `scores`.
+  // Sends the program an event `score` and returns its `scores`.
   using Ask = std::function<Json(const Json& event)>;
   using Warn = std::function<void(const std::string& text)>;
   // All but `run_folder`, `ask` and `warn` are borrowed.
   RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, Warn warn, StopFlag& stop);
 
-  // With as many rounds as dynamic sampling takes; TrainState::drawn says which prompts are next.
+  // Draws a rollout, with as many rounds as dynamic sampling takes. TrainState::drawn says which
+  // prompts are next.
   Rollout draw(const TrainState& state, int64_t number);
-  // Has all rollouts from `first` on drawn ahead that may be, of which `number` is the one that is trained now.
+  // Begins to draw all rollouts from `first` on that may be drawn ahead. `number` is the rollout
+  // that is trained now.
   void look_ahead(const TrainState& state, int64_t number, int64_t first);
-  // For a checkpoint: {rollout, step, adapter} of those that are still to be trained. Empty: nothing is drawn ahead.
+  // Returns {rollout, step, adapter} of the rollouts that are still to be trained, for a
+  // checkpoint. Empty: nothing is drawn ahead.
   Json ahead(const TrainState& state) const;
-  // Throws MemberFault, Error(environment) when an adapter is gone.
+  // Takes over what ahead() returned. Throws MemberFault, and Error(environment) when an adapter is
+  // gone.
   void restore_ahead(const Json& ahead);
-  // Greedy completions of the first `prompts` rows, one each, with scores.
+  // Draws greedy completions of the first `prompts` rows, one each, and has them scored.
   std::vector<Completion> greedy(const DataSet& data, int64_t prompts, int64_t step, DrawCost& cost);
 
  private:
@@ -67,7 +72,7 @@ class RolloutSource {
   Judges judges_;
   Drawing drawing_;
   std::deque<AheadRollout> ahead_;  // by number, without a gap
-  // The epoch of prompts at hand, and the number of its first batch.
+  // Batches of prompts in the current epoch, and the number of its first batch.
   std::vector<std::vector<int64_t>> epoch_batches_;
   int64_t epoch_ = -1, epoch_begin_ = 0;
 };

@@ -18,7 +18,8 @@ namespace forge {
 namespace {
 
 
-// More than rounding: the mean difference of the decoder's log-probabilities and the trainer's.
+// Returns the bound of the mean difference between the decoder's log-probabilities and the
+// trainer's; a larger one is more than rounding.
 double gap_bound(Precision precision) { return precision == Precision::fp32 ? 1e-3 : 0.1; }
 constexpr int64_t kFlatRollouts = 5;  // in a row, before anybody is told
 
@@ -154,9 +155,10 @@ void RolloutSteps::train_value(const PolicyStep& step, const std::vector<size_t>
   });
 }
 
-// --- what is told of it ---
+// --- events and warnings ---
 
-// What drew: a server's adapter, or the weights as they were after so many steps.
+// Returns the name of the weights that drew: a server's adapter, or the model's weights after so
+// many steps.
 std::string RolloutSteps::weights_name(const TrainState& state) const {
   const std::vector<Completion>& drawn = rollout_->completions;
   return drawn.empty() || drawn.front().adapter.empty() ? fmt::format("step-{:06}", state.step) : drawn.front().adapter;

@@ -11,9 +11,9 @@
 
 namespace forge {
 
-// What the loop needs of the run around it.
+// Connections of the loop to the run around it.
 struct RolloutPorts {
-  std::function<Json(const Json& event)> ask;  // an event `score` → the program's `scores`
+  std::function<Json(const Json& event)> ask;  // sends an event `score`; returns `scores`
   std::function<void(Json event)> record;      // into metrics.jsonl
   std::function<void(const std::string& text)> warn;
   std::string run_folder;
@@ -28,16 +28,18 @@ class RolloutSteps {
  public:
   RolloutSteps(Session& session, const DataSet& train, const DataSet* eval, RolloutPorts ports, StopFlag& stop);
 
-  // The next optimizer step, with micro-batches of 1/divisor of the planned size. Draws a rollout where the one before is used
-  // up. Throws as train_step; Error(diverged) where objective.mask_truncated leaves nothing to train on.
+  // Runs the next optimizer step, with micro-batches of 1/divisor of the planned size. Draws a
+  // rollout if the one before is used up. Throws like train_step, and Error(diverged) if
+  // objective.mask_truncated leaves nothing to train on.
   StepStats step(TrainState& state, int64_t divisor);
-  // Greedy completions of the first eval.prompts prompts, scored; nothing trains on them.
+  // Draws greedy completions of the first eval.prompts prompts and has them scored; nothing trains
+  // on them.
   RolloutEvaluation evaluate(const TrainState& state);
 
-  // Rollouts so far.
+  // Returns the number of rollouts so far.
   int64_t drawn(const TrainState& state) const { return (state.step + steps_per_rollout(objective_) - 1) / steps_per_rollout(objective_); }
 
-  // What a checkpoint at `state` must hold beside weights.
+  // Returns the rollout data that a checkpoint at `state` must hold beside weights.
   CheckpointRollouts pending(const TrainState& state) const;
   void restore(const CheckpointRollouts& pending, const std::string& path);
 
@@ -57,7 +59,7 @@ class RolloutSteps {
   RolloutPasses passes_;
   RolloutSource source_;
   std::optional<Rollout> rollout_;
-  // Of the rollout's first step.
+  // Sums and the maximum over the rollout's first step.
   double gap_sum_ = 0, gap_most_ = 0, gap_ratios_ = 0, entropy_sum_ = 0;
   int64_t gap_tokens_ = 0, flat_in_a_row_ = 0;
   bool gap_told_ = false;

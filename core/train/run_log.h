@@ -1,5 +1,5 @@
 #pragma once
-// What a run writes about itself as it goes: metrics.jsonl is the source; the TensorBoard file is a view of it and is
+// Writes a run's logs: metrics.jsonl is the source; the TensorBoard file is a view of it and is
 // rebuilt from it when a run continues; log.txt has a line for everything else.
 #include <memory>
 #include <string>
@@ -12,14 +12,14 @@ namespace forge {
 
 class RunLog {
  public:
-  // Goes on where metrics.jsonl ends. `tensorboard` false writes no event file.
+  // Continues where metrics.jsonl ends. `tensorboard` false writes no event file.
   RunLog(const RunPaths& paths, bool tensorboard);
 
-  // A step or an evaluation; `event` gets a "time" (seconds since 1970).
+  // Records a step or an evaluation; `event` gets a "time" (seconds since 1970).
   void record(Json& event);
-  // A line of log.txt for any other event.
+  // Writes a line of log.txt for any other event.
   void note(const Json& event);
-  // Length of metrics.jsonl, flushed to the device.
+  // Returns the length of metrics.jsonl, flushed to the device.
   int64_t flush();
 
  private:

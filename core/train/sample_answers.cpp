@@ -9,7 +9,8 @@
 namespace forge {
 namespace {
 
-// Together, as far as a micro-batch of training has room for their prompts. None is longer than the longest example.
+// Answers the prompts together, as far as a micro-batch of training has room for them. None is
+// longer than the longest example.
 std::vector<std::vector<int32_t>> answers(const Session& s, const std::vector<std::vector<int32_t>>& prompts, const StopFlag& stop) {
   const auto decoder = make_decoder(s.plan.provider_name(), s.model, *s.trainables,
                                     step_options(s.plan.model, s.job, s.sites, Checkpointing::none));

@@ -1,6 +1,6 @@
 #pragma once
-// The samples of a run (core/run/samples.h), answered by the model that is trained. They are worth seconds, never a run: without the memory
-// for them there are none.
+// Answers the samples of a run (core/run/samples.h) with the model that is trained. They never end
+// a run: without the memory for them there are none.
 #include <string>
 
 #include "core/data/dataset.h"
@@ -9,10 +9,10 @@
 
 namespace forge {
 
-// Before the first step: writes samples.json of the run folder.
+// Writes samples.json of the run folder. Called before the first step.
 void answer_samples(const Session& session, const DataSet& data, const std::string& run_folder, const StopFlag& stop);
 
-// After the last one: the report's list, empty where there is nothing to compare with.
+// Returns the report's list, empty if there is nothing to compare with. Called after the last step.
 Json answer_samples_again(const Session& session, const std::string& run_folder, const StopFlag& stop);
 
 }  // namespace forge

@@ -33,7 +33,7 @@ namespace forge {
 namespace {
 
 
-// `storage` but for the job's quantization, which is added.
+// Loads the base with `storage`, to which the job's quantization is added.
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
                 BaseStorage storage) {
   const auto file = open_base(config, seed, spec);

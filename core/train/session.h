@@ -1,6 +1,6 @@
 #pragma once
-// Everything a run computes with, built once from its plan: model, trainable tensors, adapter, provider,
-// optimizer.
+// Holds everything a run computes with, built once from its plan: model, trainable tensors,
+// adapter, provider, optimizer.
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +32,10 @@ struct Session {
   std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;
   ResidualInit residual;
-  std::shared_ptr<DeviceBlock> arena = std::make_shared<DeviceBlock>();  // what the policy's step and the reference's share in turn
-  std::optional<Model> base;  // its own weights, without the adapter, where the reference is computed with them
+  // Memory that the policy's step and the reference's share in turn.
+  std::shared_ptr<DeviceBlock> arena = std::make_shared<DeviceBlock>();
+  // The base's own weights, without the adapter, if the reference is computed with them.
+  std::optional<Model> base;
   Model model;
   std::unique_ptr<TrainableSet> trainables;
   std::unique_ptr<StepProvider> provider;
@@ -49,19 +51,22 @@ struct SessionStart {
 };
 // Loads the base model and prepares the rest. Throws what reading the files throws.
 std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begins, const EventSink& emit);
-// Whether the run reads its base's own weights: the reference differs from the model at the start of training.
+// True if the run reads its base's own weights: the reference differs from the model at the start
+// of training.
 bool reads_base(const Job& job);
 
-// The weights of a job's model, whose names and shapes were compared with `spec`; drawn ones with init: random.
+// Returns the weights of a job's model, whose names and shapes were compared with `spec`; with
+// init: random, drawn ones.
 std::unique_ptr<TensorFile> open_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec);
 
 // Moves the weights that are trained themselves into the trainable buffers, and points the model at them. `tied`: the head is the
 // embedding.
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied);
 
-// The model alone, with an adapter folder applied: for evaluation and generation. A base that was quantised
-// for training is quantised here alike, from path, quantization and double_quantization of `model`; else, if it only `decodes`, it stays in
-// the blocks of its GGUF (BaseStorage::stored_blocks).
+// A model alone, with an adapter folder applied, for evaluation and generation. A base that was
+// quantised for training is quantised here alike, from path, quantization and double_quantization
+// of `model`. Otherwise, if it only `decodes`, it stays in the blocks of its GGUF
+// (BaseStorage::stored_blocks).
 struct LoadedModel {
   Quantization quantization = Quantization::none;
   AdapterConfig adapter;
@@ -71,11 +76,12 @@ struct LoadedModel {
 };
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device, bool decodes = false);
-// `job` with the model's adapter and quantization. In fp16 the stream is fp32 whatever a run's was: one that was trained so may pass fp16's range.
+// Returns `job` with the model's adapter and quantization. In fp16 the stream is fp32 whatever a
+// run's was: a model that was trained with such a stream may pass fp16's range.
 Job job_of(const LoadedModel& loaded, Job job = {});
 
-// Writes what the run is for: the adapter folder, or model/ after full fine-tuning, with tokenizer and
-// template. Appears at once under run_folder.
+// Writes the result of the run: the adapter folder, or model/ after full fine-tuning, with
+// tokenizer and template. It appears at once under run_folder.
 std::string export_result(const Session& session, const std::string& run_folder);
 
 }  // namespace forge

@@ -24,7 +24,7 @@ std::string probe_of(const std::string& path) {
   return hasher.hex();
 }
 
-// Inode and device.
+// True if inode and device are the same.
 bool is_same_file(const Json& stamp, const Json& other) { return stamp[3] == other[3] && stamp[4] == other[4]; }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// What a run has done so far: the part of a checkpoint that is not tensors.
+// Progress of a run: the part of a checkpoint that is not tensors.
 #include <cstdint>
 #include <map>
 #include <optional>

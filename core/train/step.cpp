@@ -48,7 +48,8 @@ double rate_factor(const Session& session, const TrainState& state) {
       .hint("lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
 }
 
-// How a non-finite step affects the run.
+// Counts a non-finite step, and lowers a dynamic loss scale. Throws Error(diverged) if the run
+// cannot go on.
 void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   stats.skipped = true;
   ++state.consecutive_skips;
@@ -62,7 +63,7 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   if (state.consecutive_skips > kMostSkips) diverged(state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
 }
 
-// For the chosen answers of these atoms; 0 if nothing is divided by it.
+// Returns the tokens of the chosen answers of these atoms; 0 if nothing is divided by it.
 double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, const std::vector<int64_t>& atoms) {
   int64_t tokens = 0;
   if (objective.nll_mean == NllMean::token)
@@ -134,7 +135,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
     add(stats.metrics, loss.metrics);
     stats.reference_gap = std::max(stats.reference_gap, loss.reference_gap);
   });
-  // Without synchronize(): the update runs while the next step is prepared.
+  // There is no synchronize() here: the update runs while the next step is prepared.
   finish_update(session, state, stats, [&] {
     double sum = 0;
     for (const BatchLoss& loss : losses) sum += loss.later ? loss.loss + loss.later() : loss.loss;

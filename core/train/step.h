@@ -1,5 +1,5 @@
 #pragma once
-// One optimizer step: micro-batches forward and backward, clip, update. And one evaluation.
+// Runs one optimizer step: micro-batches forward and backward, clip, update. Runs one evaluation.
 #include <functional>
 #include <vector>
 
@@ -29,9 +29,10 @@ struct StepStats {
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop);
 
-// What every optimizer step begins and ends with: gradients of zero; then the norm, and the update, or what a step that is
-// not finite does to the run. Of `stats` the loss is read; norm, rate and skipped are set. `loss`, if given, is what to take for
-// it: asked behind the norm, the one thing that the host waits for in a step.
+// Begin and end every optimizer step. begin_update() sets gradients to zero. finish_update()
+// computes the norm and applies the update, or handles a step that is not finite. It reads the loss
+// in `stats`, and sets norm, rate and skipped. `loss`, if given, returns the loss to use instead.
+// It is called after the norm, the only thing that the host waits for in a step.
 void begin_update(Session& session, TrainState& state);
 void finish_update(Session& session, TrainState& state, StepStats& stats, const std::function<double()>& loss = {});
 
@@ -43,9 +44,9 @@ struct EvalStats {
   std::vector<ExampleLoss> examples;  // by index in the split
 };
 
-// Batches of at most `batch_tokens` tokens; results do not depend on it but for rounding.
-// `reference` may be null where the objective compares with none; without an objective it is the likelihood of tokens.
-// `divergence`: kto's, of the split.
+// Evaluates batches of at most `batch_tokens` tokens; results do not depend on it except for
+// rounding. `reference` may be null if the objective compares with none. Without an objective the
+// loss is the negative log-likelihood of tokens. `divergence` is kto's, of the split.
 EvalStats evaluate(const World& world, Network& network, const Model& model, const DataSet& data, int64_t batch_tokens,
                    const StopFlag& stop, const ObjectiveConfig& objective = {}, Reference* reference = nullptr, double divergence = 0);
 

@@ -18,7 +18,8 @@
 namespace forge {
 namespace {
 
-// Products of matrices whose operations are the same for any lengths of texts. Attention's are not among them.
+// True for products of matrices whose operations are the same for any lengths of texts. Attention's
+// are not among them.
 bool multiplies(OpKind kind) {
   using enum OpKind;
   switch (kind) {
@@ -84,7 +85,7 @@ class TimedProducts {
     out_ = at::empty({side, side}, options);
   }
 
-  // Seconds of the device.
+  // Return the seconds of a product on the device.
   double by_torch() { return time([&] { at::mm_out(out_, a_, b_); }); }
   double by_forge() { return time([&] { multiply(out_, a_, b_); }); }
   double by_table(Element type) {

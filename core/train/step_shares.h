@@ -1,8 +1,9 @@
 #pragma once
-// Where the time of measured steps goes, op by op, and how many operations its products have: what `forge bench --ops` shows.
+// Shares of measured steps: the time of each op, and the number of operations of its products, for
+// `forge bench --ops`.
 //
 //   StepShares shares(Precision::bf16, device);
-//   network.watch([&](const StepSpan& span) { spans.push_back(span); });  // and behind the step:
+//   network.watch([&](const StepSpan& span) { spans.push_back(span); });  // and after the step:
 //   for (const StepSpan& span : spans) shares.add(span, device.seconds(span.begin, span.end));
 //   emit(shares.event(step_seconds, best_product_rate(where, Precision::bf16)));
 #include <map>
@@ -22,8 +23,8 @@ class StepShares {
   StepShares(Precision precision, const ComputeDevice& device);
 
   void add(const StepSpan& span, double seconds);
-  // The event `ops`: each op's seconds, the operations of its products and, on a GPU, the bytes that its launches must at least move; and of
-  // `seconds` in all the rest that no op took.
+  // Returns the event `ops`: each op's seconds, the operations of its products and, on a GPU, the
+  // bytes that its launches must at least move. It also has the rest of `seconds` that no op took.
   Json event(double seconds, double best_rate) const;
 
  private:
@@ -34,8 +35,8 @@ class StepShares {
   std::map<std::string, Share> ops_;
 };
 
-// Operations a second (a multiplication and an addition are two) of the quickest of a few products of large matrices, each alone, by forge's own
-// code and by LibTorch's.
+// Returns operations a second (a multiplication and an addition are two) of the quickest of a few
+// products of large matrices, each alone, by forge's own code and by LibTorch's.
 double best_product_rate(c10::Device where, Precision precision);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// A wish to stop a run, and what ends a step that it interrupts.
+// Request to stop a run, and the exception that ends the step that it interrupts.
 #include <atomic>
 
 namespace forge {

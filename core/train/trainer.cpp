@@ -36,8 +36,8 @@ namespace forge {
 namespace {
 
 
-// Micro-batches smaller than the planned ones by this factor: doubled when memory runs out, replayed from the
-// amendments.
+// Returns the factor by which micro-batches are smaller than the planned ones. It is doubled when
+// memory runs out, and replayed from the amendments.
 int64_t memory_divisor(const std::vector<Amendment>& amendments) {
   int64_t divisor = 1;
   for (const Amendment& amendment : amendments)
@@ -79,7 +79,8 @@ class Trainer {
     if (!resume_step_ && !rollouts_) answer_samples(*session_, has_eval() ? eval_data_ : train_data_, request_.run_folder, stop_);
     try {
       take_reference();
-      // What is due after a step comes first, so that a run stopped between a step and its evaluation catches up.
+      // Work that is due after a step comes first, so that a run stopped between a step and its
+      // evaluation catches up.
       while (true) {
         require_folder();
         if (eval_due()) evaluate_now();
@@ -101,7 +102,7 @@ class Trainer {
   }
 
  private:
-  // As files may hold it.
+  // Returns the value in the form that files may hold, with secrets sealed.
   Json sealed(const Json& value) const { return seal_secrets(value, request_.secrets); }
   Json sealed_plan(const Json& plan) const {
     Json stored = sealed(plan);
@@ -113,7 +114,7 @@ class Trainer {
     if (stored.plan) stored.plan = sealed_plan(*stored.plan);
     append_amendment(paths_.amendments(), sealed(to_json(stored)));
   }
-  // For a run that ends by a fault of its numbers.
+  // Returns the state of the checkpoints in words, for a run that ends by a fault of its numbers.
   std::string kept_text() const {
     if (saved_step_ < 0) return "no checkpoint was written yet";
     return "the checkpoint of step " + std::to_string(saved_step_) + " is untouched";
@@ -125,14 +126,16 @@ class Trainer {
     // A plan without a number of steps ends by train.max_time.
     return (steps() > 0 && state_.step >= steps()) || state_.stopped_early || out_of_time_;
   }
-  // Everything counts, not steps alone: whoever asks for an hour has a machine for an hour.
+  // Returns the seconds of the whole run. Everything counts, not steps alone: whoever asks for an
+  // hour has a machine for an hour.
   double run_seconds() const { return earlier_seconds_ + request_.spent_seconds + seconds_since(started_); }
-  // Looked at once a step, so that all that happens after a step agrees on whether it was the last.
+  // Reads the clock once a step, so that all that happens after a step agrees on whether it was the
+  // last.
   void look_at_the_clock() {
     state_.run_seconds = run_seconds();
     out_of_time_ = state_.step > 0 && job().train.max_time && state_.run_seconds >= *job().train.max_time;
   }
-  // Whether something that happens every so many steps happens now; the last step always counts.
+  // True if something that happens every so many steps happens now. The last step always counts.
   bool due(const std::optional<int64_t>& every) const {
     return finished() || (every && state_.step % *every == 0);
   }
@@ -153,7 +156,8 @@ class Trainer {
     require_close(event);
   }
 
-  // Before anything is worth a checkpoint: a run that is stopped here does it again, with the same result.
+  // Runs before there is anything to save in a checkpoint. A run that is stopped here does it
+  // again, with the same result.
   void look_at_data() {
     while (true) {
       try {
@@ -185,7 +189,8 @@ class Trainer {
     if (resume_step_) rollouts_->restore(checkpoint_rollouts(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
   }
 
-  // Whatever is written to a folder that was removed is lost, and would bring a fragment of it back.
+  // Throws Error(environment) if the run folder was removed. Whatever is written to it then is
+  // lost, and would bring a fragment of the folder back.
   void require_folder() const {
     if (lock_->holds_folder() && file_exists(paths_.plan())) return;
     throw Error(ErrorKind::environment,
@@ -287,7 +292,8 @@ class Trainer {
     window.data_seconds += stats.data_seconds;
   }
 
-  // The examples of the step that comes next. Epochs differ in their number of steps, so each is laid out once in turn.
+  // Returns the examples of the next step. Epochs differ in their number of steps, so each is laid
+  // out once in turn.
   std::vector<int64_t> step_examples() {
     while (state_.step >= epoch_begin_ + static_cast<int64_t>(epoch_steps_.size())) {
       epoch_begin_ += static_cast<int64_t>(epoch_steps_.size());
@@ -306,7 +312,7 @@ class Trainer {
     return micro_batches(examples, train_data_.atom_lengths(), smaller);
   }
 
-  // Half the micro-batch, twice the accumulation: the same step in less memory.
+  // Halves the micro-batch and doubles the accumulation: the same step in less memory.
   void halve_micro_batch(const std::string& where, bool smallest, const std::string& reason) {
     if (smallest)
       throw Error(ErrorKind::fit, where + ": out of memory with one example per micro-batch: " + reason)
@@ -317,7 +323,7 @@ class Trainer {
                           " of the planned size, with correspondingly more accumulation (the result is the same)");
   }
 
-  // Sums and the mean loss of the steps since the last line; `stats` are of the newest.
+  // Logs sums and the mean loss of the steps since the last line; `stats` are of the newest.
   void log_step(const StepStats& stats) {
     const StepWindow window = std::exchange(state_.window, {});
     const int64_t trained = window.steps - window.skipped;

@@ -1,5 +1,5 @@
 #pragma once
-// A run from its plan to its report: the loop of verbs.
+// Runs training from its plan to its report.
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,12 +16,14 @@ struct TrainRequest {
   std::string run_folder;
   bool resume = false;
   std::vector<Amendment> amendments;  // to append before going on
-  // The descriptor of the run folder's lock that whoever asks holds and shares; without it one is taken.
+  // Descriptor of the run folder's lock that the caller holds and shares; without it a lock is
+  // taken.
   std::optional<int> lock;
   double spent_seconds = 0;      // on the run before the engine was asked: planning, making tokens
   std::vector<Secret> secrets;   // of the job: no file of the run may hold them
-  // Sends the program an event and returns its answer: who scores completions. Throws StepInterrupted when the run is to
-  // stop meanwhile. Only asked where the objective draws completions.
+  // Sends the program, which scores completions, an event and returns its answer. Throws
+  // StepInterrupted when the run is to stop meanwhile. Only called if the objective draws
+  // completions.
   std::function<Json(const Json& event)> ask;
 };
 

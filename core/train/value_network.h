@@ -14,7 +14,7 @@
 
 namespace forge {
 
-// Called once with the values of a micro-batch → ∂ loss / ∂ value of each.
+// Called once with the values of a micro-batch. Returns ∂ loss / ∂ value of each.
 using ValueCotangents = std::function<std::vector<double>(const std::vector<double>& values)>;
 
 class ValueNetwork {
@@ -25,7 +25,8 @@ class ValueNetwork {
   std::vector<double> values(const BatchTensors& batch);
   void forward_backward(const BatchTensors& batch, double loss_scale, const ValueCotangents& ask);
 
-  // What its updates begin and end with; `learning_rate` is the policy's.
+  // zero_grad() begins the network's updates; measure() and update() end them. `learning_rate` is
+  // the policy's.
   void zero_grad() { trainables_.zero_grad(); }
   const GradientVerdict& measure(double unscale, double max_norm);
   void update(double learning_rate, int64_t updates);

@@ -1,5 +1,6 @@
 #pragma once
-// One thread a vector of a row; blockIdx.y is the row. A vector is read before it is written, so the result may lie over an input.
+// One thread computes a vector of a row; blockIdx.y is the row. A vector is read before it is
+// written, so the result may overwrite an input.
 #include "kernels/activation/functions.cuh"
 
 namespace forge {

@@ -63,7 +63,7 @@ void add_allowed_cases(Store type, Activation function, std::vector<Case>& cases
 }  // namespace
 
 void add_activation_cases(std::vector<Case>& cases) {
-  // Past the height of a grid.
+  // There are more rows than a grid is high.
   cases.push_back(forward_case(Store::f32, Activation::gelu_tanh, "65600x1", normal({65600, 1}, 9), kDense));
   cases.push_back(backward_case(Store::f32, Activation::gelu_tanh, "65600x1", normal({65600, 1}, 9), kDense));
   const int64_t shapes[][2] = {{1, 1}, {3, 7}, {2, 16}, {5, 33}, {9, 130}, {1, 1536}, {0, 5}};
@@ -76,7 +76,7 @@ void add_activation_cases(std::vector<Case>& cases) {
           cases.push_back(forward_case(type, function, name, x, layout));
           cases.push_back(backward_case(type, function, name, x, layout));
         }
-      // From where f is 0 to where it is x.
+      // The sweep reaches from values where f is 0 to values where it is x.
       const at::Tensor sweep = at::linspace(-120, 120, 482, at::kDouble).view({2, 241});
       cases.push_back(forward_case(type, function, "sweep", sweep, kDense));
       cases.push_back(backward_case(type, function, "sweep", sweep, kDense));

@@ -30,8 +30,9 @@ at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const
 
 bool by_steps(const AttentionRule& rule) { return rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(); }
 
-// Step by step, as transformers' eager attention: LibTorch's kernels know no cap and no sinks, and give a bias no gradient.
-// [texts, heads, length, head_dim]; of several texts without sinks
+// Computes attention step by step, like transformers' eager attention: LibTorch's kernels support
+// neither a cap nor sinks, and give a bias no gradient.
+// Operands are [texts, heads, length, head_dim]. Sinks require a single text.
 at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& seen, const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3));
@@ -48,8 +49,8 @@ at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   return at::matmul(shares.narrow(-1, 0, k.size(2)), v);
 }
 
-// One sequence; of causal queries the last ones of its k.size(0) tokens. q [queries, heads, head_dim], k and v [keys, heads, head_dim] →
-// [queries, heads · head_dim]
+// Computes one sequence. Causal queries are the last of its k.size(0) tokens. q is [queries, heads,
+// head_dim], k and v are [keys, heads, head_dim] → [queries, heads · head_dim].
 at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionRule& rule) {
   const int64_t queries = q.size(0), keys = k.size(0);
@@ -93,7 +94,7 @@ struct Unpad : torch::autograd::Function<Unpad> {
   }
 };
 
-// [tokens, heads, head_dim] → of each group [texts, heads, longest, head_dim]
+// Returns each group as [texts, heads, longest, head_dim]. rows is [tokens, heads, head_dim].
 std::vector<at::Tensor> padded(const at::Tensor& rows, const PaddedTexts& side) {
   const at::Tensor slots = Pad::apply(rows, side.row_of_slot, side.slot_of_row);
   std::vector<int64_t> sizes;
@@ -104,7 +105,8 @@ std::vector<at::Tensor> padded(const at::Tensor& rows, const PaddedTexts& side) 
   return groups;
 }
 
-// Which keys are text, for each group [texts, 1, 1, longest]; undefined where all are.
+// Returns a mask [texts, 1, 1, longest] for each group that is true where a key is text. The mask
+// of a group without padding is undefined.
 std::vector<at::Tensor> text_keys(const PaddedTexts& keys) {
   std::vector<at::Tensor> seen;
   for (size_t g = 0, slot = 0; g < keys.texts.size(); ++g) {
@@ -136,7 +138,8 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than its fallback.
   at::Tensor all_k = repeat_heads(k, heads), all_v = repeat_heads(v, heads);
   if (cu_queries.size() == 2) return one_attention(q, all_k, all_v, rule);
-  // Split, not narrow: the gradient of a narrow is a zeroed tensor of all tokens, once for every sequence.
+  // Splits instead of narrowing: the gradient of a narrow is a zeroed tensor of all tokens, once
+  // for every sequence.
   const std::vector<int64_t> of_keys = lengths(cu_keys);
   std::vector<at::Tensor> qs = at::split_with_sizes(q, lengths(cu_queries)), ks = at::split_with_sizes(all_k, of_keys),
                           vs = at::split_with_sizes(all_v, of_keys), parts;
@@ -149,7 +152,7 @@ at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at:
   FORGE_CHECK(rule.window == 0 && !rule.sinks.defined() && queries.texts == keys.texts, "texts in groups have no window and no sinks");
   const int64_t heads = q.size(1), width = heads * q.size(2);
   const std::vector<at::Tensor> qs = padded(q, queries), ks = padded(repeat_heads(k, heads), keys), vs = padded(repeat_heads(v, heads), keys);
-  // A causal query does not look past itself, where padding lies.
+  // A causal query does not see past itself, and padding comes after the text.
   const std::vector<at::Tensor> text = rule.causal ? std::vector<at::Tensor>(qs.size()) : text_keys(keys);
   std::vector<at::Tensor> parts;
   for (size_t g = 0; g < qs.size(); ++g) {

@@ -1,6 +1,6 @@
 #pragma once
-// Attention over packed sequences: softmax(q kᵀ · scale + bias) v inside each sequence, never across; what attention_args.h
-// says of windows and caps holds here.
+// Attention over packed sequences: softmax(q kᵀ · scale + bias) v inside each sequence, never
+// across sequences. Windows and caps are defined as in attention_args.h.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -25,11 +25,13 @@ struct AttentionRule {
 // → [tokens, heads · head_dim]. Differentiable in q, k, v.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule);
-// The same where keys are those of other texts, one for each sequence of queries: k, v [keys, kv_heads, head_dim].
+// Like packed_attention(), with keys of other texts, one text for each sequence of queries: k, v
+// [keys, kv_heads, head_dim].
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule);
 
-// One side of texts that are computed together, group by group and padded to the longest of a group.
+// One side of texts that are computed together, group by group, each padded to the longest of its
+// group.
 struct PaddedTexts {
   std::vector<int64_t> texts, longest;  // of each group
   at::Tensor row_of_slot;               // int64 [slots]: groups end to end, each [texts, longest]; of padding any row
@@ -37,7 +39,8 @@ struct PaddedTexts {
   at::Tensor padding;                   // bool [slots]
 };
 
-// cross_attention over many short texts, in few calls. The groups of both sides hold the same texts; without windows and sinks.
+// Like cross_attention(), in few calls for many short texts. The groups of both sides hold the same
+// texts. Windows and sinks are not supported: throws an Error.
 at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& queries,
                              const PaddedTexts& keys, const AttentionRule& rule);
 

@@ -31,7 +31,7 @@ struct AttentionShape {
   const int32_t* cu_seqlens = nullptr;  // [sequences + 1], from 0 to the number of tokens
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
-  // For a GPU, in whose memory cu_seqlens lies: all tokens, and those of the longest sequence.
+  // All tokens, and those of the longest sequence; for a GPU, whose memory holds cu_seqlens.
   int64_t tokens = 0, longest = 0;
   int64_t window = 0;  // tokens that a query looks back on, itself included; 0: all
   float softcap = 0;   // 0: none

@@ -39,7 +39,7 @@ at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const Setting& s)
   return score.masked_fill(hidden_of(q.size(1), s), -std::numeric_limits<double>::infinity());
 }
 
-// Where there is a sink, it stands behind the scores as a key without a value.
+// Appends the sink, if there is one, after the scores: it is a key without a value.
 at::Tensor with_sink(const at::Tensor& score, const at::Tensor& sinks) {
   if (!sinks.defined()) return score;
   return at::cat({score, sinks.view({-1, 1, 1}).expand({score.size(0), score.size(1), 1})}, 2);
@@ -153,7 +153,8 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
                lse = at::logsumexp(score, {2}, true).abs();
     at::Tensor p = at::softmax(score, 2).narrow(2, 0, length);
     at::Tensor units = at::bmm(q.abs(), k.abs().transpose(1, 2)) * (2 * s.scale()) + lse + 8;
-    if (s.softcap != 0) units = units * 2 + 4 * s.softcap;  // that of p and of the cap's slope
+    // The units grow by the errors of p and of the cap's slope.
+    if (s.softcap != 0) units = units * 2 + 4 * s.softcap;
     at::Tensor at_out = (d_out * out).abs().sum(2, true);
     if (s.sinks) {  // Σ over the queries of the sink's share times d_out · out
       const at::Tensor share = at::softmax(score, 2).narrow(2, length, 1);
@@ -186,7 +187,8 @@ Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
   return sizes;
 }
 
-// Of out and lse as they arrive, which in 16 bits are not those that a gradient of exact values has.
+// Returns the gradient of the sinks from out and lse as the kernel gets them. In 16 bits it differs
+// from the gradient of exact values.
 at::Tensor sink_gradient(const Tensors& in, const Setting& s) {
   const at::Tensor dots = (in.at("out") * in.at("d_out")).view({s.tokens(), s.heads, s.head_dim}).sum(2).t();
   return -((in.at("sinks").unsqueeze(1) - in.at("lse")).exp() * dots).sum(1);
@@ -313,7 +315,8 @@ void add_attention_cases(std::vector<Case>& cases) {
                               {"sinks and a window", {300, 12}, 4, 2, 24, 2, 50, 0, true},
                               {"sinks and a window of 4", {20, 3}, 4, 2, 12, 1, 4, 0, true},
                               {"sinks of a hundred texts", std::vector<int64_t>(100, 3), 1, 1, 8, 1, 0, 0, true}};
-  // As parts of a fused row lie: with gaps, and every row at 16 bytes.
+  // The layouts include aligned gaps, as in parts of a fused row: rows begin at 16 bytes and have
+  // gaps between them.
   std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
   layouts.push_back({"aligned gaps", 16, 0});
   for (Store type : kFloats)
@@ -323,7 +326,8 @@ void add_attention_cases(std::vector<Case>& cases) {
         cases.push_back(forward_case(type, setting, layout));
         cases.push_back(backward_case(type, setting, layout));
       }
-  // What flash attention has kernels of its own for, and more texts than it takes at once.
+  // These settings reach each head size that flash attention has a kernel for, and one has more
+  // texts than flash attention takes at once.
   const Setting of_flash[] = {{"heads of 80", {3, 7}, 2, 1, 80},    {"heads of 128", {8, 4}, 2, 2, 128}, {"heads of 160", {9}, 1, 1, 160},
                               {"heads of 256", {5, 2}, 2, 1, 256}, {"ten texts", std::vector<int64_t>(10, 2), 4, 2, 16}};
   for (Store type : {Store::bf16, Store::f16}) {

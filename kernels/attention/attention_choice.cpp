@@ -9,7 +9,8 @@ namespace {
 
 bool between(int64_t value, int64_t low, int64_t high) { return low <= value && value <= high; }
 
-// Its fp32 sums of d q, with a block of spare tokens for each sequence of a turn, are indexed with 32 bits.
+// True if flash attention's index overflows: its fp32 sums of d q, with a block of spare tokens for
+// each sequence of a turn, are indexed with 32 bits.
 bool flash_backward_overflows(const AttentionProblem& p) {
   const int64_t sequences = std::min(p.sequences, flash_space({.tokens = p.tokens}).turn);
   return (p.tokens + 128 * sequences) * p.heads * flash_head_dim(p.head_dim) >= int64_t{1} << 31;
@@ -32,7 +33,7 @@ AttentionChoice choose_attention(const AttentionProblem& p, bool backward) {
   if (p.capability < 80) return {efficient, "flash attention needs compute capability 8.0"};
   if (p.head_dim > 256) return {efficient, "flash attention has heads of at most 256"};
   if (p.head_dim % 8 != 0) return {efficient, "flash attention has heads of a multiple of 8"};
-  // Less shared memory; LibTorch refuses these as well.
+  // These GPUs have less shared memory; LibTorch refuses these heads as well.
   if (between(p.head_dim, 193, 224) && (between(p.capability, 86, 89) || between(p.capability, 120, 121)))
     return {efficient, "flash attention has no backward for heads of 193 to 224 on this GPU"};
   if (backward && flash_backward_overflows(p))

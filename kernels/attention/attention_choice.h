@@ -1,6 +1,6 @@
 #pragma once
-// Which attention kernel, of LibTorch 2.11's or our own, computes packed sequences on a GPU. A pure function, so that a plan can
-// say it beforehand.
+// Chooses the attention kernel, LibTorch 2.11's or forge's own, that computes packed sequences on a
+// GPU. The choice is a pure function, so a plan can name it beforehand.
 //
 //   AttentionChoice choice = choose_attention({.capability = 75, .type = Element::f16, …}, /*backward=*/false);
 //   choice.kernel == AttentionKernel::efficient;   choice.reason == "flash attention needs compute capability 8.0"
@@ -18,7 +18,7 @@ namespace forge {
 
 enum class AttentionKernel { none, flash, efficient, own };
 
-constexpr int64_t kOwnAttentionHeadDim = 256;  // the largest of our own kernels
+constexpr int64_t kOwnAttentionHeadDim = 256;  // the largest of forge's own kernels
 
 struct AttentionProblem {
   int64_t capability = 0;  // 86 is 8.6

@@ -1,7 +1,7 @@
-// Flash attention (Dao et al., 2022) for the CPU: the scores of some 96 query rows against up to 128 keys lie
-// in the cache and nowhere else. The rows are the positions of a block times the query heads that share the
-// key head, position by position, so a register tile of six rows ends at almost one causal limit and half of
-// the products are never made.
+// Flash attention (Dao et al., 2022) for the CPU: the scores of some 96 query rows against up to
+// 128 keys are in the cache and nowhere else. The rows are the positions of a block times the query
+// heads that share the key head, position by position. A register tile of six rows therefore ends
+// at almost one causal limit, and half of the products are not computed.
 #ifdef FORGE_ISA
 #include "kernels/attention/attention_rows.h"
 #include "kernels/cpu/gemm.h"
@@ -30,8 +30,8 @@ FORGE_INLINE int64_t first_block(const Rows& rows, int64_t window) {
 }
 
 FORGE_INLINE int64_t down(int64_t n) { return n / kLanes * kLanes; }
-// Where the zeros behind a row's `seen` scores end: a product takes kRowStep rows or keys up to the last one's
-// limit.
+// Returns the end of the zeros after a row's `seen` scores: a product reads up to kRowStep rows or
+// keys, as far as the last one's limit.
 FORGE_INLINE int64_t end_of_zeros(int64_t seen) { return up(seen + kRowStep); }
 
 // score = finish(left · acrossᵀ), tile by tile between each tile's limits; finish knows the row of the block.
@@ -61,7 +61,8 @@ void weighted_sum(const Rows& rows, const Keys& keys, const float* score, const 
   }
 }
 
-// Zeros from the next whole vector behind what a row sees. A loop of unknown length would become a call.
+// Writes zeros from the first whole vector after the scores that a row sees. The loop has a
+// constant length, since a loop of unknown length would become a call.
 FORGE_INLINE void zero_vectors_behind(float* row, int64_t seen) {
   constexpr int64_t kMost = (kRowStep + kLanes - 1) / kLanes;
   const int64_t begin = up(seen), end = end_of_zeros(seen);
@@ -76,16 +77,17 @@ FORGE_INLINE void zero_behind(float* row, int64_t seen) {
   zero_vectors_behind(row, seen);
 }
 
-// `value` before what a row sees, as far as the vector in which that begins; zeros in those before it.
+// Writes `value` before the scores that a row sees, in the vector in which they begin, and zeros in
+// all vectors before that one.
 FORGE_INLINE void fill_before(float* row, int64_t begin, float value) {
   for (int64_t i = 0; i < down(begin); i += kLanes) store(row + i, set(0));
   float* vector = row + down(begin);
   if (begin % kLanes != 0) store(vector, keep_first(set(value), begin % kLanes, load(vector)));
 }
 
-// Turns the scores [begin, seen) of a row into e^(s − m), with zeros around. `largest` and `total` are of the row's earlier
-// keys and become those of all. What the earlier keys summed is to be multiplied by the result. A window can hide a whole
-// block, also the first.
+// Turns the scores [begin, seen) of a row into e^(s − m), with zeros around them. `largest` and
+// `total` are those of the row's earlier keys and become those of all keys. The caller multiplies
+// the sum over the earlier keys by the result. A window can hide a whole block, also the first.
 FORGE_INLINE float softmax_row(float* score, int64_t begin, int64_t seen, bool first, float& largest,
                                float& total) {
   const F lowest = set(-HUGE_VALF);
@@ -113,7 +115,8 @@ FORGE_INLINE float softmax_row(float* score, int64_t begin, int64_t seen, bool f
   return keep;
 }
 
-// A row's numbers with its head's sink, if there is one. What the keys summed is to be multiplied by the result.
+// Adds the head's sink, if there is one, to a row's `largest` and `total`. The caller multiplies
+// the sum over the keys by the result.
 template <class T>
 FORGE_INLINE float with_sink(const AttentionShape& s, int64_t head, float& largest, float& total) {
   if (!s.sinks) return 1;
@@ -190,7 +193,7 @@ void load_key_block(const AttentionBackward& a, const AttentionTask& task, Atten
   transpose(t.values, keys, d, t.ld, t.values_across);
 }
 
-// q, d_out and their row numbers of one block.
+// Loads q, d_out and the rows' delta and lse for one block.
 template <class T>
 void load_query_rows(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t,
                      const Rows& rows) {
@@ -224,7 +227,8 @@ void load_query_rows(const AttentionBackward& a, const AttentionTask& task, Atte
   }
 }
 
-// With a cap: bend = 1 − (s / cap)², the slope of the cap, kept between the two products.
+// Computes score and slope with a cap. bend = 1 − (s / cap)², the slope of the cap, is kept between
+// the two products.
 void capped_score_gradients(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_t d, float softcap,
                             Ahead& ahead) {
   float *const score = t.score, *const slope = t.slope, *const bend = t.bend;
@@ -242,7 +246,7 @@ void capped_score_gradients(AttentionScratch& t, const Rows& rows, const Keys& k
            });
 }
 
-// score = p, slope = d s, zero around what a row sees.
+// Computes score = p and slope = d s, with zeros around the keys that a row sees.
 void score_gradients(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_t d, float softcap,
                      Ahead& ahead) {
   float *const score = t.score, *const slope = t.slope;
@@ -302,8 +306,8 @@ void gather_keys(AttentionScratch& t, const Rows& rows, const Keys& keys, int64_
   gather_keys(rows, keys, t.score, t.d_out, d, t.ld, t.d_values, ahead);
 }
 
-// The queries [task.first, task.last) against all their keys; a sequence of one block gives d k and d v with
-// it.
+// Computes the queries [task.first, task.last) against all their keys. A sequence of one block
+// yields d k and d v in the same pass.
 template <class T>
 void backward_queries(const AttentionBackward& a, const AttentionTask& task, AttentionScratch& t) {
   int64_t d = a.shape.head_dim, group = a.shape.heads / a.shape.kv_heads, step = query_block(a.shape);
@@ -363,7 +367,8 @@ void backward(const AttentionBackward& a, const AttentionTask& task, AttentionSc
                     d);
 }
 
-// d of one head's sink: tokens in their order, so that threads change nothing.
+// Computes d of one head's sink. It adds tokens in their order, so the number of threads changes
+// nothing.
 template <class T>
 void sink_gradient(const AttentionBackward& a, int64_t head) {
   const int64_t d = a.shape.head_dim, tokens = a.shape.cu_seqlens[a.shape.sequences];
@@ -416,8 +421,8 @@ template <class Args, class Task>
 void run(const Args& args, bool backward, Task task) {
   int64_t floats = floats_of_thread(args.shape);
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
-  // The key heads of a sequence lie side by side in memory: one thread takes them all, where every thread gets
-  // some.
+  // The key heads of a sequence are side by side in memory: one thread takes them all if there are
+  // enough sequences for all threads.
   const AttentionShape& s = args.shape;
   const int64_t together = s.sequences >= 4 * task_threads() ? std::max<int64_t>(1, s.kv_heads) : 1;
   parallel_tasks(

@@ -20,7 +20,8 @@ AttentionKernel kernel_for(const Args& args, bool backward) {
   return choice.kernel;
 }
 
-// c10's guard, not c10::cuda's: that one is a header of calls to cudart, which the engine does not link.
+// Uses c10's guard, not c10::cuda's, which is a header of calls to cudart, which the engine does
+// not link.
 c10::StreamGuard on(CudaStream stream) {
   return c10::StreamGuard(c10::cuda::getStreamFromExternal(stream, c10::cuda::current_device()));
 }

@@ -12,7 +12,7 @@ namespace forge {
 void attention_forward_cuda(const AttentionForward& args, CudaStream stream);
 void attention_backward_cuda(const AttentionBackward& args, CudaStream stream);
 
-// The kernel for these operands on a GPU of that capability.
+// Returns the kernel for these operands on a GPU of that capability.
 template <class Args>
 AttentionChoice attention_choice_of(const Args& args, int64_t capability, bool backward) {
   const AttentionShape& s = args.shape;
@@ -22,8 +22,9 @@ AttentionChoice attention_choice_of(const Args& args, int64_t capability, bool b
   return {AttentionKernel::efficient, "flash attention reads rows that begin at 16 bytes"};
 }
 
-// Of the kernel that wants most among those that may be the ones: which it is depends on the GPU, and with a window on each micro-batch's
-// longest sequence. (An older GPU computes 16-bit types without flash attention and leaves its scratch unused.)
+// The workspaces below are those of the kernel that needs most among the possible ones: the kernel
+// depends on the GPU and, with a window, on each micro-batch's longest sequence. (An older GPU
+// computes 16-bit types without flash attention and leaves its workspace unused.)
 inline bool may_be_flash(const AttentionShape& s) {
   return s.type != Element::f32 && s.softcap == 0 && !s.sinks && s.head_dim <= 256 && s.head_dim % 8 == 0;
 }

@@ -46,7 +46,7 @@ void set_forward(Flash_fwd_params& p, const Args& a, float* lse) {
 template <int N>
 using HeadDim = std::integral_constant<int, N>;
 
-// action(the type's name, HeadDim of the kernel that takes it)
+// Calls action(std::type_identity of the element type, HeadDim of the kernel that takes the heads).
 template <class Action>
 void dispatch(const AttentionShape& s, Action action) {
   const auto sized = [&](auto type) {
@@ -104,7 +104,7 @@ void attention_backward_flash(const AttentionBackward& a, CudaStream stream) {
   for (int64_t first = 0; first < s.sequences; first += space.turn) {
     p.sequences = static_cast<int32_t>(std::min(space.turn, s.sequences - first));
     p.cu_seqlens_q = p.cu_seqlens_k = s.cu_seqlens + first;
-    if (s.deterministic) {  // else the first kernel clears them
+    if (s.deterministic) {  // otherwise the first kernel clears them
       const FlashSums sums = flash_sums(s, p.sequences);
       p.d_q_sums_stride = sums.stride;
       clear_sums_cuda(p.d_q_sums, sums.bytes(), stream);

@@ -8,18 +8,20 @@
 
 namespace forge {
 
-// Whether the kernels can read and write these operands: rows that begin at 16 bytes.
+// True if the kernels can read and write these operands: rows begin at 16 bytes.
 bool flash_takes(const AttentionForward& args);
 bool flash_takes(const AttentionBackward& args);
 
 void attention_forward_flash(const AttentionForward& args, CudaStream stream);
 void attention_backward_flash(const AttentionBackward& args, CudaStream stream);
 
-// Scratch of the backward. It has 128 spare rows for each sequence, whose gradients are therefore computed so many sequences at a time
-// that the spare rows are half of the others, or eight sequences' at least.
+// Workspace of the backward. It has 128 spare rows for each sequence. The gradients are therefore
+// computed for a limited number of sequences at a time: so many that the spare rows are half of the
+// others, but at least eight.
 struct FlashSpace {
   int64_t turn = 0;  // sequences
-  // Each begins at so many bytes of the workspace. Keys' and values' gradients of every query head are there for grouped queries alone.
+  // Offsets in bytes into the workspace. d_k and d_v, which hold the gradients of every query head,
+  // are there for grouped queries alone.
   int64_t d_q_sums = 0, dots = 0, d_k = 0, d_v = 0;
   int64_t bytes = 0;
 };
@@ -29,8 +31,9 @@ inline int64_t flash_head_dim(int64_t head_dim) {
   return (head_dim + unit - 1) / unit * unit;
 }
 
-// The backward's sums of d q for `sequences` at once. Blocks of keys add to them in the order in which they come; in a deterministic one
-// only so many of a sequence's blocks run beside each other as fill the GPU, each with sums of its own, which are added up in their order
+// Size of the backward's sums of d q for `sequences` at once. Blocks of keys add to the sums in the
+// order in which they come. A deterministic backward runs only as many of a sequence's blocks
+// beside each other as fill the GPU, each with sums of its own, which are added up in their order
 // (FlashAttention 2's launcher and mha_varlen_bwd).
 struct FlashSums {
   int64_t splits = 1, stride = 0;  // stride: fp32 numbers from one split's to the next one's
@@ -42,7 +45,8 @@ inline FlashSums flash_sums(const AttentionShape& s, int64_t sequences) {
   return {s.deterministic ? (s.multiprocessors + grids - 1) / grids : 1, rows * s.heads * flash_head_dim(s.head_dim)};
 }
 
-// For as many sequences as a turn may have, so that it depends on the tokens alone.
+// Returns the workspace for as many sequences as a turn may have, so that it depends on the tokens
+// alone.
 inline FlashSpace flash_space(const AttentionShape& s) {
   FlashSpace space{.turn = std::max<int64_t>(8, s.tokens / 256)};
   const int64_t rows = s.tokens + 128 * space.turn;
@@ -61,7 +65,7 @@ inline FlashSpace flash_space(const AttentionShape& s) {
   return space;
 }
 
-// A place for lse where the caller wants none.
+// Bytes of an lse buffer, needed if the caller wants no lse.
 inline int64_t attention_forward_flash_workspace(const AttentionForward& args) {
   return args.lse ? 0 : 4 * args.shape.heads * args.shape.tokens;
 }

@@ -12,14 +12,14 @@ AttentionNumbers numbers_of(const AttentionShape& s) {
   return {s.heads, s.kv_heads, s.head_dim, s.window, s.tokens, s.scale, s.softcap, s.softcap == 0 ? 0 : 2 / s.softcap};
 }
 
-// Of a block that holds so many matrices' rows of its own.
+// Returns the shared memory of a block that holds the rows of `held` matrices of its own.
 template <int kFeatures>
 constexpr size_t shared_bytes(int held) {
   return sizeof(float) * (kTileWords<kFeatures> + size_t(held) * kAttentionWarps * kOwnWords<kFeatures>);
 }
 static_assert(shared_bytes<8>(2) <= 48 << 10 && shared_bytes<4>(2) <= 48 << 10);
 
-// action(Width<features of a lane>{})
+// Calls action(Width<features of a lane>{}).
 template <class Action>
 void dispatch_head_dim(int64_t head_dim, Action action) {
   if (head_dim <= 64)

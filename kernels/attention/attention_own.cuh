@@ -8,9 +8,9 @@
 // lane + 32, …, kFeatures of them. So the only exchange between lanes is one broadcast a row of the tile.
 //
 //   forward    s, softmax online as in flash attention (Dao et al., 2022), out, lse
-//   d q        delta_i = d out_i · out_i; p from lse; d s; d q. Leaves delta behind
+//   d q        delta_i = d out_i · out_i; p from lse; d s; d q; writes delta for the next kernels
 //   d k, d v   rows are keys; queries of all heads that share them come in tiles
-//   d sinks    of lse and delta; a block takes a head
+//   d sinks    from lse and delta; a block takes a head
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -39,9 +39,10 @@ struct AttentionNumbers {
   float scale, softcap, twice_inverse_cap;
 };
 
-// No branches where lanes may go apart: each costs a convergence barrier, and ptxas spills those past its few.
+// The code avoids branches where lanes may diverge: each costs a convergence barrier, and ptxas
+// spills those past its few.
 //
-// The score of a product, and by what its gradient is multiplied.
+// The score of a product, and the factor of its gradient.
 struct Score {
   float value, slope;
 };
@@ -56,7 +57,8 @@ __device__ __forceinline__ bool sees(const AttentionNumbers& n, int64_t query, i
   return key <= query && (n.window == 0 || query - key < n.window);
 }
 
-// Rows [first, first + 32) of a head; zeros from row `length` on and past head_dim. All threads; others may read it after a barrier.
+// Loads rows [first, first + 32) of a head, with zeros from row `length` on and past head_dim. All
+// threads take part; they may read the tile after a barrier.
 template <int kFeatures, class T>
 __device__ __forceinline__ void load_tile(Shared<float> tile, Heads<const T> x, int64_t begin, int64_t length,
                                           int64_t first, int64_t head, int64_t head_dim) {
@@ -71,7 +73,7 @@ __device__ __forceinline__ void load_tile(Shared<float> tile, Heads<const T> x, 
     }
 }
 
-// A row of the warp's own.
+// Loads a row of the warp's own.
 template <int kFeatures, class T>
 __device__ __forceinline__ void load_own(Shared<float> own, int row, Heads<const T> x, int64_t token,
                                          bool there, int64_t head, int64_t head_dim) {
@@ -81,7 +83,7 @@ __device__ __forceinline__ void load_own(Shared<float> own, int row, Heads<const
         there && f < head_dim ? widen(static_cast<T>(x.data[token * x.stride + head * head_dim + f])) : 0.0f;
 }
 
-// Own row `row` times the lane's row of the tile.
+// Returns the product of the warp's row `row` and the lane's row of the tile.
 template <int kFeatures>
 __device__ __forceinline__ float product(Shared<float> own, int row, Shared<float> tile, int64_t head_dim) {
   const int lane = threadIdx.x % kWarp;
@@ -92,7 +94,7 @@ __device__ __forceinline__ float product(Shared<float> own, int row, Shared<floa
   return sum;
 }
 
-// sums += Σ factor of each lane · that row of the tile, by features.
+// Adds Σ factor of each lane · that lane's row of the tile to the sums, by features.
 template <int kFeatures>
 __device__ __forceinline__ void add_rows_of(Shared<float> tile, float factor, float* sums) {
   const int lane = threadIdx.x % kWarp;
@@ -218,7 +220,8 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp) attention_d_q_kernel(A
       dot += own_d[r * kWarp * kFeatures + f] *
              widen(static_cast<T>(a.out.data[token * a.out.stride + head * n.head_dim + f]));
     delta[r] = reduce_warp(dot, Sum());
-    // Where there is no query stands the sequence's first one, of which nothing is read below: without a branch.
+    // For a row without a query the sequence's first query is read in its place, without a branch;
+    // its numbers are not used below.
     const int64_t number = head * n.tokens + (there ? token : begin);
     lse[r] = a.lse[number];
     if (there && lane == 0) a.delta[number] = delta[r];

@@ -1,5 +1,6 @@
 #pragma once
-// Attention by our own kernels on a GPU, where LibTorch has none (choose_attention); formulas and shapes as in attention_args.h.
+// Attention by forge's own kernels on a GPU, if LibTorch has none (choose_attention); formulas and
+// shapes as in attention_args.h.
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/device/launch.h"
@@ -8,7 +9,7 @@ namespace forge {
 
 void attention_forward_own(const AttentionForward& args, CudaStream stream);
 void attention_backward_own(const AttentionBackward& args, CudaStream stream);
-// For d out · out of each query and head.
+// Bytes for d out · out of each query and head.
 inline int64_t attention_backward_own_workspace(const AttentionBackward& args) {
   return 4 * args.shape.tokens * args.shape.heads;
 }

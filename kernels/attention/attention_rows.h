@@ -15,16 +15,17 @@ T* at(void* base, int64_t stride, int64_t token, int64_t offset) {
   return static_cast<T*>(base) + token * stride + offset;
 }
 
-// Where the row of a token some tokens later lies: rows of one head lie too far apart for the processor to foresee.
+// Returns the row of the token kTokens later, to prefetch it: rows of one head are too far apart
+// for the processor's own prefetching.
 template <class T>
 FORGE_INLINE const T* later(const T* row, int64_t stride) {
   constexpr int64_t kTokens = 6;
   return row + kTokens * stride;
 }
 
-// Rows that are read or written after the block at hand. Asked for all at once they would keep its own loads waiting; a
-// few at a time between its products they cost nothing. They go to the second cache: the first holds no more than the
-// block.
+// Prefetches rows that are read or written after the current block. All at once they would delay
+// the block's own loads; a few at a time between its products they cost nothing. They go to the
+// second-level cache: the first holds no more than the block.
 struct Ahead {
   struct Piece {
     const char* row;
@@ -88,7 +89,7 @@ struct Rows {
   int64_t first, count, group;
   int64_t total() const { return count * group; }
   int64_t position(int64_t row) const { return first + row / group; }
-  // visit(row, position, head of the group) of every row.
+  // Calls visit(row, position, head of the group) for every row.
   template <class Visit>
   FORGE_INLINE void each(Visit visit) const {
     for (int64_t i = 0, row = 0; i < count; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// How the CPU attention cuts its work and one thread's workspace.
+// Divides the work of the CPU attention into tasks and a thread's workspace into buffers.
 #include <algorithm>
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace forge {
 
-constexpr int64_t kKeyBlock = 128;          // keys whose scores lie in cache together
+constexpr int64_t kKeyBlock = 128;          // keys whose scores are in cache together
 constexpr int64_t kScoreStride = 128 + 16;  // past 128: rows of 512 bytes would share cache sets
 
 enum class AttentionPass { both, queries, keys };
@@ -54,8 +54,9 @@ inline AttentionScratch attention_scratch(const AttentionShape& s, float* next, 
   return t;
 }
 
-// How many tasks a call has, and the one of a given number. Sequences of up to 128 tokens are one task a key
-// head and pass; longer ones are cut so that one sequence keeps all threads busy.
+// each_task() visits all tasks of a call, count_tasks() counts them, task_at() returns the one of a
+// given number. Sequences of up to 128 tokens are one task for each key head and pass; longer ones
+// are cut so that one sequence keeps all threads busy.
 template <class Visit>
 void each_task(const AttentionShape& s, bool backward, Visit visit) {
   for (int64_t i = 0; i < s.sequences; ++i) {

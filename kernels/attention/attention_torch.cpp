@@ -35,7 +35,7 @@ struct Pack {
                          options().dtype(at::kInt));
   }
   int64_t padded_longest() const { return (shape.longest + kPadLse - 1) / kPadLse * kPadLse; }
-  // Where each token's lse lies in efficient's [sequences, padded_longest]. [tokens]
+  // Returns the index of each token's lse in efficient's [sequences, padded_longest]. [tokens]
   at::Tensor lse_index() const {
     at::Tensor token = at::arange(shape.tokens, options().dtype(at::kInt)), cu = cu_seqlens();
     at::Tensor sequence = at::searchsorted(cu.narrow(0, 1, shape.sequences), token, false, /*right=*/true);
@@ -43,7 +43,8 @@ struct Pack {
   }
 };
 
-// As the kernels can read it: see the header.
+// Returns x in a layout that the kernels can read: x itself, a padded or a contiguous copy
+// (attention_torch.h).
 at::Tensor readable(const at::Tensor& x) {
   const int64_t bytes = x.element_size(), unit = kAlign / bytes, spare = (unit - x.size(2) % unit) % unit;
   if (spare > 0) return at::constant_pad_nd(x, {0, spare});
@@ -52,7 +53,7 @@ at::Tensor readable(const at::Tensor& x) {
   return aligned ? x : x.clone(at::MemoryFormat::Contiguous);
 }
 
-// Key and value heads as often as query heads read them.
+// Repeats key and value heads, once for each query head that reads them.
 at::Tensor repeated(const at::Tensor& x, int64_t heads) {
   return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
 }
@@ -63,7 +64,7 @@ at::Tensor summed(const at::Tensor& x, int64_t kv_heads) {
   return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2)}).sum(2);
 }
 
-// Without the padding, into the caller's memory.
+// Copies the result without its padding into the caller's memory.
 void put(const at::Tensor& to, const at::Tensor& result) { to.copy_(result.narrow(2, 0, to.size(2))); }
 
 struct Inputs {
@@ -98,13 +99,14 @@ Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const
                              const at::Tensor& out, const at::Tensor& d_out) {
   const AttentionShape& s = a.shape;
   at::Tensor cu = pack.cu_seqlens(), seed = at::zeros({}, pack.options().dtype(at::kLong));
-  // The kernel reads whole blocks: what no query owns must be infinite, so that its p is zero.
+  // The kernel reads whole blocks: the lse of places without a query must be infinite, so that p is
+  // zero there.
   at::Tensor lse = at::full({s.sequences * pack.padded_longest(), s.heads},
                             std::numeric_limits<float>::infinity(), pack.options().dtype(at::kFloat));
   lse.index_copy_(0, pack.lse_index(), pack.lse(a.lse).t());
   lse = lse.view({s.sequences, pack.padded_longest(), s.heads}).transpose(1, 2).contiguous();
   at::Tensor k = repeated(in.k, s.heads).unsqueeze(0), v = repeated(in.v, s.heads).unsqueeze(0);
-  // It knows no stride of out's tokens.
+  // The backward supports no stride of out's tokens.
   auto [d_q, d_k, d_v, d_bias] = at::_efficient_attention_backward(
       d_out.unsqueeze(0), in.q.unsqueeze(0), k, v, /*bias=*/{}, out.contiguous().unsqueeze(0), cu, cu,
       s.longest, s.longest, lse, kNoDropout, seed, seed, kCausalFromTopLeft, /*bias_requires_grad=*/false,

@@ -2,11 +2,12 @@
 // The contract of attention_args.h by LibTorch's entry points at::_efficient_attention_forward and _backward, with cu_seqlens and a causal
 // mask: every type and every head_dim, on GPUs that flash attention does not run on (attention_choice.h).
 //
-// Pointers, cu_seqlens included, lie on `device`; shape.tokens and shape.longest are needed, nothing is read
-// back. The entry points allocate their results, which are copied to the caller's buffers: one pass over out
-// and lse forward, over d_q, d_k and d_v backward. Operands are copied beforehand where the kernels
-// cannot read them: rows or heads that do not begin at 16 bytes, heads that are no multiple of 16 bytes (padded
-// with zeros), and keys and values of grouped queries. Throws what LibTorch throws.
+// Pointers, cu_seqlens included, are to memory of `device`; shape.tokens and shape.longest are
+// needed, nothing is read back. The entry points allocate their results, which are copied to the
+// caller's buffers: one pass over out and lse forward, over d_q, d_k and d_v backward. Operands are
+// copied beforehand if the kernels cannot read them: rows or heads that do not begin at 16 bytes,
+// heads that are no multiple of 16 bytes (padded with zeros), and keys and values of grouped
+// queries. Throws LibTorch's errors.
 #include <c10/core/Device.h>
 
 #include "kernels/attention/attention_args.h"

@@ -1,12 +1,15 @@
 #pragma once
-// Attention of one new token a sequence over the keys and values of its earlier ones, which lie in pages of a cache.
+// Attention of one new token a sequence over the keys and values of its earlier tokens, which are
+// in pages of a cache.
 //
 //   out_s = Σ_j p_j v_j,  p = softmax(scale · q_s · k_j) over the last `window` of s's lengths[s] tokens (0: over all)
 //   with softcap c > 0: softmax(c tanh(scale · q_s · k_j / c)); with sinks as attention_args.h says
 //
-// A page holds kCachePage tokens of one layer: keys [kv_heads, head_dim, kCachePage], so that scores are made of whole vectors of
-// tokens, and values [kv_heads, kCachePage, head_dim]. Page p begins at keys + p · page_stride. A sequence's pages are listed in
-// order in a row of `pages`. What a sequence gets depends on nothing of the others. Bytes: 2 · kv_heads · head_dim a token.
+// A page holds kCachePage tokens of one layer: keys [kv_heads, head_dim, kCachePage], so that
+// scores are made of whole vectors of tokens, and values [kv_heads, kCachePage, head_dim]. Page p
+// begins at keys + p · page_stride. A sequence's pages are listed in order in a row of `pages`. The
+// result of a sequence does not depend on the other sequences. Bytes: 2 · kv_heads · head_dim a
+// token.
 #include <cstdint>
 
 #include "kernels/common/element.h"

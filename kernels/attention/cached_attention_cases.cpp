@@ -104,7 +104,7 @@ Case attention_case(Store type, const Setting& s, const Layout& layout) {
       });
 }
 
-// Every token of every sequence, the last sequence first.
+// The case stores every token of every sequence, the last sequence first.
 Case store_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<int64_t> sequence, position;
   for (int64_t i = s.sequences() - 1; i >= 0; --i)

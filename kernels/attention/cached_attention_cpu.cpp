@@ -1,4 +1,5 @@
-// Page by page with an online softmax, all query heads of a key head together. One thread takes one key head of one sequence.
+// Computes attention page by page with an online softmax, all query heads of a key head together.
+// One thread takes one key head of one sequence.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -19,7 +20,8 @@ void store_token(const CacheStore& a, int64_t token) {
                 static_cast<size_t>(s.head_dim) * sizeof(T));
 }
 
-// Scores of a page's tokens; those outside [first, last) become −∞. → the largest
+// Writes the scores of a page's tokens and returns the largest. Scores outside [first, last) become
+// −∞.
 template <class T>
 float page_scores(const CachedAttention& a, const float* q, const T* keys, int64_t first, int64_t last,
                   float* scores) {
@@ -47,7 +49,8 @@ float page_scores(const CachedAttention& a, const float* q, const T* keys, int64
 // Vectors of values that are summed side by side: one sum alone would wait for each of its additions.
 constexpr int kSideBySide = 4;
 
-// Columns [0, N · kLanes) of sums, and of values [tokens, stride]: sums = keep · sums + Σ weight_j · value_j.
+// Computes columns [0, N · kLanes) of the sums from values [tokens, stride]: sums = keep · sums + Σ
+// weight_j · value_j.
 template <int N, class T>
 FORGE_INLINE void add_values(const T* values, int64_t stride, const float* weights, int64_t first, int64_t last, F keep, float* sums) {
   F mixed[N];
@@ -59,7 +62,8 @@ FORGE_INLINE void add_values(const T* values, int64_t stride, const float* weigh
   for (int v = 0; v < N; ++v) store(sums + v * kLanes, mixed[v]);
 }
 
-// One head over one page. `sum` [head_dim] and the two numbers are of the earlier pages, and become those of all.
+// Computes one head over one page. `sum_of_values` [head_dim], `largest` and `total` are those of
+// the earlier pages and become those of all.
 template <class T>
 void page(const CachedAttention& a, const float* q, const T* keys, const T* values, int64_t first, int64_t last,
           float* scores, float* sum_of_values, float& largest, float& total) {
@@ -89,7 +93,8 @@ void page(const CachedAttention& a, const float* q, const T* keys, const T* valu
   });
 }
 
-// What a sink adds to a total of weights e^(s − largest). Where it is far above all scores this is ∞, and the keys' shares nothing.
+// Returns the share of a sink in a total of weights e^(s − largest). If the sink is far above all
+// scores the share is ∞, and the keys' shares are zero.
 template <class T>
 float of_sink(const CachedAttention& a, int64_t head, float largest) {
   return a.sinks ? std::exp(to_float(static_cast<const T*>(a.sinks)[head]) - largest) : 0;

@@ -1,12 +1,13 @@
 #pragma once
 // LibTorch's launchers of FlashAttention 2, which libtorch_cuda exports, and their argument structs, which no header of its wheel has.
 //
-// The structs are those of FlashAttention 2.7 (csrc/flash_attn/src/flash.h) as LibTorch 2.11 compiles them: with leftpad_k and total_q,
-// and 32 bytes for the state of a random generator. Only names and sizes of structs and launchers are theirs; members that packed
-// causal attention without dropout never sets are gaps here. flash_launches_test compares what LibTorch's own entry points hand to the kernels
-// with what attention_flash.cpp does, byte by byte.
+// The structs are those of FlashAttention 2.7 (csrc/flash_attn/src/flash.h) as LibTorch 2.11
+// compiles them: with leftpad_k and total_q, and 32 bytes for the state of a random generator. Only
+// names and sizes of structs and launchers are theirs; members that packed causal attention without
+// dropout never sets are gaps here. flash_launches_test compares the arguments that LibTorch's own
+// entry points hand to the kernels with those of attention_flash.cpp, byte by byte.
 //
-// Strides are in elements. Of a batch of packed sequences no batch stride is read.
+// Strides are in elements. Batch strides are not read for packed sequences.
 #include <cstddef>
 #include <cstdint>
 

@@ -22,7 +22,7 @@ struct GroupSums {
 
 void group_sums_cuda(const GroupSums& args, CudaStream stream);
 
-// Queues zeros in front of a backward that adds to them.
+// Enqueues zeros before a backward that adds to them.
 void clear_sums_cuda(float* sums, int64_t bytes, CudaStream stream);
 
 }  // namespace forge

@@ -1,15 +1,16 @@
 #pragma once
-// A bias of attention's scores by the distance of key and query (Raffel et al., "Exploring the limits of transfer learning", 2020, as
-// transformers' T5 computes it): distances fall into buckets, small ones each into its own, larger ones by their logarithm. In a text
-// that is seen whole half of the buckets are for keys behind the query.
+// A bias of attention's scores by the distance of key and query (Raffel et al., "Exploring the
+// limits of transfer learning", 2020, as transformers' T5 computes it): distances fall into
+// buckets, small ones each into its own, larger ones by their logarithm. In a text whose queries
+// see all keys, half of the buckets are for keys after the query.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 namespace forge {
 
-// Of each of `distances` = key − query, int64, its bucket in [0, buckets). `most`: from there on all distances have the last one.
-// `causal`: keys behind the query count as the query itself.
+// Returns the bucket in [0, buckets) of each of `distances` = key − query, int64. All distances
+// from `most` on have the last bucket. If `causal`, keys after the query count as the query itself.
 at::Tensor position_buckets(const at::Tensor& distances, int64_t buckets, int64_t most, bool causal);
 
 // table [buckets, heads] → [1, heads, queries, keys]; causal queries are the last of the keys' tokens. Differentiable.

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-// visit(float{}), visit(Bf16{}) or visit(F16{}).
+// Calls visit(float{}), visit(Bf16{}) or visit(F16{}).
 template <class Visit>
 void of_type(Element type, Visit visit) {
   if (type == Element::f32) return visit(float{});

@@ -20,7 +20,8 @@ FORGE_INLINE Activated<V> gelu_by_tanh(V x) {
   V t = tanh(set(kRoot) * fma(square * x, set(kCubic), x));
   V half = set(0.5f) * (one + t);
   V inner = set(kRoot) * fma(square, set(3 * kCubic), one);
-  // Past |x| = 12, 1 ∓ t is zero in fp32 and its product with the cube's slope is not: cut it there.
+  // Past |x| = 12, 1 ∓ t is zero in fp32 and its product with the cube's slope is not, so the
+  // product is set to zero there.
   V tail = less(abs(x), set(12.0f), set(0.5f) * x * (one - t * t) * inner, set(0.0f));
   V value = less(x, set(-12.0f), set(0.0f), x * half);
   return {value, half + tail};

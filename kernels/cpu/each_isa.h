@@ -11,9 +11,8 @@
 //
 // A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with simd_avx512_bf16.h, for FORGE_PICK_PAIRS.
 // A pragma and not a flag: code of the standard library, included before, stays compiled for every machine,
-// so the linker cannot pick an AVX-512 copy of it. Vector types as function arguments never leave the file.
-// GCC 12 reads a whole file before it heeds a pragma, so __AVX2__ and its like are never defined in the loops, where none may ask for
-// them: what differs by instruction set lies in simd_*.h.
+// GCC 12 reads a whole file before it heeds a pragma, so __AVX2__ and its like are never defined in
+// the loops, which must not test them: code that differs by instruction set is in simd_*.h.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include <algorithm>
 #include <cmath>

@@ -1,20 +1,23 @@
-// C = A B or C += A B in fp32 on tiles that lie in cache, for ops that work on a product before it leaves it.
-// Included by the FORGE_ISA part of an <op>_cpu.cpp.
+// C = A B or C += A B in fp32 on tiles that are in cache, for ops that use a product before it
+// leaves the cache. Included by the FORGE_ISA part of an <op>_cpu.cpp.
 //
-// A register tile of kTileRows × kTileVectors · kLanes sums; each step of k loads one row of B's panel and
-// multiplies it by kTileRows broadcast values of A. What n leaves over is a narrower tile, of one vector
-// kNarrowTileRows high: eight sums and more hide the latency of an addition. Panels of kPanelDepth rows of B stay in the
-// first-level cache while all rows of A pass. A may be read transposed (a_row, a_k are its strides); B and C
-// are row-major, n a multiple of kLanes: callers pad.
+// A register tile has kTileRows × kTileVectors · kLanes sums; each step of k loads one row of B's
+// panel and multiplies it by kTileRows broadcast values of A. The remainder of n is a narrower
+// tile, of one vector kNarrowTileRows high: eight sums and more hide the latency of an addition.
+// Panels of kPanelDepth rows of B stay in the first-level cache while all rows of A pass. A may be
+// read transposed (a_row, a_k are its strides). B and C are row-major and n is a multiple of
+// kLanes: callers pad.
 namespace forge::FORGE_ISA {
 
-// What becomes of a sum of products before it is stored: finish(sum, row of C, first column of C). One that returns nothing has put it away
-// itself; if it has ahead(row, column), that asks memory for what the tile below will be put away to.
+// Finishes a sum of products before it is stored: finish(sum, row of C, first column of C) returns
+// the value to store. A finish that returns nothing has stored it itself. If it has ahead(row,
+// column), that prefetches the memory that the next tile of rows is stored to.
 struct AsItIs {
   FORGE_INLINE F operator()(F sum, int64_t, int64_t) const { return sum; }
 };
 
-// So many rows of B, 64 columns wide, are 24 KB: a first-level cache of 32 KB has room for them beside A's rows. Sums are the same for any depth.
+// Rows of B in a panel: at 64 columns they are 24 KB, so a first-level cache of 32 KB has room for
+// them beside A's rows. Sums are the same for any depth.
 constexpr int64_t kPanelDepth = 96;
 
 struct GemmShape {
@@ -22,15 +25,15 @@ struct GemmShape {
   bool add;
 };
 
-// R rows of C, V vectors wide, from `row`, `column`; a, b and c point at what belongs to them. Out of line: one copy for
-// each number of rows and vectors.
+// Computes R rows of C, V vectors wide, from `row`, `column`; a, b and c point to the operands
+// there. Not inlined: there is one copy for each number of rows and vectors.
 template <int R, int V, class Finish>
 __attribute__((noinline)) void gemm_tile(const GemmShape& s, const float* a, const float* b, float* c,
                                          int64_t row, int64_t column, const Finish& finish) {
   if constexpr (requires { finish.ahead(row, column); })
     for (int r = 0; r < R; ++r)
       for (int v = 0; v < V; ++v) finish.ahead(row + R + r, column + v * kLanes);
-  // Registers, so every loop over them is unrolled.
+  // The sums stay in registers, so every loop over them is unrolled.
   F total[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -41,7 +44,8 @@ __attribute__((noinline)) void gemm_tile(const GemmShape& s, const float* a, con
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) total[r][v] = load(c + r * s.ldc + v * kLanes);
-  // One pointer for six rows: more rows from one pointer would cost an addition each, a pointer each a register.
+  // One pointer serves six rows: more rows from one pointer would cost an addition each, a pointer
+  // each a register.
   constexpr int kParts = (R + kTileRows - 1) / kTileRows;
   const float* parts[kParts];
   for (int p = 0; p < kParts; ++p) parts[p] = a + p * kTileRows * s.a_row;
@@ -81,7 +85,7 @@ FORGE_INLINE void gemm_rows(const GemmShape& s, int64_t m, const float* a, const
   down(std::integral_constant<int, 1>{});
 }
 
-// The last `vectors` ≤ V of a row.
+// Computes the last `vectors` ≤ V of a row.
 template <int V, class Finish>
 FORGE_INLINE void gemm_rest(const GemmShape& s, int64_t vectors, int64_t m, const float* a, const float* b,
                             float* c, int64_t column, const Finish& finish) {

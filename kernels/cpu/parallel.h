@@ -1,6 +1,6 @@
 #pragma once
-// Work split over the OpenMP threads of the process. What a range computes never depends on how many there
-// are.
+// Splits work over the OpenMP threads of the process. The results of a range do not depend on the
+// number of threads.
 #include <omp.h>
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace forge {
 
-// work(begin, end) over [0, count) in one contiguous range a thread; ranges are multiples of `grain`.
+// Calls work(begin, end) over [0, count), one contiguous range for each thread. Ranges are
+// multiples of `grain`.
 template <class Work>
 void parallel_ranges(int64_t count, int64_t grain, Work work) {
   int64_t grains = (count + grain - 1) / grain;
@@ -26,10 +27,11 @@ void parallel_ranges(int64_t count, int64_t grain, Work work) {
   }
 }
 
-// How many threads parallel_tasks may use: workspaces have one part for each.
+// Number of threads that parallel_tasks may use: workspaces have one part for each.
 inline int64_t task_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
-// work(task, thread) for every task, `together` at a time taken by whoever is free; for tasks of unequal size.
+// Calls work(task, thread) for every task. A free thread takes `together` tasks at a time. For
+// tasks of unequal size.
 template <class Work>
 void parallel_tasks(int64_t count, Work work, int64_t together = 1) {
   int threads = static_cast<int>(std::min<int64_t>(task_threads(), (count + together - 1) / together));
@@ -41,24 +43,26 @@ void parallel_tasks(int64_t count, Work work, int64_t together = 1) {
   for (int64_t task = 0; task < count; ++task) work(task, static_cast<int64_t>(omp_get_thread_num()));
 }
 
-// How many tasks that read `bytes` each, one behind the other, a thread takes at a time where memory sets the pace: it is slow to begin with each
-// piece (one row of x by q4_0 took a quarter longer in pieces of 24 KiB), and no thread shall get none.
+// Returns the number of consecutive tasks, each reading `bytes`, that a thread takes at a time if
+// memory bandwidth is the limit. Starting a piece is slow (one row of x by q4_0 took a quarter
+// longer in pieces of 24 KiB), and every thread should get a piece.
 inline int64_t tasks_in_a_piece(int64_t count, int64_t bytes) {
   constexpr int64_t kPiece = 96 << 10;
   const int64_t share = (count + task_threads() - 1) / task_threads();
   return std::clamp<int64_t>(kPiece / std::max<int64_t>(1, bytes), 1, std::max<int64_t>(1, share));
 }
 
-// Tasks that come after all of the phase before.
+// Tasks that start after all tasks of the phase before.
 template <class Work>
 struct TaskPhase {
   int64_t count;
-  Work work;  // work(task, thread), taken by whoever is free
+  Work work;  // work(task, thread), taken by a free thread
 };
 template <class Work>
 TaskPhase(int64_t, Work) -> TaskPhase<Work>;
 
-// One phase after the other. Threads are called together once: between phases they only meet.
+// Runs one phase after the other. The threads start once: between phases they only meet at a
+// barrier.
 template <class... Work>
 void parallel_phases(TaskPhase<Work>... phases) {
   const auto threads = static_cast<int>(std::min(task_threads(), std::max({phases.count...})));
@@ -74,8 +78,8 @@ void parallel_phases(TaskPhase<Work>... phases) {
   (shared(phases), ...);
 }
 
-// Whether a new result of that many bytes goes past the caches: nobody would find it there any more. A result
-// that a cache holds is better left to its reader.
+// True if a new result of that many bytes should bypass the caches: it would have left them before
+// it is read. A result that fits in a cache should stay there for its reader.
 inline bool goes_to_memory(const void* begin, int64_t stride_bytes, int64_t bytes) {
   constexpr int64_t kLarge = int64_t{24} << 20;
   return bytes >= kLarge && reinterpret_cast<uintptr_t>(begin) % 64 == 0 && stride_bytes % 64 == 0;

@@ -1,4 +1,4 @@
-// Eight fp32 lanes. The same names as simd_avx512.h, which has the comments.
+// Eight fp32 lanes, with the names of simd_avx512.h, which has the comments.
 namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 8;
@@ -73,7 +73,7 @@ FORGE_INLINE F power2(F n) {
   return {_mm256_castsi256_ps(
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
 }
-// In two factors: neither leaves the normal range for |n| ≤ 250.
+// Scales in two factors: neither leaves the normal range for |n| ≤ 250.
 FORGE_INLINE F scale2(F x, F n) {
   F half = round(n * set(0.5f));
   return x * power2(half) * power2(n - half);

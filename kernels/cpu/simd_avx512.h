@@ -4,7 +4,7 @@ namespace forge::FORGE_ISA {
 constexpr int kLanes = 16;
 constexpr int kTileRows = 6, kTileVectors = 4;  // a GEMM tile: 24 sums, 4 of B and 1 of A in 32 registers
 constexpr int kNarrowTileRows = 16;             // of a tile one vector wide
-constexpr int kSquare = 16;                     // what is transposed in registers at once
+constexpr int kSquare = 16;                     // of a transpose in registers, in rows and columns
 
 struct F {
   __m512 v;
@@ -80,7 +80,8 @@ FORGE_INLINE F power_of_low_bits(F n) {
 // x, or ± limit where it is larger; a NaN becomes a number.
 FORGE_INLINE F clamp_to(F x, float limit) { return {_mm512_range_ps(x.v, _mm512_set1_ps(limit), 2)}; }
 FORGE_INLINE float sum(F a) { return _mm512_reduce_add_ps(a.v); }
-// As simd_math.h's, each in the same order: 45 instructions for sixteen, where one sum alone takes seven.
+// Like sums_of() in simd_math.h, in the same order of additions: 45 instructions for sixteen sums,
+// where one sum alone takes seven.
 FORGE_INLINE void sums_of(const F (&v)[16], float* sums) {
   __m512 two[8], four[4], eight[2];
 #pragma GCC unroll 8
@@ -154,15 +155,15 @@ FORGE_INLINE Sixteen sixteen_halves(const uint8_t* p) {
 FORGE_INLINE Words words_at(const uint8_t* p) {
   return (Words)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-// Of each two neighbours: a·b of one and the other, added.
+// Returns the sum of the products of each two neighbours.
 FORGE_INLINE SixteenCodes dots_of_pairs(const Words& a, const Words& b) { return (SixteenCodes)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
 // Four halves, the first in the lowest bits. In memory, from where a load spreads one over a vector: a shuffle fewer than from a register.
 FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
   _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(bits))));
   asm("" : "+m"(to));
 }
-// code[cell] + (x > border[cell]), the cell being max(0, upper half of |x|'s bits − first), for x below zero
-// `negative` further on.
+// Looks up code[cell] + (x > border[cell]), where cell = max(0, upper half of |x|'s bits − first),
+// plus `negative` if x is below zero.
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   __m512i bits = _mm512_castps_si512(x.v);
@@ -175,7 +176,8 @@ FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_
   _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), _mm512_cvtepi32_epi8(found));
 }
 
-// What wide.h asks for: 32 elements, of bf16 the even and the odd ones.
+// load_two, store_two and stream_two are for wide.h: 32 elements, split into even and odd ones for
+// bf16.
 template <class T>
 FORGE_INLINE void load_two(const T* p, F& a, F& b) {
   a = load(p), b = load(p + kLanes);

@@ -1,5 +1,6 @@
-// Products of pairs, of bf16 and of whole numbers of 16 bits: an instruction multiplies 32 elements and adds each two neighbours into one of sixteen sums.
-// Defines FORGE_PAIRS for the rest of the file that includes it.
+// Products of pairs, of bf16 and of whole numbers of 16 bits: an instruction multiplies 32 elements
+// and adds each two neighbours into one of sixteen sums. Defines FORGE_PAIRS for the rest of the
+// file that includes it.
 #define FORGE_PAIRS
 namespace forge::FORGE_ISA {
 

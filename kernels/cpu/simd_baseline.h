@@ -1,4 +1,5 @@
-// Four fp32 lanes in plain C++, for any machine. The same names as simd_avx512.h, which has the comments.
+// Four fp32 lanes in plain C++, for any machine, with the names of simd_avx512.h, which has the
+// comments.
 namespace forge::FORGE_ISA {
 
 constexpr int kLanes = 4;

@@ -125,9 +125,10 @@ FORGE_INLINE F one_plus_exp_near(F x) {
   p = fma(p, r, set(9.99999261e-1f));
   return fma(p, power_of_low_bits(n), set(1.0f));
 }
-// To 3e-6; 1 / (1 + e⁸⁷) and the reverse past ±87, some number for a NaN.
+// Accurate to 3e-6; 1 / (1 + e⁸⁷) and the reverse past ±87, some number for a NaN.
 FORGE_INLINE F sigmoid_near(F x) { return reciprocal(one_plus_exp_near(x)); }
-// To 3 units of the last place: 1 − 2 / (e²ˣ + 1), and where that subtraction would cancel Cephes' odd polynomial.
+// Accurate to 3 units of the last place: 1 − 2 / (e²ˣ + 1), or Cephes' odd polynomial where that
+// subtraction would cancel.
 FORGE_INLINE F tanh(F x) {
   const F large = set(1.0f) - set(2.0f) * reciprocal(exp(min(set(87.0f), x + x)) + set(1.0f)), square = x * x;
   F p = set(-5.70498872745e-3f);

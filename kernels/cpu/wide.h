@@ -1,6 +1,6 @@
-// 2 · kLanes neighbours in memory as two vectors, for elementwise passes over any element type. Which
-// neighbours lie in which vector is the type's affair: bf16 splits into even and odd elements with a shift
-// and a mask, where halves would cost shuffles. Included by each_isa.h after simd_math.h.
+// 2 · kLanes neighbours in memory as two vectors, for elementwise passes over any element type. The
+// type decides which neighbours are in which vector: bf16 splits into even and odd elements with a
+// shift and a mask, since halves would cost shuffles. Included by each_isa.h after simd_math.h.
 //
 //   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA { at.store(y + i, at.load(x + i) * set(2)); });
 //
@@ -60,7 +60,8 @@ FORGE_INLINE float sum(Wide x) { return sum(x.a + x.b); }
 
 template <class T>
 struct WholeWide {
-  // Asks for what lies a page ahead: the processor's own prefetching ends with the page and begins anew on the next.
+  // Prefetches one page ahead: the processor's own prefetching ends with the page and begins anew
+  // on the next.
   FORGE_INLINE Wide load(const T* p) const {
     constexpr int kPage = 4096, kLine = 64;
     for (size_t byte = 0; byte < 2 * kLanes * sizeof(T); byte += kLine)
@@ -70,8 +71,8 @@ struct WholeWide {
     return x;
   }
   FORGE_INLINE void store(T* p, Wide x) const { store_two(p, x.a, x.b); }
-  // `past`: past the caches, so that memory is not read to be written. Then p is aligned to 64 bytes, and
-  // stream_fence() ends the pass.
+  // `past` stores past the caches, so that memory is not read in order to be written. Then p is
+  // aligned to 64 bytes, and stream_fence() ends the pass.
   FORGE_INLINE void store(T* p, Wide x, bool past) const {
     if (past)
       stream_two(p, x.a, x.b);
@@ -94,7 +95,7 @@ struct Part {
   FORGE_INLINE F load_table(const float* p) const { return load_n(p, n); }
 };
 
-// The same neighbours of another row, of a type that splits as T does.
+// Returns access to the same neighbours of another row, whose type splits like T.
 template <class S, class T>
 FORGE_INLINE WholeWide<S> beside(WholeWide<T>) {
   static_assert(std::is_same_v<S, T> || (!std::is_same_v<S, Bf16> && !std::is_same_v<T, Bf16>));
@@ -114,7 +115,7 @@ FORGE_INLINE void by_elements(Element type, Element stream, Action action) {
     by_element(type, [&](auto element) FORGE_LAMBDA { action(element, element); });
 }
 
-// body(i, at) for i = 0, 2 kLanes, … and what is left.
+// Calls body(i, at) for i = 0, 2 kLanes, … and for the remaining elements.
 template <class T, class Body>
 FORGE_INLINE void for_all(int64_t count, Body body) {
   int64_t i = 0;

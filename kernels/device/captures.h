@@ -1,11 +1,13 @@
 #pragma once
-// Work that comes again with the same key: queued the first time, captured the second, replayed from then on.
+// Runs work that repeats with the same key: it is enqueued the first time, captured the second, and
+// replayed from then on.
 //
 //   Captures<LmHead> captures;
 //   captures.run(device, args, [&] { device.run(args); });
 //
-// A key holds all that the work reads on the host; the rest lies in the device's memory, in its places. Where a device's memory is the
-// host's there is nothing to capture, and where it refuses a capture, the work is queued each time; the device says so once.
+// A key holds all that the work reads on the host; everything else is in the device's memory, at
+// fixed addresses. A device whose memory is the host's has nothing to capture. If a device refuses
+// a capture, the work is enqueued each time, and the device says so once.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -47,7 +49,8 @@ class Captures {
     return entries_.emplace_back(Entry{Key(key), nullptr, 0});
   }
 
-  // What fails for another reason than being captured fails again when it is queued.
+  // Captures the work. Any exception counts as a refused capture: if the work itself fails, it
+  // fails again when it is enqueued.
   std::unique_ptr<Captured> capture(ComputeDevice& device, const std::function<void()>& work) {
     try {
       return device.capture(work);

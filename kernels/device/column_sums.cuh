@@ -1,7 +1,8 @@
 #pragma once
-// Sums over rows, by columns: the gradients of norms' weights. In an order that sizes alone decide: a block takes 32 columns
-// (blockIdx.x) and a stretch of the rows (blockIdx.y), of which warp w adds rows w, w + 8, …, and the warps are added in order;
-// column_totals_kernel adds the stretches in order. column_sums.h says how many there are.
+// Sums over rows, by columns: the gradients of norms' weights. Sizes alone decide the order of
+// additions. A block takes 32 columns (blockIdx.x) and a stretch of the rows (blockIdx.y), of which
+// warp w adds rows w, w + 8, …, and the warps are added in order; column_totals_kernel adds the
+// stretches in order. column_sums.h gives the number of stretches.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -29,7 +30,7 @@ __device__ __forceinline__ void column_partials(int64_t rows, int64_t width, Glo
   partial[(int64_t(blockIdx.y) * kSums + warp) * width + column] = sum;
 }
 
-// Adds to `first` and `second`, either of which may be null.
+// Adds the totals to `first` and `second`, either of which may be null.
 template <int kSums>
 __global__ void __launch_bounds__(256)
     column_totals_kernel(Global<const float> partial, int64_t stretches, int64_t width, Global<float> first,

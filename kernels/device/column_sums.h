@@ -1,5 +1,6 @@
 #pragma once
-// How many stretches column_sums.cuh cuts the rows into, and the fp32 numbers that they leave. No torch, no CUDA headers.
+// Number of stretches into which column_sums.cuh cuts the rows, and bytes of their fp32 sums. No
+// torch, no CUDA headers.
 #include <algorithm>
 #include <cstdint>
 

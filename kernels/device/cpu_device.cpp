@@ -14,7 +14,7 @@
 namespace forge {
 namespace {
 
-// fn(args) or fn(args, level) as a row's run.
+// Wraps fn(args) or fn(args, level) for a table row's run.
 template <auto fn, class Args>
 void on_cpu(const Args& args, CudaStream) {
   fn(args);
@@ -88,12 +88,12 @@ DeviceOps cpu_ops() {
   return ops;
 }
 
-// Work runs when it is queued, so there is nothing to wait for.
+// Work runs when it is enqueued, so there is nothing to wait for.
 class CpuDevice : public ComputeDevice {
  public:
   using ComputeDevice::ComputeDevice;
 
-  // LibTorch's allocator, which a run counts and limits.
+  // Allocates from LibTorch's allocator, which a run counts and limits.
   void* allocate(int64_t bytes, const std::string&) override {
     return c10::GetCPUAllocator()->raw_allocate(static_cast<size_t>(bytes));
   }
@@ -126,7 +126,7 @@ class CpuDevice : public ComputeDevice {
     return copy;
   }
 
-  // Nanoseconds of the host's clock.
+  // Returns nanoseconds of the host's clock.
   Moment mark() override {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};

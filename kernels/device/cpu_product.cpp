@@ -13,7 +13,8 @@ int64_t product_cpu_workspace(const Gemm& g) { return g.out_type == g.type ? 0 :
 
 namespace {
 
-// Where tests have a GPU's lists run on a CPU, which saves nothing by a sum of its own.
+// Adds to a copy of c. Only tests that run a GPU's lists on a CPU need it; a CPU saves nothing by
+// an addend apart from the result.
 void add_to_copy(Gemm g) {
   const int64_t bytes = bytes_of(g.out_type);
   for (int64_t i = 0; i < g.m; ++i)

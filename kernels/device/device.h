@@ -4,11 +4,11 @@
 //
 //   device.run(SwigluForward{…});              queued on the compute stream; a CPU is done when it returns
 //   Event ready = device.new_event();
-//   device.record(ready, Stream::weights);     work queued behind wait() runs when that in front of record() is done
+//   device.record(ready, Stream::weights);     work after wait() waits for that before record()
 //   device.wait(Stream::compute, ready);
 //   device.read(host, from, bytes);            the host waits
 //
-// Whoever holds a ComputeDevice and pointers does not know which it has.
+// A caller that holds a ComputeDevice and pointers does not know which twin it has.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,7 +42,8 @@
 
 namespace forge {
 
-// By what is queued there: the ops of a step; weights that are decoded ahead; batches and results.
+// Named by the work enqueued there: the ops of a step; weights that are decoded ahead; batches and
+// results.
 enum class Stream { compute, weights, copy };
 constexpr size_t kStreams = 3;
 
@@ -65,7 +66,7 @@ using DeviceOps =
                 LoraForward, QuantizeRows, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaledProduct, ScaleRows,
                 SumColumns, SwigluBackward, SwigluForward, TransposeBytes, TrimHeads>;
 
-// A point in the order of the compute stream's work, of the device that marked it.
+// A point in the order of the compute stream's work. It belongs to the device that marked it.
 struct Moment {
   int64_t number = 0;
 };
@@ -81,11 +82,12 @@ class Captured {
   virtual ~Captured() = default;
 };
 
-// A copy to the host that was queued.
+// A copy to the host that was enqueued.
 class Fetched {
  public:
   virtual ~Fetched() = default;
-  // Waits for it; no longer where the host knows that what was queued behind it is done. May be asked more than once.
+  // Waits for the copy. Does not wait if the host knows that work enqueued after the copy is done.
+  // May be called more than once.
   virtual void take(void* host) = 0;
 };
 
@@ -115,21 +117,23 @@ class ComputeDevice {
     return op<Args>().refusal ? op<Args>().refusal(args) : "";
   }
 
-  // ---- Memory. Throws c10::OutOfMemoryError. `line` names it as the plan does.
+  // ---- Memory. allocate() throws c10::OutOfMemoryError. `line` names the memory as in the plan.
   virtual void* allocate(int64_t bytes, const std::string& line) = 0;
   virtual void release(void* pointer) = 0;
-  // False: the host reads and writes it, and work is done when it was queued.
+  // False if the host reads and writes the memory and work is done when it was enqueued.
   virtual bool separate() const = 0;
-  // A GPU's; 0 of a CPU. Capability: 86 is 8.6.
+  // A GPU's numbers; 0 for a CPU. A capability of 86 is 8.6.
   virtual int64_t multiprocessors() const = 0;
   virtual int64_t capability() const = 0;
-  // Memory of the host that kernels read and write where it lies: on a GPU pinned, over PCIe. Throws Error(environment).
+  // Allocates host memory that kernels read and write in place: on a GPU pinned, over PCIe. Throws
+  // Error(environment).
   virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
   virtual void release_on_host(void* pointer) = 0;
-  // Queued, to and from such memory.
+  // Enqueues a copy to or from such memory.
   virtual void store(void* on_host, const void* from, int64_t bytes, Stream stream) = 0;
   virtual void load(void* to, const void* on_host, int64_t bytes, Stream stream) = 0;
-  // The host is about to read it, or to write it, too. What was queued over it was waited for.
+  // Tells the device that the host is about to read the memory, or also to write it. The host has
+  // waited for the work enqueued on it.
   virtual void host_touches(const void* pointer, int64_t bytes, bool writes) = 0;
 
   // ---- Order.
@@ -139,28 +143,30 @@ class ComputeDevice {
   virtual void wait(Stream stream, Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
   virtual void clear(void* at, int64_t bytes, Stream stream = Stream::compute) = 0;
-  // From the host's memory, which may change afterwards.
+  // Enqueues a copy from the host's memory, which may change afterwards.
   virtual void write(void* to, const void* host, int64_t bytes, Stream stream = Stream::compute) = 0;
-  // Waits for what was queued before.
+  // Copies to the host. Waits for all work enqueued before.
   virtual void read(void* host, const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
 
-  // Queued: what lies there by then, which may change afterwards.
+  // Enqueues a copy of the memory's content at that point of the stream; the memory may change
+  // afterwards.
   virtual std::shared_ptr<Fetched> fetch(const void* from, int64_t bytes, Stream stream = Stream::compute) = 0;
 
-  // ---- Time. Marks the point behind all work queued so far, outside of a capture; a CPU's is the time of the call.
+  // ---- Time. Marks the point after all work enqueued so far, outside of a capture; on a CPU the
+  // time of the call.
   virtual Moment mark() = 0;
-  // Seconds that the device took from one to the other; waits for the second.
+  // Returns the seconds that the device took from one moment to the other; waits for the second.
   virtual double seconds(Moment from, Moment to) = 0;
-  // Ends the use of every moment so far.
+  // Invalidates every moment so far.
   virtual void forget_moments() = 0;
 
-  // ---- What `work` queues on the compute stream, once and for all; it may not wait, allocate, read or write.
-  // Another stream takes part once it waits for an event that was recorded in it, and the compute stream must wait for it at last. Throws
-  // where that is refused.
+  // ---- Captures the work that `work` enqueues on the compute stream; it may not wait, allocate,
+  // read or write. Another stream takes part once it waits for an event that was recorded in the
+  // capture, and the compute stream must wait for it at last. Throws where that is refused.
   virtual std::unique_ptr<Captured> capture(const std::function<void()>& work) = 0;
   virtual void replay(const Captured& captured) = 0;
 
-  // What whoever runs it should hear, once each.
+  // Keeps a message for the user of the device. Each text is kept once.
   void say_once(const std::string& text) {
     if (said_.insert(text).second) sayings_.push_back(text);
   }
@@ -207,7 +213,7 @@ class DeviceBlock {
   int64_t bytes_ = 0;
 };
 
-// The same of ComputeDevice::allocate_on_host().
+// Like DeviceBlock, for memory of ComputeDevice::allocate_on_host().
 class HostBlock {
  public:
   HostBlock() = default;

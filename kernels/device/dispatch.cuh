@@ -1,6 +1,6 @@
 #pragma once
-// From run-time values to template arguments: launchers name their kernel once, and the instantiations are
-// those of kernels/instantiations.txt.
+// Turns run-time values into template arguments: launchers name their kernel once, and the
+// instantiations are those of kernels/instantiations.txt.
 #include <initializer_list>
 
 #include "core/base/ceil_div.h"
@@ -15,7 +15,7 @@ struct Type {
   using type = T;
 };
 
-// action(Type<float>{}) or that of bf16 or fp16.
+// Calls action(Type<float>{}), or action with the type of bf16 or fp16.
 template <class Action>
 void dispatch_element(Element type, Action action) {
   if (type == Element::f32)
@@ -26,7 +26,7 @@ void dispatch_element(Element type, Action action) {
     action(Type<fp16>{});
 }
 
-// action(the operands' type, the stream's): one type, or fp16 beside an fp32 stream.
+// Calls action(the operands' type, the stream's): one type, or fp16 beside an fp32 stream.
 template <class Action>
 void dispatch_narrow(Element type, Element stream, Action action) {
   if (type == Element::f16 && stream == Element::f32) return action(Type<fp16>{}, Type<float>{});
@@ -38,7 +38,7 @@ struct Width {
   static constexpr int value = N;
 };
 
-// Whether all addresses and strides (in elements) allow accesses of 16 bytes.
+// True if all addresses and strides (in elements) allow accesses of 16 bytes.
 template <class T>
 bool sixteen_byte(std::initializer_list<const void*> pointers,
                   std::initializer_list<int64_t> element_counts) {
@@ -49,7 +49,7 @@ bool sixteen_byte(std::initializer_list<const void*> pointers,
   return true;
 }
 
-// action(Width<16 / sizeof(T)>{}) when wide, else action(Width<1>{}).
+// Calls action(Width<16 / sizeof(T)>{}) if wide, otherwise action(Width<1>{}).
 template <class T, class Action>
 void dispatch_width(bool wide, Action action) {
   if (wide)
@@ -58,14 +58,15 @@ void dispatch_width(bool wide, Action action) {
     action(Width<1>{});
 }
 
-// Threads for a row of `items`: whole warps, no more than are busy, at most `limit`.
+// Returns the threads for a row of `items`: whole warps, no more than are busy, at most `limit`.
 inline unsigned threads_for(int64_t items, int64_t limit) {
   int64_t warps = ceil_div(items, 32);
   return static_cast<unsigned>(32 * (warps < 1 ? 1 : warps > limit / 32 ? limit / 32 : warps));
 }
 
-// A block for a stretch of columns (x) of some rows (y). 256 threads: several blocks a multiprocessor hide
-// the latency of the loads, and short rows waste few lanes.
+// Returns a grid with a block for a stretch of columns (x) of some rows (y). Blocks have 256
+// threads: several blocks a multiprocessor hide the latency of the loads, and short rows waste few
+// lanes.
 inline LaunchShape grid_of(int64_t rows, int64_t width, int vector) {
   const int64_t vectors = ceil_div(width, vector);
   const unsigned threads = threads_for(vectors, 256);

@@ -1,6 +1,7 @@
 #pragma once
-// A product of matrices in device memory by whoever multiplies best there. Two twins are linked: cuBLAS by way of LibTorch
-// (gemm_torch.cpp) or, where what is added lies elsewhere than the result, by hand (gemm_lt.h); and the emulator's plain loops.
+// A product of matrices in device memory by the fastest library there. Two twins are linked: cuBLAS
+// by way of LibTorch (gemm_torch.cpp), or called directly if the addend is apart from the result
+// (gemm_lt.h); and the emulator's plain loops.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,7 +17,8 @@ struct GemmOperand {
   bool transposed = false;
 };
 
-// More depth for some columns of a result, which multiples of 16 divide from the others: + alpha · a [m, k] · b [columns, k]ᵀ.
+// More depth for some columns of a result, whose bounds are multiples of 16: + alpha · a [m, k] · b
+// [columns, k]ᵀ.
 struct GemmTail {
   int64_t column = 0, columns = 0, k = 0;
   float alpha = 1;
@@ -41,13 +43,15 @@ struct Gemm {
   const GemmTail* tails = nullptr;  // on a CPU's own tiles alone (gemm_tiles_pay)
   int64_t tail_count = 0;
   void* workspace = nullptr;  // on a CPU where out is wider than the factors; on a GPU device_gemm_workspace()
-  // Of out's type, and no part of it. Of one product alone.
+  // An addend of out's type that does not overlap out. Supported for one product alone, not for a
+  // batch.
   const void* c = nullptr;
   int64_t c_stride = 0;
-  // Several of one shape; elements from one's operand to the next one's.
+  // A batch of products of one shape; the steps are elements from one product's operand to the next
+  // one's.
   int64_t batch = 1, a_step = 0, b_step = 0, out_step = 0;
 
-  // Number i of them alone.
+  // Returns product number i of the batch alone.
   Gemm one(int64_t i) const {
     const auto moved = [&](const void* data, int64_t step, Element of) { return static_cast<const char*>(data) + i * step * bytes_of(of); };
     Gemm g = *this;
@@ -57,8 +61,9 @@ struct Gemm {
   }
 };
 void device_gemm(const Gemm& args, CudaStream stream);
-// Bytes, for fp32 sums of two halves of the depth: as many as 64 tiles of 128 x 256 need, half of a large card's multiprocessors. Results of
-// more tiles keep it busy as they are. Where an MLP's inner width is 2.7 times the stream's or more, no arena grows by it.
+// Bytes of the workspace, for fp32 sums of two halves of the depth: as many as 64 tiles of 128 x
+// 256 need, half of a large card's multiprocessors. Results of more tiles keep the card busy as
+// they are. If an MLP's inner width is 2.7 times the stream's or more, no arena grows by it.
 inline int64_t device_gemm_workspace(const Gemm& g) {
   constexpr int64_t kMost = int64_t{16} << 20;
   return g.add && g.c ? std::min<int64_t>(kMost, 2 * 4 * g.m * g.n) : 0;
@@ -69,7 +74,7 @@ struct GemmGroup {
   const Gemm* products = nullptr;
   int64_t count = 0;
 };
-// One after the other.
+// Runs the products one after the other.
 inline void device_gemm_group(const GemmGroup& args, CudaStream stream) {
   for (int64_t i = 0; i < args.count; ++i) device_gemm(args.products[i], stream);
 }

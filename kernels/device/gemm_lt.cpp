@@ -14,7 +14,8 @@
 namespace forge {
 namespace {
 
-// LibTorch's CUDA half loads cuBLASLt; where the engine is linked it need not be.
+// Returns a function of cuBLASLt, or null. LibTorch's CUDA half loads cuBLASLt; it need not be
+// there when the engine is linked.
 template <class Function>
 Function* loaded(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -47,13 +48,13 @@ const Library& library() {
 
 constexpr int64_t kMostAligned = 256;  // bytes, of which cuBLASLt's kernels want no more
 
-// The most bytes, a power of two, that a pointer is a multiple of.
+// Returns the largest power of two, up to kMostAligned bytes, that the pointer is a multiple of.
 uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer) | static_cast<uintptr_t>(kMostAligned);
   return uint32_t{1} << std::countr_zero(address);
 }
 
-// All that decides how it is multiplied.
+// All that decides how a product is multiplied; the key of the cache of products.
 struct Shape {
   int gpu;
   Element type, out_type;
@@ -80,7 +81,7 @@ void check(cublasStatus_t status, const Shape& s, const char* what) {
 
 cudaDataType_t type_of(Element type) { return type == Element::f32 ? CUDA_R_32F : type == Element::bf16 ? CUDA_R_16BF : CUDA_R_16F; }
 
-// One for each GPU, until the process ends.
+// Returns the GPU's handle, which lives until the process ends.
 cublasLtHandle_t handle_of(const Shape& s) {
   static std::map<int, cublasLtHandle_t> handles;
   cublasLtHandle_t& handle = handles[s.gpu];
@@ -91,14 +92,15 @@ cublasLtHandle_t handle_of(const Shape& s) {
 template <class Described>
 using Owned = std::unique_ptr<Described, cublasStatus_t (*)(Described*)>;
 
-// Rows that lie one behind the other, as the columns that cuBLASLt takes them for.
+// Describes row-major rows as the columns that cuBLASLt takes them for.
 Owned<cublasLtMatrixLayoutOpaque_t> layout(const Shape& s, Element type, int64_t rows, int64_t columns, int64_t stride) {
   cublasLtMatrixLayout_t made = nullptr;
   check(library().cublasLtMatrixLayoutCreate(&made, type_of(type), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), stride), s, "a layout");
   return {made, library().cublasLtMatrixLayoutDestroy};
 }
 
-// outᵀ = Bᵀ Aᵀ: what lies row by row is its transpose column by column, so that b is cuBLASLt's first factor and a its second.
+// outᵀ = Bᵀ Aᵀ: a row-major matrix is its transpose in column-major order, so b is cuBLASLt's first
+// factor and a its second.
 struct Product {
   Owned<cublasLtMatmulDescOpaque_t> description;
   Owned<cublasLtMatrixLayoutOpaque_t> a, b, c, out;

@@ -1,5 +1,6 @@
 #pragma once
-// A Gemm, or one of several, over tensors that borrow the operands' memory, on either device.
+// Returns a Gemm's operands, or those of a batch, as tensors that borrow the operands' memory, on
+// either device.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -28,7 +29,7 @@ inline GemmTensors tensors_of(const Gemm& g, c10::DeviceType device) {
   return {operand(g.a, g.m, g.k), operand(g.b, g.k, g.n), g.c ? view(g.c, g.m, g.n, g.c_stride, g.out_type) : out, out};
 }
 
-// All of several, as matrices [batch, rows, columns].
+// Returns all products of a batch, as matrices [batch, rows, columns].
 inline GemmTensors batch_of(const Gemm& g, c10::DeviceType device) {
   const GemmTensors first = tensors_of(g, device);
   const auto all = [&](const at::Tensor& x, int64_t step) {

@@ -14,7 +14,8 @@ namespace forge {
 
 namespace {
 
-// Factors in 16 bits with an fp32 result, which LibTorch's products have since 2.8: before, on the cards that CUDA 13 left, cuBLASLt's.
+// Computes a product of 16-bit factors with an fp32 result. LibTorch has such products since 2.8;
+// before, cuBLASLt computes them, on the cards that CUDA 13 no longer supports.
 template <class Tensor>
 void wide(int gpu, const Gemm& g, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& out, CudaStream stream) {
   const double beta = g.add ? 1 : 0;
@@ -33,8 +34,8 @@ void several_wide(const Gemm& g, const Tensor& a, const Tensor& b, Tensor& out, 
     for (int64_t i = 0; i < g.batch; ++i) device_gemm(g.one(i), stream);
 }
 
-// While it lives cuBLAS adds in fp32. LibTorch asks for that where it multiplies two matrices (core/tensor/cuda.cpp), and forgets it where it
-// multiplies several at once.
+// Makes cuBLAS add in fp32 while the object lives. LibTorch asks for that when it multiplies two
+// matrices (core/tensor/cuda.cpp), and forgets it when it multiplies several at once.
 class SumsInFp32 {
  public:
   SumsInFp32() {
@@ -44,7 +45,7 @@ class SumsInFp32 {
   SumsInFp32(const SumsInFp32&) = delete;
 
  private:
-  // LibTorch's CUDA half loads cuBLAS; where the engine is linked it need not be.
+  // LibTorch's CUDA half loads cuBLAS; it need not be there when the engine is linked.
   bool set(cublasMath_t mode) {
     static const auto set_mode = reinterpret_cast<decltype(&cublasSetMathMode)>(dlsym(RTLD_DEFAULT, "cublasSetMathMode"));
     return set_mode && set_mode(handle_, mode) == CUBLAS_STATUS_SUCCESS;

@@ -108,10 +108,10 @@ struct Slot {
   }
 };
 
-// Those of copies to the device, a few at a time: a slot is used again when its copy is done.
+// The slots of copies to the device, a few at a time: a slot is used again when its copy is done.
 class Staging {
  public:
-  // Waits until it may be written.
+  // Returns the next slot. Waits until the slot may be written.
   Slot& next(int64_t bytes) {
     Slot& slot = slots_[next_++ % slots_.size()];
     if (!slot.done) slot.done = runtime::new_event();
@@ -125,7 +125,7 @@ class Staging {
   size_t next_ = 0;
 };
 
-// A slot that goes back to the others when nobody asks for it any more.
+// A slot that is returned to the free ones when the last owner of the fetch releases it.
 class Fetch : public Fetched {
  public:
   Fetch(std::vector<Slot>& free, const void* from, int64_t bytes, CudaStream stream)

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-// Of this index; also makes it the calling thread's.
+// Returns the GPU with this index and makes it the calling thread's.
 ComputeDevice& gpu_device(int gpu);
 
 }  // namespace forge

@@ -1,5 +1,6 @@
 #pragma once
-// What a launcher is told beside pointers and sizes. No torch, no CUDA headers.
+// The launch parameters besides pointers and sizes: a stream and a launch shape. No torch, no CUDA
+// headers.
 #include <stddef.h>
 #include <stdint.h>
 

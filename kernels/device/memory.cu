@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kPoison = 0xFF;  // NaN in every float type
 
-// What cudaMalloc gave for a pointer that was handed out.
+// Maps each pointer that device_allocate returned to the pointer that cudaMalloc returned.
 std::map<const void*, void*>& allocations() {
   static std::map<const void*, void*> instance;
   return instance;

@@ -1,4 +1,5 @@
-// CUDA's own runtime, with memory from LibTorch's allocator: what a run may take is counted and limited in one place.
+// CUDA's own runtime, with memory from LibTorch's allocator, which counts and limits all memory of
+// a run in one place.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -23,8 +24,9 @@ cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event)
 
 using Pool = decltype(at::cuda::graph_pool_handle());  // its name is in another namespace in LibTorch 2.7.1
 
-// What LibTorch allocates while it is captured (efficient attention's results) lies in one pool of all graphs of a GPU: what one of them wrote
-// there is read by none but itself, and they are replayed one after the other.
+// A captured graph. LibTorch's allocations during a capture (efficient attention's results) are in
+// one pool shared by all graphs of a GPU: a graph reads only what it has written there itself, and
+// graphs are replayed one after the other.
 struct Graph {
   c10::DeviceIndex gpu = 0;
   Pool pool;
@@ -51,7 +53,7 @@ CudaStream use(int gpu) {
   auto found = streams.find(gpu);
   if (found == streams.end()) {
     found = streams.emplace(gpu, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)).first;
-    // What was queued on the default stream before, such as the model's weights.
+    // Waits for work enqueued on the default stream before, such as copies of the model's weights.
     c10::cuda::device_synchronize();
   }
   c10::cuda::setCurrentCUDAStream(found->second);
@@ -82,7 +84,7 @@ void* allocate_pinned(int64_t bytes) {
 }
 void release_pinned(void* pointer) { check(cudaFreeHost(pointer), "pinned memory"); }
 
-// Its address is the same for kernels. Cached: the host reads it for checkpoints.
+// The address is the same for kernels. The memory is cached: the host reads it for checkpoints.
 void* allocate_visible(int64_t bytes, const std::string& line) {
   void* pointer = nullptr;
   if (cudaHostAlloc(&pointer, static_cast<size_t>(bytes), cudaHostAllocMapped) == cudaSuccess) return pointer;
@@ -90,7 +92,8 @@ void* allocate_visible(int64_t bytes, const std::string& line) {
   throw Error(ErrorKind::environment, line + ": the host has no " + format_bytes(bytes) + " that can be pinned for the GPU")
       .hint("free memory of the host, or keep it on the GPU");
 }
-// Destructors call it, which may not throw: after a fault of the device this one is no news.
+// Ignores errors: destructors call it and may not throw, and an error here only repeats an earlier
+// fault of the device.
 void release_visible(void* pointer) { cudaFreeHost(pointer); }
 
 void host_touches(const void*, int64_t, bool) {}

@@ -1,8 +1,9 @@
 #pragma once
 // Products of small tiles by a warp's tensor cores: d [16, 8] += a [16, 16] b [16, 8], factors in 16 bits, sums in fp32.
 //
-// Which lane holds what is PTX's mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"): with
-// g = lane / 4 and t = lane % 4, a word of two neighbours along k each,
+// A lane holds the elements that PTX's mma.m16n8k16 gives it (PTX ISA, "Matrix Fragments for
+// mma.m16n8k16 with floating point type"): with g = lane / 4 and t = lane % 4, a word of two
+// neighbours along k each,
 //
 //   a[0], a[1]   rows g, g + 8 of columns 2t, 2t + 1;   a[2], a[3] the same of columns 2t + 8, 2t + 9
 //   b[0]         rows 2t, 2t + 1 of column g;           b[1] rows 2t + 8, 2t + 9
@@ -29,7 +30,8 @@ __device__ __forceinline__ uint32_t pair_of(T low, T high) {
   return uint32_t(low.bits) | uint32_t(high.bits) << 16;
 }
 
-// What multiply_tile does, where no tensor cores take T: each lane asks the others for the words that its four sums read.
+// Computes multiply_tile without tensor cores, for types that they do not support: each lane asks
+// the others for the words that its four sums read.
 template <class T>
 __device__ __forceinline__ void multiply_tile_by_lanes(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;

@@ -1,6 +1,6 @@
 #pragma once
-// DoRA's rescaling (Liu et al., DoRA, arXiv 2402.09353) of what a linear layer and its adapter made, forward and backward, on
-// plain memory:
+// DoRA's rescaling (Liu et al., DoRA, arXiv 2402.09353) of the result of a linear layer and its
+// adapter, forward and backward, on plain memory:
 //
 //   y           = x · ratio + bias                where ratio = magnitude / ‖W + scale · B A‖, a number a column
 //   d magnitude += Σ over rows of d y · x · inverse_norm

@@ -1,4 +1,4 @@
-// Forward by rows. Backward by columns, so that each sum is one thread's.
+// Computes the forward by rows, and the backward by columns, so that one thread computes each sum.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {

@@ -1,4 +1,4 @@
-// By LibTorch: B A of some rows is a product, and the norm of rows a reduction.
+// DoRA's ratio by LibTorch: B A of some rows is a product, and the norm of rows a reduction.
 #include <algorithm>
 
 #include "kernels/device/gemm_tensors.h"

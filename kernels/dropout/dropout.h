@@ -8,7 +8,7 @@
 
 namespace forge {
 
-// Where each row of a micro-batch comes from, and the step's key.
+// Source of each row of a micro-batch, and the key of the step.
 struct RowKeys {
   uint64_t seed = 0;
   int64_t step = 0;
@@ -16,11 +16,12 @@ struct RowKeys {
   std::vector<int32_t> position;  // [tokens]
 };
 
-// x [tokens, features]; drops each element with `probability` and scales the rest by 1 / (1 - probability). `module`
-// is stream_of(module name). Differentiable in x.
+// Drops each element of x [tokens, features] with `probability` and scales the rest by 1 / (1 -
+// probability). `module` is stream_of(module name). Differentiable in x.
 at::Tensor counter_dropout(const at::Tensor& x, double probability, uint64_t module, const RowKeys& rows);
 
-// Uniform in [-1, 1) by the same rule, [tokens, features] in fp32 on the CPU: NEFTune's noise.
+// Returns uniform numbers in [-1, 1) by the same rule, [tokens, features] in fp32 on the CPU:
+// NEFTune's noise.
 at::Tensor counter_noise(int64_t features, uint64_t module, const RowKeys& rows);
 
 }  // namespace forge

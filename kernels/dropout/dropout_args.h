@@ -13,7 +13,7 @@ struct CounterDropout {
   const void* x = nullptr;  // [rows, features], rows x_stride elements apart
   void* y = nullptr;        // may be x
   int64_t x_stride = 0, y_stride = 0;
-  bool add = false;        // y += what is kept of x, rounded once
+  bool add = false;        // y += the kept elements of x, rounded once
   double probability = 0;  // below 1; the rest is scaled by 1 / (1 − probability), rounded to the type
   uint64_t seed = 0;
   uint64_t module = 0;                // stream_of(its name)

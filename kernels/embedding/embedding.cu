@@ -16,7 +16,7 @@ void embed(const EmbeddingForward& args, CudaStream stream) {
                                   args.width,
                                   args.y_stride,
                                   args.scale};
-  // As many elements as make 16 bytes of the wider type.
+  // The vector has as many elements as make 16 bytes of the wider type.
   dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&](auto width) {
     constexpr int N = decltype(width)::value;
     launch("embedding_forward", embedding_forward_kernel<From, T, N>, grid_of(args.tokens, args.width, N), stream, a);
@@ -54,7 +54,7 @@ void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
                                args.d_y_stride,
                                args.frozen,
                                args.scale};
-    // Four columns: 16 bytes of the fp32 gradient.
+    // A vector has four columns: 16 bytes of the fp32 gradient.
     const bool wide =
         sixteen_byte<T>({args.d_y}, {args.width, args.d_y_stride}) && sixteen_byte<float>({args.d_table}, {});
     auto run = [&](auto width) {

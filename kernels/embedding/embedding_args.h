@@ -25,7 +25,7 @@ struct EmbeddingForward {
   void* y = nullptr;
   int64_t y_stride = 0;
   float scale = 1;
-  std::optional<Element> table_type;  // where it is not `type`; on a GPU fp16 for fp32 alone
+  std::optional<Element> table_type;  // if it is not `type`; on a GPU fp16 for fp32 alone
 };
 
 struct EmbeddingBackward {

@@ -34,7 +34,7 @@ Case forward_case(Store type, int64_t tokens, int64_t width, int64_t vocab, cons
       });
 }
 
-// fp32 of a table that is held in fp16.
+// A lookup with an fp32 result in a table that is held in fp16.
 Case narrow_table_case(int64_t tokens, int64_t width, int64_t vocab, const Layout& layout, float scale) {
   Case c = make_case<EmbeddingForward>(
       "embedding", "forward of an fp16 table " + std::to_string(tokens) + "x" + std::to_string(width) + " " + layout.name +

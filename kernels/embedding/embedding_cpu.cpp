@@ -54,7 +54,7 @@ void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts)
 
 namespace forge {
 
-// Without a scale and in one type a copy of bytes.
+// The lookup is a copy of bytes if there is no scale and the types are equal.
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level) {
   auto scaled = FORGE_PICK(level, embedding_scaled);
   const Element from_type = args.table_type.value_or(args.type);

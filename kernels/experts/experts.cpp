@@ -13,14 +13,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Where each token's rows lie: [tokens · per_token].
+// Returns the positions of each token's rows, [tokens · per_token].
 at::Tensor inverse_of(const at::Tensor& order) {
   at::Tensor inverse = at::empty_like(order);
   inverse.index_copy_(0, order, at::arange(order.size(0), order.options()));
   return inverse;
 }
 
-// rows in the tokens' order. [tokens, per_token, width]
+// Returns the rows in the tokens' order, [tokens, per_token, width].
 at::Tensor by_token(const at::Tensor& rows, const at::Tensor& order, int64_t per_token) {
   return rows.index_select(0, inverse_of(order)).view({-1, per_token, rows.size(1)});
 }
@@ -67,7 +67,7 @@ at::Tensor scores_of(const at::Tensor& logits, Scores scores) {
   return scores == Scores::sigmoid ? at::sigmoid(logits.to(at::kFloat)) : at::softmax(logits.to(at::kFloat), 1);
 }
 
-// Those of worse groups cannot be chosen.
+// Sets the scores of experts in worse groups to −∞, so that they cannot be chosen.
 at::Tensor within_groups(const at::Tensor& scores, const RouterRule& rule) {
   const at::Tensor groups = scores.unflatten(1, {rule.groups, -1});  // [tokens, groups, experts of a group]
   const at::Tensor best = std::get<0>(groups.topk(rule.group_best, 2)).sum(2);

@@ -1,6 +1,7 @@
 #pragma once
-// Mixture of experts (Shazeer et al., 2017; Fedus et al., Switch Transformer, 2021), with the rules of transformers' routers. Rows
-// of experts are the tokens' rows, `per_token` copies of each, sorted by expert: one expert's rows lie one behind the other.
+// Mixture of experts (Shazeer et al., 2017; Fedus et al., Switch Transformer, 2021), with the rules
+// of transformers' routers. Rows of experts are the tokens' rows, `per_token` copies of each,
+// sorted by expert: the rows of an expert are consecutive.
 //
 //   Routed r = route(logits, rule);
 //   at::Tensor rows = dispatch(x, r.order);      // the expert with number e takes rows [ends[e − 1], ends[e])
@@ -20,7 +21,8 @@ struct Routed {
   at::Tensor probability;  // fp32 [experts]: the sum over the tokens, differentiable; undefined without `balance`
 };
 
-// logits [tokens, experts]. `correction` [experts] is added to the scores that experts are chosen by; undefined: none.
+// Chooses the experts of each token. logits [tokens, experts]. `correction` [experts] is added to
+// the scores that experts are chosen by; undefined: none.
 Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& correction = {});
 
 // x [tokens, width] → [tokens · per_token, width]. Differentiable.
@@ -29,9 +31,10 @@ at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);
 // rows [tokens · per_token, width], weights [tokens, per_token] → [tokens, width]: the weighted sums. Differentiable in both.
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights);
 
-// experts · Σ_e f_e p_e: f_e the share of tokens that expert e got, of each layer's choices; p_e the mean probability; both over all
-// layers' tokens (transformers' load_balancing_loss_func). `counts`, `probability`: sums over layers [experts]; `rows`: tokens times layers.
-// Its slope in each probability sum is experts · f_e / rows.
+// Returns experts · Σ_e f_e p_e, where f_e is the share of tokens that expert e got, of each
+// layer's choices, and p_e is its mean probability, both over all layers' tokens (transformers'
+// load_balancing_loss_func). `counts` and `probability` are sums over layers [experts]; `rows` is
+// tokens times layers. The slope in each probability sum is experts · f_e / rows.
 double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows);
 
 }  // namespace forge

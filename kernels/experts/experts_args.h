@@ -1,16 +1,19 @@
 #pragma once
 // Mixture of experts on plain memory, forward and backward; kernels/experts/experts.h has the formulas on tensors.
 //
-//   ExpertRoute            weights_tj, the expert of slot j of token t; places_tj, the row that it lies in when rows are sorted by expert;
-//                          ends_e, the row behind those of expert e; probability_e = Σ_t softmax(logits_t)_e
+//   ExpertRoute            weights_tj, of the expert in slot j of token t; places_tj, its row when
+//                          rows are sorted by expert; ends_e, the row after the last one of
+//                          expert e; probability_e = Σ_t softmax(logits_t)_e
 //   ExpertRouteBackward    d logits of d weights and d probability
 //   ExpertRows             rows[places_tj] = x_t; or back: x_t (+)= Σ_j rows[places_tj]
 //   ExpertCombine          y_t = Σ_j weights_tj rows[places_tj]
-//   ExpertCombineBackward  d rows[places_tj] = weights_tj d y_t;  d weights_tj = d y_t · rows[places_tj]
-//   GateRows               y = σ(gate) x, one gate a row;  GateRowsBackward: d x = σ d y, d gate = σ (1 − σ) d y · x
+//   ExpertCombineBackward  d rows[places_tj] = weights_tj d y_t;
+//                          d weights_tj = d y_t · rows[places_tj]
+//   GateRows               y = σ(gate) x, one gate a row
+//   GateRowsBackward       d x = σ d y, d gate = σ (1 − σ) d y · x
 //
-// Rows of experts lie without gaps, [tokens · per_token, width]. Weights, and all arithmetic, in fp32, results rounded once. Of equal
-// scores the expert with the lower number is chosen.
+// Rows of experts have no gaps, [tokens · per_token, width]. Weights and all arithmetic are in
+// fp32, results are rounded once. Among equal scores the expert with the lower number is chosen.
 #include <cstdint>
 
 #include "kernels/common/element.h"

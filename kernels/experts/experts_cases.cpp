@@ -23,7 +23,7 @@ Routing routing_of(const at::Tensor& chosen, int64_t experts) {
 
 enum class Spread { random, one, half };  // over all experts, all rows to one, to every other one
 
-// Not the best ones: what follows the choice does not know why it was made.
+// Chooses some experts, not the best ones: the ops after the choice do not depend on its reason.
 at::Tensor some_experts(int64_t tokens, int64_t experts, int64_t per_token, Spread spread) {
   at::Tensor score = uniform_values({tokens, experts}, 11, 0, 1);
   if (spread == Spread::one) score.select(1, experts / 2) += 2;
@@ -48,7 +48,7 @@ at::Tensor scores_of(const at::Tensor& logits, Scores scores) {
   return scores == Scores::sigmoid ? at::sigmoid(logits) : at::softmax(logits, 1);
 }
 
-// Of equal ones the first.
+// Returns the numbers of the largest scores. Among equal scores the first is chosen.
 at::Tensor best(const at::Tensor& scores, int64_t count) {
   return std::get<1>(scores.sort(true, -1, true)).narrow(-1, 0, count);
 }
@@ -132,7 +132,7 @@ Case route_backward_case(Store type, const Router& router, int64_t tokens, int64
         if (balanced) slopes["probability"] = in.at("slope");
         const at::Tensor d =
             gradients(forward, {{"logits", in.at("logits")}}, {"logits"}, slopes).at("logits");
-        // Differences of what the weights and the slopes are.
+        // The gradient consists of differences of the weights and the slopes.
         const double largest = tokens == 0 ? 1
                                            : in.at("d_weights").abs().max().item<double>() +
                                                  (balanced ? in.at("slope").abs().max().item<double>() : 0);
@@ -163,11 +163,11 @@ struct Sizes {
   }
 };
 
-// A token's rows: [tokens, per_token, width].
+// Returns each token's rows, [tokens, per_token, width].
 at::Tensor of_tokens(const at::Tensor& rows, const at::Tensor& places) {
   return rows.index_select(0, places.flatten()).view({places.size(0), places.size(1), rows.size(1)});
 }
-// And where each belongs: [slots, width].
+// Returns the rows in their places, [slots, width].
 at::Tensor in_places(const at::Tensor& each, const at::Tensor& places) {
   return at::zeros({places.numel(), each.size(2)}, at::kDouble)
       .index_copy(0, places.flatten(), each.flatten(0, 1));

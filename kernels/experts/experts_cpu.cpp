@@ -1,4 +1,5 @@
-// A token is one thread's, so that nothing is added by two of them. Widths are long and the loops over them vectorise.
+// One thread computes a token, so no two threads add to one sum. Widths are long and the loops over
+// them vectorise.
 #include <ATen/Parallel.h>
 
 #include <algorithm>

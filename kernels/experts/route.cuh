@@ -1,6 +1,7 @@
 #pragma once
-// Choosing experts: a warp takes a token, whose scores lie in shared memory. Rows are sorted by one block: it counts with all its
-// warps, and its first warp then gives places in the slots' order, 32 at a time. Sums over tokens are added warp by warp.
+// Chooses experts: a warp takes a token, whose scores are in shared memory. Rows are sorted by one
+// block: it counts with all its warps, and its first warp then gives places in the slots' order, 32
+// at a time. Sums over tokens are added warp by warp.
 #include "kernels/device/reduce.cuh"
 #include "kernels/experts/router_rule.h"
 
@@ -17,7 +18,8 @@ struct LogitsOf {
   }
 };
 
-// The largest of all lanes' values with its number, of equal ones the lowest number. All lanes get it.
+// The largest of all lanes' values with its number, which is the lowest number among equal ones.
+// All lanes get it.
 struct Best {
   float value;
   int32_t number;
@@ -32,7 +34,7 @@ __device__ __forceinline__ Best best_of_warp(Best mine) {
   }
   return mine;
 }
-// Of `count` values, of which it then is none.
+// Returns the number of the best of `count` values and removes that value.
 __device__ __forceinline__ int32_t take_best(Shared<float> values, int64_t count) {
   Best mine{no_score(), 0};
   for (int32_t i = threadIdx.x; i < count; i += kWarp) {
@@ -69,7 +71,7 @@ __device__ __forceinline__ void load_scores(LogitsOf<T> logits, RouterRule::Scor
   if (scores == RouterRule::Scores::softmax) softmax_of_warp(to, experts);
 }
 
-// The softmax of a few values, by one lane.
+// Computes the softmax of a few values, by one lane.
 __device__ __forceinline__ void softmax_of_few(Shared<float> values, int64_t count) {
   float largest = no_score(), sum = 0;
   for (int64_t j = 0; j < count; ++j) largest = Maximum()(largest, values[j]);
@@ -117,7 +119,8 @@ __device__ __forceinline__ void keep_groups(const RouterRule& rule, int64_t expe
     if (kept[e / size] == 0) ranked[e] = no_score();
 }
 
-// Shared memory: scores and their ranking [experts], worth and kept [groups], what was chosen [per_token].
+// Shared memory: scores and their ranking [experts], worth and kept [groups], the chosen experts
+// [per_token].
 template <class T>
 __global__ void __launch_bounds__(kWarp) expert_choose_kernel(ChooseArgs<T> a) {
   const RouterRule& rule = a.rule;
@@ -144,7 +147,7 @@ __global__ void __launch_bounds__(kWarp) expert_choose_kernel(ChooseArgs<T> a) {
 
 constexpr int kSortThreads = 256;
 
-// The experts' numbers in `places` become places. Shared memory: [experts].
+// Replaces the experts' numbers in `places` by places. Shared memory: [experts].
 __global__ void __launch_bounds__(kSortThreads)
     expert_sort_kernel(Global<int32_t> places, Global<int32_t> ends, int64_t slots, int64_t experts) {
   const Shared<int32_t> next = dynamic_shared<int32_t>();
@@ -182,7 +185,7 @@ __global__ void __launch_bounds__(kSortThreads)
 
 constexpr int kProbabilityWarps = 8;
 
-// One block. Shared memory: sums of each warp [warps, experts].
+// Runs in one block. Shared memory: sums of each warp [warps, experts].
 template <class T>
 __global__ void __launch_bounds__(kProbabilityWarps* kWarp)
     expert_probability_kernel(LogitsOf<T> logits, Global<float> probability, int64_t tokens,
@@ -217,7 +220,7 @@ struct RouteBackwardArgs {
   int64_t experts;
 };
 
-// The expert whose rows the place is among.
+// Returns the expert that the row at the place belongs to.
 __device__ __forceinline__ int32_t expert_of(Global<const int32_t> ends, int64_t experts, int32_t place) {
   int32_t low = 0, high = static_cast<int32_t>(experts);
   while (low < high) {
@@ -230,7 +233,7 @@ __device__ __forceinline__ int32_t expert_of(Global<const int32_t> ends, int64_t
   return low;
 }
 
-// d of the chosen scores, in the place of d weights. One lane.
+// Writes d of the chosen scores in place of d weights. One lane computes it.
 __device__ __forceinline__ void weights_backward(const RouterRule& rule, Shared<float> chosen,
                                                  Shared<float> d) {
   float sum = 1, dot = 0;

@@ -1,4 +1,5 @@
-// Choosing experts. A token is one thread's; sums over tokens are added block by block, in an order that no number of threads changes.
+// Chooses experts. One thread computes a token; sums over tokens are added block by block, in an
+// order that does not depend on the number of threads.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using Scores = RouterRule::Scores;
 constexpr int64_t kBlock = 32;  // tokens
 constexpr float kOut = -std::numeric_limits<float>::infinity();
 
-// What one token's choice takes, kept from token to token.
+// Buffers of one token's choice, reused for the next token.
 struct Scratch {
   Scratch(const RouterRule& rule, int64_t experts)
       : scores(static_cast<size_t>(experts)),
@@ -31,7 +32,7 @@ struct Scratch {
   std::vector<float> chosen, d;             // [per_token]
 };
 
-// visit(T{}, block, first token, the one behind the last, scratch)
+// Calls visit(T{}, block, first token, end of the tokens, scratch) for each block of tokens.
 template <class Args, class Visit>
 void each_block(const Args& a, Visit visit) {
   of_type(a.type, [&](auto zero) {
@@ -58,7 +59,7 @@ void read_scores(const T* logits, Scores scores, std::vector<float>& out) {
     for (float& value : out) value = 1 / (1 + std::exp(-value));
 }
 
-// The number of the best, which is out from then on.
+// Returns the number of the best and removes its value.
 size_t take_best(std::vector<float>& ranked) {
   const auto best = std::max_element(ranked.begin(), ranked.end());
   *best = kOut;
@@ -81,7 +82,8 @@ void keep_groups(const RouterRule& rule, std::vector<float>& ranked) {
     if (!kept[e / static_cast<size_t>(size)]) ranked[e] = kOut;
 }
 
-// The experts' numbers go where their rows' places will be.
+// Writes the chosen experts' numbers to `places`, where sort_by_expert() replaces them by the rows'
+// places.
 template <class T>
 void choose(const ExpertRoute& a, int64_t token, Scratch& s) {
   const RouterRule& rule = a.rule;
@@ -104,7 +106,7 @@ void choose(const ExpertRoute& a, int64_t token, Scratch& s) {
     a.weights[token * rule.per_token + static_cast<int64_t>(j)] = s.chosen[j] * factor;
 }
 
-// Of the tokens [begin, end), into sums [experts].
+// Writes the sums of the probabilities of tokens [begin, end) to sums [experts].
 template <class T>
 void add_probabilities(const ExpertRoute& a, int64_t begin, int64_t end, Scratch& s, float* sums) {
   std::fill(sums, sums + a.experts, 0.0f);
@@ -114,7 +116,7 @@ void add_probabilities(const ExpertRoute& a, int64_t begin, int64_t end, Scratch
   }
 }
 
-// Numbers of experts → places, and the experts' ends.
+// Replaces the numbers of experts in `places` by places, and writes the experts' ends.
 void sort_by_expert(const ExpertRoute& a) {
   const int64_t slots = a.tokens * a.rule.per_token;
   std::vector<int32_t> next(static_cast<size_t>(a.experts), 0);
@@ -128,7 +130,7 @@ void sort_by_expert(const ExpertRoute& a) {
   for (int64_t i = 0; i < slots; ++i) a.places[i] = next[static_cast<size_t>(a.places[i])]++;
 }
 
-// d of the chosen scores, of d weights. In place.
+// Turns d weights into d of the chosen scores, in place.
 void weights_backward(const RouterRule& rule, const std::vector<float>& chosen, std::vector<float>& d) {
   if (rule.normalise) {
     float sum = 0, dot = 0;
@@ -139,7 +141,8 @@ void weights_backward(const RouterRule& rule, const std::vector<float>& chosen, 
   for (float& value : d) value *= static_cast<float>(rule.scale);
 }
 
-// d logits += p (d − Σ p d), with p the softmax of all and d of those that have one.
+// Computes d logits += p (d − Σ p d), where p is the softmax of all and d is zero for experts
+// without a gradient.
 void add_softmax_backward(const std::vector<float>& p, const std::vector<float>& d,
                           std::vector<float>& d_logits) {
   float dot = 0;
@@ -147,7 +150,8 @@ void add_softmax_backward(const std::vector<float>& p, const std::vector<float>&
   for (size_t e = 0; e < p.size(); ++e) d_logits[e] += p[e] * (d[e] - dot);
 }
 
-// d logits of the chosen scores' d, where the score of an expert depends on its own logit, or on those chosen.
+// Adds d logits of the chosen scores' d, for scores that depend on the expert's own logit alone, or
+// on the chosen ones.
 void add_own_backward(Scores scores, const Scratch& s, std::vector<float>& d_logits) {
   float dot = 0;
   if (scores == Scores::chosen_softmax)

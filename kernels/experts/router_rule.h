@@ -1,9 +1,9 @@
 #pragma once
-// What launchers and kernels agree on. No standard library: whoever includes it has int64_t.
+// The rule that launchers and kernels share. No standard library: the including file has int64_t.
 
 namespace forge {
 
-// How experts are chosen, and what they are weighted with.
+// The rule for choosing experts and for their weights.
 struct RouterRule {
   enum class Scores { softmax, chosen_softmax, sigmoid };
   Scores scores = Scores::softmax;  // of all experts, in fp32; chosen_softmax: of the chosen ones' logits

@@ -7,7 +7,7 @@ namespace forge {
 // The value of each code; 0x7F and 0xFF are not numbers.
 const EightBitBook& e4m3_book();
 
-// As fp8_args.h says of QuantizeRows. → the row's scale
+// Quantises a row like QuantizeRows (fp8_args.h). Returns the row's scale.
 float quantize_e4m3(const float* values, int64_t count, uint8_t* codes);
 
 }  // namespace forge

@@ -57,10 +57,10 @@ struct TransposeBytesArgs {
 
 constexpr int kSquare = 64;  // bytes a side
 
-// N bytes a thread and access: four, or one where rows do not begin at four.
+// Each thread accesses N bytes at once: four, or one if rows do not begin at multiples of four.
 template <int N>
 __global__ void __launch_bounds__(256) transpose_bytes_kernel(TransposeBytesArgs a) {
-  // A word more than a row has, so that the bytes of a column lie in different banks.
+  // The pitch is a word more than a row, so that the bytes of a column are in different banks.
   constexpr int kPitch = kSquare + 4, kLanes = kSquare / N, kTogether = 256 / kLanes;
   FORGE_SHARED(uint8_t, square, kSquare * kPitch);
   const int64_t down = blockIdx.x / a.across, right = blockIdx.x % a.across;

@@ -3,7 +3,8 @@
 //
 //   QuantizeRows    s_i = max_j |x_ij f_j| / 448,   q_ij = e4m3(x_ij f_j / s_i)
 //   ScaledProduct   y_ij = a_s_i b_s_j Σ_k a_ik b_jk + bias_j,   or y_ij added to out
-//   TransposeBytes  y_ji = x_ij: what Hopper's products need of a weight for d x, whose depth must be contiguous in both factors
+//   TransposeBytes  y_ji = x_ij, a weight for d x: Hopper's products need a depth that is
+//                   contiguous in both factors
 //
 // Bytes: QuantizeRows reads x, once from memory and once out of a cache, and writes a byte an element; TransposeBytes reads and writes one.
 // Operations of a product: 2 · m · n · k.
@@ -16,8 +17,9 @@
 
 namespace forge {
 
-// A row without a magnitude of 2⁻¹⁰⁰ becomes zeros with the scale 1. One with a value that is not finite has a scale that is not, so that no
-// product hides it. x_ij f_j is rounded to fp32 and multiplied with 448 / max, so the bits are the same on every device.
+// A row without a magnitude of at least 2⁻¹⁰⁰ becomes zeros with the scale 1. A row with a value
+// that is not finite has a scale that is not finite, so that no product hides it. x_ij f_j is
+// rounded to fp32 and multiplied with 448 / max, so the bits are the same on every device.
 struct QuantizeRows {
   Element type = Element::f32;  // of x
   int64_t rows = 0, columns = 0;
@@ -30,7 +32,8 @@ struct QuantizeRows {
 };
 void quantize_rows_cpu(const QuantizeRows& args);
 
-// Sums in fp32, rounded once to out's type; what is added to out is rounded before, and the sum once more.
+// Sums are in fp32 and rounded once to out's type. With `add` the product is rounded before it is
+// added, and the sum once more.
 struct ScaledProduct {
   Element type = Element::f32;  // of out and bias; on a GPU bf16, or on Hopper fp32
   int64_t m = 0, n = 0, k = 0;  // on a GPU multiples of 16, but for m
@@ -43,19 +46,20 @@ struct ScaledProduct {
   void* out = nullptr;
   int64_t out_stride = 0;
   bool add = false;
-  // A GPU's tensor cores may keep sums in fewer bits than fp32 has: forward, where activations have been rounded to 8 bits before.
+  // A GPU's tensor cores may keep sums in fewer bits than fp32: used in the forward, where
+  // activations have been rounded to 8 bits before.
   bool quick_sums = false;
   void* workspace = nullptr;
 };
 constexpr int64_t kScaledColumns = 512;  // of a result, whose rows of b a CPU decodes together
 inline int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-// a and some rows of b as bf16, and their sums.
+// Bytes for a and some rows of b as bf16, and their sums.
 inline int64_t scaled_product_cpu_workspace(const ScaledProduct& a) {
   const int64_t columns = std::min(a.n, kScaledColumns);
   return whole_lines(2 * a.m * a.k) + whole_lines(2 * columns * a.k) + 4 * a.m * columns;
 }
 void scaled_product_cpu(const ScaledProduct& args, CpuLevel level = cpu_level());
-// Of a product that is added: itself, before.
+// Bytes of the product itself if it is added: it is computed before it is added.
 inline int64_t scaled_product_gpu_workspace(const ScaledProduct& a) { return a.add ? a.m * a.n * bytes_of(a.type) : 0; }
 
 struct TransposeBytes {

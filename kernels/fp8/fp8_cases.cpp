@@ -13,7 +13,7 @@ struct Shape {
 };
 std::string text_of(const Shape& s) { return std::to_string(s.rows) + "x" + std::to_string(s.columns) + " " + s.layout.name; }
 
-// A number with two codes for what is not one: the first.
+// Returns the codes of values. NaN, which has two codes, gets the first.
 at::Tensor codes_of(const at::Tensor& values) {
   at::Tensor codes = values.clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte).to(at::kLong);
   return codes.masked_fill(values.isnan(), 0x7F);
@@ -43,7 +43,8 @@ Case quantize_case(Store type, const std::string& name, const at::Tensor& x, boo
                                  });
 }
 
-// Each row of another magnitude, from what becomes zeros to what a type holds; the first of zeros, the second of one number alone.
+// Returns rows of different magnitudes, from rows that become zeros up to the type's range. The
+// first row is zeros, the second has a single number.
 at::Tensor magnitudes(Store type, int64_t rows, int64_t columns) {
   at::Tensor x = normal({rows, columns}, 32);
   const double lowest = type == Store::f16 ? -6 : -40, steps = type == Store::f16 ? 9 : 75;
@@ -53,7 +54,7 @@ at::Tensor magnitudes(Store type, int64_t rows, int64_t columns) {
   return x;
 }
 
-// Every code and what lies half way between neighbours, in a row whose scale is 1.
+// Returns every code's value and the midpoints between neighbours, in a row whose scale is 1.
 at::Tensor all_codes() {
   at::Tensor values = values_of(at::arange(0, 127, at::kLong));
   at::Tensor middles = (values.slice(0, 1) + values.slice(0, 0, 126)) / 2;
@@ -75,7 +76,7 @@ struct Product {
   bool bias = false, add = false;
 };
 
-at::Tensor random_codes(int64_t rows, int64_t columns, uint64_t seed) {  // all but what is not a number
+at::Tensor random_codes(int64_t rows, int64_t columns, uint64_t seed) {  // all but NaN
   return uniform_values({rows, columns}, seed, 0, 127).to(at::kLong) + 128 * uniform_values({rows, columns}, seed + 1, 0, 2).to(at::kLong);
 }
 
@@ -94,7 +95,7 @@ Case product_case(Store type, const Product& s) {
     at::Tensor y = a.mm(b.t()), size = a.abs().mm(b.abs().t());
     if (s.bias) y = y + in.at("bias"), size = size + in.at("bias").abs();
     if (!s.add) return Tensors{{"out", y}, {"out.size", size}};
-    // What is added is rounded: a unit of it remains where the sum cancels.
+    // The product is rounded before it is added: a unit of it remains where the sum cancels.
     const double units = type == Store::bf16 ? 0x1p15 : type == Store::f16 ? 0x1p12 : 1;
     return Tensors{{"out", in.at("out") + y}, {"out.size", size + in.at("out").abs() + y.abs() * units / 8}};
   };

@@ -1,6 +1,7 @@
 #pragma once
-// On a GPU. QuantizeRows and TransposeBytes are kernels of our own; device_scaled_product has two twins: LibTorch's product
-// (scaled_product_torch.cpp) and the emulator's plain loops.
+// 8-bit products on a GPU. QuantizeRows and TransposeBytes are forge's own kernels.
+// device_scaled_product has two twins: LibTorch's product (scaled_product_torch.cpp) and the
+// emulator's plain loops.
 #include "kernels/device/launch.h"
 #include "kernels/fp8/fp8_args.h"
 
@@ -14,7 +15,7 @@ inline std::string scaled_product_cuda_refusal(const ScaledProduct& args) {
   if (args.type == Element::f32 && args.bias) return "8-bit products add a bias in 16 bits alone on a GPU";
   return args.n % 16 == 0 && args.k % 16 == 0 && args.a_stride % 16 == 0 ? "" : "8-bit products want multiples of 16 on a GPU";
 }
-// One that is not added.
+// Computes a product without `add`.
 void device_scaled_product(const ScaledProduct& args, CudaStream stream);
 
 }  // namespace forge

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-// A library's product in 8 bits adds to nothing.
+// A library's 8-bit product cannot add to its result, so the product is added in a second launch.
 void scaled_product_cuda(const ScaledProduct& args, CudaStream stream) {
   if (args.m == 0 || args.n == 0) return;
   if (!args.add) return device_scaled_product(args, stream);

@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(256) latent_heads_kernel(LatentHeadsArgs<T> a)
   const int64_t still = a.head_dim - a.rope_dim, part = i / width, head = i % width / a.head_dim,
                 f = i % a.head_dim;
   const int64_t of_kv = head * (still + a.value_dim);
-  const bool turned = f < a.rope_dim, there = part < 2 || f < a.value_dim;  // else a zero behind v
+  // Places past value_dim are zeros after v.
+  const bool turned = f < a.rope_dim, there = part < 2 || f < a.value_dim;
   Columns<T> from{a.kv + of_kv + (part == 1 ? f - a.rope_dim : there ? still + f : 0), a.kv_stride};
   if (part == 0) from = {a.q + head * a.head_dim + (turned ? still + f : f - a.rope_dim), a.q_stride};
   if (part == 1 && turned) from = {a.key + f, a.key_stride};
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(256) latent_heads_kernel(LatentHeadsArgs<T> a)
   }
 }
 
-// Columns of q, then of kv.
+// The columns are those of q, then those of kv.
 template <class T, int N>
 __global__ void __launch_bounds__(256) latent_heads_back_kernel(LatentHeadsArgs<T> a) {
   const int64_t still = a.head_dim - a.rope_dim, width = a.heads * a.head_dim, of_kv = still + a.value_dim;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(256) latent_heads_back_kernel(LatentHeadsArgs<
     store_vector<N>(to.first + row * to.stride, load_vector<N>(a.all + row * a.all_stride + column));
 }
 
-// The key's: the sum over the heads.
+// The gradient of the key is the sum over the heads.
 template <class T, int N>
 __global__ void __launch_bounds__(256) latent_key_back_kernel(LatentHeadsArgs<T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(256) latent_key_back_kernel(LatentHeadsArgs<T>
   }
 }
 
-// T is the bits of an element.
+// T holds the bits of an element.
 template <class T>
 struct TrimHeadsArgs {
   Global<T> x, y;

@@ -1,13 +1,16 @@
 #pragma once
-// Heads of latent attention (DeepSeek-AI, DeepSeek-V2, 2024) on plain memory: put together out of what the projections made, and the
-// way back for gradients.
+// Heads of latent attention (DeepSeek-AI, DeepSeek-V2, 2024) on plain memory: assembles them from
+// the results of the projections, and splits their gradients again.
 //
-//   LatentHeads  q [rows, heads · head_dim], of each head `still` features that are not turned and then those that are;
-//                kv [rows, heads · (still + value_dim)], of each head what is not turned of k, then v;
-//                key [rows, rope_dim], the turned part of k, which all heads share;
-//                ↔ all [rows, 3 · heads · head_dim]: q of all heads, then k, then v; of q and k those to turn stand first, and v is
-//                filled up with zeros. Back: d key is the sum over the heads, in fp32, rounded once; the zeros' gradients are dropped.
-//   TrimHeads    x [rows, heads · head_dim] → y [rows, heads · value_dim], the first features of each head; or back, with zeros
+//   LatentHeads  q [rows, heads · head_dim], each head's `still` features without rotation, then
+//                the rotated ones;
+//                kv [rows, heads · (still + value_dim)], each head's unrotated part of k, then v;
+//                key [rows, rope_dim], the rotated part of k, which all heads share;
+//                ↔ all [rows, 3 · heads · head_dim]: q of all heads, then k, then v. The rotated
+//                features of q and k come first, and v is filled up with zeros. Back: d key is the
+//                sum over the heads, in fp32, rounded once; the zeros' gradients are dropped.
+//   TrimHeads    x [rows, heads · head_dim] → y [rows, heads · value_dim], the first features of
+//                each head; or back, with zeros
 //
 // with still = head_dim − rope_dim. Strides are elements from row to row. Bytes: every operand once.
 #include <cstdint>

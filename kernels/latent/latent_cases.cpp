@@ -18,7 +18,7 @@ struct Sizes {
   }
 };
 
-// As core/model/forward.cpp's. [rows, 3 · width]
+// Assembles the heads like core/model/forward.cpp. [rows, 3 · width]
 at::Tensor put_together(const Tensors& in, const Sizes& s) {
   const auto q = in.at("q").view({s.rows, s.heads, s.head_dim}).split_with_sizes({s.still(), s.rope_dim}, 2);
   const auto kv = in.at("kv")
@@ -116,7 +116,8 @@ void add_latent_cases(std::vector<Case>& cases) {
       cases.push_back(back_case(type, s, kDense));
       for (const bool back : {false, true}) cases.push_back(trim_case(type, s, kDense, back));
     }
-    cases.push_back(heads_case(type, {3, 4, 16, 14, 8}, kDense, {"", 2, 0}));  // a key with a gap behind it
+    // The key has a gap after it.
+    cases.push_back(heads_case(type, {3, 4, 16, 14, 8}, kDense, {"", 2, 0}));
     add_alone(cases, heads_case(type, {5, 2, 48, 16, 32}, kDense));
     add_alone(cases, back_case(type, {5, 2, 48, 16, 32}, kDense));
     add_alone(cases, trim_case(type, {5, 2, 48, 16, 32}, kDense, false));

@@ -1,4 +1,4 @@
-// A row is one thread's. What is copied is whole heads' parts, at the speed of memory.
+// One thread computes a row. Copies are of whole heads' parts, at the speed of memory.
 #include <ATen/Parallel.h>
 
 #include <algorithm>

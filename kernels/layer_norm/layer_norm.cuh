@@ -19,7 +19,8 @@ struct LayerNormForwardArgs {
   float eps;
 };
 
-// visit(i, held vector) for what a thread holds, then visit(i, vector read again) for the rest of its part of the row.
+// Calls visit(i, held vector) for the vectors that a thread holds, then visit(i, vector read again)
+// for the rest of its part of the row.
 template <int N, class T, class Held, class Visit>
 __device__ __forceinline__ void visit_row(Global<const T> row, int64_t width, Held& held, Visit visit) {
   const int64_t step = int64_t(blockDim.x) * N, first = int64_t(threadIdx.x) * N;
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_forward_kernel(L
     a.statistics[2 * row] = mean;
     a.statistics[2 * row + 1] = inverse;
   }
-  // A thread reads again only what it has not stored yet, so y may lie over x.
+  // A thread reads again only vectors that it has not stored yet, so y may overwrite x.
   visit_row<N>(x, a.width, held, [&](int64_t i, const Vector<S, N>& value) {
     const Vector<T, N> weight = load_vector<N>(a.weight + i);
     Vector<T, N> bias{}, out;

@@ -31,7 +31,8 @@ struct LayerNormForward {
   void* y = nullptr;  // may be x
   int64_t y_stride = 0;
   float* statistics = nullptr;  // [rows, 2] μ and r for the backward, or null
-  std::optional<Element> x_type;  // where it is not `type`: an fp32 stream beside fp16. Then y may not be x
+  // The type of x if it is not `type`: an fp32 stream beside fp16. Then y may not be x.
+  std::optional<Element> x_type;
 };
 
 struct LayerNormBackward {
@@ -47,7 +48,7 @@ struct LayerNormBackward {
   int64_t d_x_stride = 0;
   bool accumulate = false;    // add to d_x instead of writing it
   float* d_weight = nullptr;  // [width], added to; or null
-  float* d_bias = nullptr;    // the same
+  float* d_bias = nullptr;    // [width], added to; or null
   void* workspace = nullptr;  // on a GPU
   std::optional<Element> x_type;  // of x and d_x, where it is not `type`: an fp32 stream beside fp16. Then d_x may not be d_y
 };

@@ -1,5 +1,6 @@
-// Three passes over a row that lies in the first-level cache after the first: its mean, its variance, results. A variance of squares
-// less the mean's square would cancel where the mean is large.
+// Takes three passes over a row, which is in the first-level cache after the first: its mean, its
+// variance, results. A variance computed as the mean of squares less the mean's square would cancel
+// if the mean is large.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -14,7 +15,7 @@ T* row_of(void* base, int64_t stride, int64_t row) {
   return static_cast<T*>(base) + row * stride;
 }
 
-// x where it stands for elements, 0 in the lanes past a row's end.
+// Returns x in the lanes that hold elements and 0 in the lanes past a row's end.
 template <class T>
 FORGE_INLINE Wide in_row(Wide x, WholeWide<T>) {
   return x;
@@ -135,7 +136,7 @@ void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level) {
 }
 
 void layer_norm_backward_cpu(const LayerNormBackward& args, CpuLevel level) {
-  // The weight's gradient first: the rest may overwrite nothing that it reads.
+  // Computes the weight's gradient first: the second part may overwrite its operands.
   auto columns = FORGE_PICK(level, layer_norm_weight_gradient);
   if (args.d_weight || args.d_bias)
     parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });

@@ -8,7 +8,7 @@ namespace forge {
 
 void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream);
 void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream);
-// Of the gradients of weight and bias.
+// Bytes for the gradients of weight and bias.
 inline int64_t layer_norm_backward_cuda_workspace(const LayerNormBackward& args) {
   return args.d_weight || args.d_bias ? column_sums_bytes(args.rows, args.width, 2) : 0;
 }

@@ -10,8 +10,8 @@
 namespace forge {
 namespace {
 
-// x Wᵀ with a W that is held in another type. The graph keeps what lives anyway and never the converted weight, which
-// is made again for d x = d y W.
+// The backward of x Wᵀ with a W that is held in another type. The graph keeps tensors that live
+// anyway but never the converted weight, which is converted again for d x = d y W.
 struct ConvertedLinearBackward : torch::autograd::Node {
   at::Tensor weight;          // either this
   QuantizedWeight quantized;  // or this
@@ -45,10 +45,12 @@ at::Tensor frozen_linear(const LinearSpec& spec, const at::Tensor& x, const at::
   return converted ? converted_linear(spec, x, bias) : at::linear(x, spec.weight, bias);
 }
 
-// ‖W + scale · B A‖ per output row, detached, of the weight as it is multiplied in `type`. [out_features]
+// Returns ‖W + scale · B A‖ per output row, detached, for the weight as it is multiplied in `type`.
+// [out_features]
 at::Tensor row_norm(const LinearSpec& spec, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
-  // One fp32 matrix of the weight's size, in place; a weight in another type is converted as it is added.
+  // The sum needs one fp32 matrix of the weight's size, updated in place; a weight in another type
+  // is converted while it is added.
   at::Tensor sum = at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat)).mul_(spec.scale);
   sum.add_(base_weight(spec, type));
   return at::linalg_vector_norm(sum, 2, {1});
@@ -64,8 +66,8 @@ at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const Ro
   if (!spec.adapted()) return frozen_linear(spec, x, spec.bias);
   at::Tensor dropped = rows ? counter_dropout(x, spec.dropout, spec.dropout_stream, *rows) : x;
   at::Tensor s = at::linear(dropped, spec.lora_a);  // [tokens, rank]
-  // As PEFT: DoRA's base term uses the undropped input too. Neither term of the sum is saved for backward, so the product may be
-  // added in place.
+  // DoRA's base term uses the undropped input too, like in PEFT. Neither term of the sum is saved
+  // for the backward, so the product may be added in place.
   at::Tensor y = frozen_linear(spec, x, spec.magnitude.defined() ? at::Tensor() : spec.bias);
   return y.addmm_(s, spec.lora_b.t(), 1, spec.scale);
 }

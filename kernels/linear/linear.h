@@ -34,21 +34,24 @@ struct LinearSpec {
 // backward, and its bias is frozen too.
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
-// The same in two steps: without DoRA's rescaling, which the bias waits for; and that, of y [tokens, out_features].
+// Compute linear() in two steps: the layer without DoRA's rescaling, and without the bias if there
+// is rescaling; then the rescaling of y [tokens, out_features], which adds the bias.
 at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 at::Tensor rescaled(const LinearSpec& spec, at::Tensor y);
 
-// The experts of a layer whose matrices are one tensor: weight [experts, in, out], bias [experts, out], A [experts · rank, in] and
-// B [out, rank · experts], in which expert e has A's rows e · rank … and B's columns e, e + experts, … as PEFT's target_parameters lay
-// them. x [rows, in], one expert's `counts` rows behind the other's → [rows, out]. Differentiable as `linear` is.
+// Computes the experts of a layer whose matrices are one tensor: weight [experts, in, out], bias
+// [experts, out], A [experts · rank, in] and B [out, rank · experts]. Expert e has A's rows e ·
+// rank … and B's columns e, e + experts, …, the layout of PEFT's target_parameters. x is [rows,
+// in], the experts' rows one after the other, `counts` of each → [rows, out]. Differentiable like
+// linear().
 at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std::vector<int64_t>& counts);
 
-// The weight without its adapter, in `type`: what is multiplied when x is of that type. [out_features,
-// in_features]
+// Returns the weight without its adapter, converted to `type`, in which it is multiplied with an x
+// of that type. [out_features, in_features]
 at::Tensor base_weight(const LinearSpec& spec, c10::ScalarType type);
 
-// The weight that the adapter amounts to: W + scale · B A, rescaled for DoRA. fp32, [out_features,
-// in_features].
+// Returns the weight that includes the adapter: W + scale · B A, rescaled for DoRA. fp32,
+// [out_features, in_features].
 at::Tensor merged_weight(const LinearSpec& spec);
 
 }  // namespace forge

@@ -14,7 +14,7 @@ namespace {
 
 // The memory of a chunk's logits (head_rows).
 struct ChunkMemory {
-  at::Tensor product, wide;  // [chunk, vocab]; wide is undefined where the product is fp32 or is worked on where it lies
+  at::Tensor product, wide;  // [chunk, vocab]; wide: undefined if fp32 logits need no copy
   at::Tensor capped;         // fp32 [kCapRows or fewer, vocab]; undefined without a cap
 };
 
@@ -40,14 +40,14 @@ ChunkMemory chunk_memory(const at::Tensor& hidden, const at::Tensor& weight, con
   return chunk;
 }
 
-// What a product gives of one chunk. [positions, vocab]
+// Computes the raw logits of one chunk. [positions, vocab]
 at::Tensor chunk_product(const at::Tensor& hidden, const at::Tensor& weight, const ChunkMemory& memory) {
   at::Tensor product = memory.product.narrow(0, 0, hidden.size(0));
   multiply(product, hidden, weight.t());
   return product;
 }
 
-// fp32 logits of one chunk.
+// Returns the fp32 logits of one chunk.
 at::Tensor chunk_logits(const at::Tensor& product, double temperature, double softcap, const ChunkMemory& memory) {
   at::Tensor logits = product;
   if (memory.wide.defined()) logits = memory.wide.narrow(0, 0, product.size(0)).copy_(product);
@@ -62,13 +62,14 @@ struct Reduced {
   at::Tensor log_probabilities;  // [positions, vocab]
 };
 
-// Of log-probabilities [positions, vocab], of which `logp` are the targets'.
+// Adds the entropy and top1 of log-probabilities [positions, vocab]; `logp` are the targets'.
 void add_statistics(const at::Tensor& log_probabilities, const at::Tensor& logp, const TokenNeeds& needs, TokenOutputs& outputs) {
   if (needs.entropy) outputs.entropy = (log_probabilities.exp() * log_probabilities).sum(1).neg();
   if (needs.top1) outputs.top1 = logp.ge(log_probabilities.amax(1)).to(at::kFloat);
 }
 
-// On a CPU a kernel of forge's reduces the logits where the product left them, and turns them into their gradient there.
+// Returns the arguments of forge's kernel for a CPU, which reduces the logits in place and turns
+// them into their gradient there.
 LogitsChunk kernel_args(const at::Tensor& logits, const at::Tensor& targets, const TokenNeeds& needs, double softcap) {
   LogitsChunk args{element_of(logits), logits.size(0), logits.size(1), logits.data_ptr(), logits.stride(0), targets.const_data_ptr<int64_t>()};
   args.temperature = static_cast<float>(needs.temperature), args.softcap = static_cast<float>(softcap);
@@ -88,7 +89,7 @@ TokenOutputs reduce_in_place(const at::Tensor& logits, const at::Tensor& targets
   wanted(needs.mean_logit, outputs.mean_logit, args.mean_logit);
   wanted(needs.entropy, outputs.entropy, args.entropy);
   logits_cpu(args);
-  // A cap and a temperature keep the order.
+  // A cap and a temperature keep the order of logits.
   if (needs.top1) outputs.top1 = logits.gather(1, targets.unsqueeze(1)).squeeze(1).ge(logits.amax(1)).to(at::kFloat);
   return outputs;
 }
@@ -104,7 +105,8 @@ void turn_in_place(const at::Tensor& logits, const at::Tensor& targets, const To
   logits_cpu(args);
 }
 
-// On a GPU. Consumes the logits: LibTorch's fused log-softmax runs in place, so that nothing else as large exists.
+// Reduces logits on a GPU. It consumes the logits: LibTorch's fused log-softmax runs in place, so
+// there is no second buffer of their size.
 Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& needs) {
   Reduced result;
   at::Tensor index = targets.unsqueeze(1);
@@ -122,7 +124,7 @@ Reduced reduce(at::Tensor logits, const at::Tensor& targets, const TokenNeeds& n
 at::Tensor rows_of(const at::Tensor& numbers, int64_t begin, int64_t count) {
   return numbers.defined() ? numbers.narrow(0, begin, count) : numbers;
 }
-// Some rows of a chunk.
+// Returns some rows of a chunk.
 Reduced rows_of(const Reduced& chunk, int64_t begin, int64_t count) {
   const TokenOutputs& all = chunk.outputs;
   return {{rows_of(all.logp, begin, count), rows_of(all.logsumexp, begin, count), rows_of(all.mean_logit, begin, count),
@@ -152,7 +154,8 @@ at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const To
   return dz;
 }
 
-// The same of logits under a cap, some rows at a time: z = log p + lse, of which the slope needs tanh = z / cap.
+// Like logits_grad(), for logits under a cap, some rows at a time: z = log p + lse, and the cap's
+// slope needs tanh = z / cap.
 at::Tensor capped_logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads, double softcap,
                               double temperature, const at::Tensor& space) {
   for (int64_t begin = 0; begin < targets.size(0); begin += kCapRows) {

@@ -1,6 +1,6 @@
 #pragma once
-// The output head: logits over the vocabulary, reduced to a few numbers per position before anybody sees them. Full
-// logits never exist: positions are taken in chunks, and only those that an objective asked for.
+// The output head: logits over the vocabulary, reduced to a few numbers per position. Full logits
+// never exist: positions are taken in chunks, and only those that an objective asked for.
 //
 // With z = h Wᵀ for one position, under a cap c (Gemma 2) z = c tanh(h Wᵀ / c), p = softmax(z) and target y:
 //
@@ -19,7 +19,7 @@
 
 namespace forge {
 
-// What an objective needs per position.
+// The numbers that an objective needs per position.
 struct TokenNeeds {
   bool logp = true;
   bool logsumexp = false;
@@ -39,11 +39,11 @@ struct TokenGrads {
   at::Tensor logp, logsumexp, mean_logit, entropy;
 };
 
-// How the head is computed.
+// Memory and settings of the head.
 struct HeadMemory {
   int64_t chunk = 0;    // positions at once; 0: kHeadChunk
   at::Tensor scratch;   // head_scratch_bytes(); or undefined
-  at::Tensor d_hidden;  // where the gradient goes, like hidden; or undefined
+  at::Tensor d_hidden;  // memory of the gradient, like hidden; or undefined
   double softcap = 0;   // of the logits; 0: none
 };
 
@@ -59,7 +59,7 @@ at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& wei
                                  const TokenNeeds& needs, const Cotangents& cotangents, const HeadMemory& memory,
                                  const at::Tensor& weight_grad);
 
-// c tanh(z / c) in place; nothing without a cap.
+// Computes c tanh(z / c) in place. Does nothing without a cap.
 void cap_logits(at::Tensor& logits, double softcap);
 
 }  // namespace forge

@@ -1,5 +1,6 @@
 #pragma once
-// The output head and everything an objective takes from it, on plain memory: full logits never exist.
+// The output head and all numbers that an objective takes from it, on plain memory: full logits
+// never exist.
 //
 // For a position with hidden state h and target y, over the vocabulary v:
 //

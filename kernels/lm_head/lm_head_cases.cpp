@@ -25,8 +25,8 @@ Case head_case(Store type, const Setting& s) {
   if (s.ignored)
     for (int64_t i = 0; i < s.positions; i += 3) targets[i] = -100;
   at::Tensor kept = targets.ge(0).to(at::kDouble);
-  // A logit is an fp32 sum of `width` terms; its error, and that of all that follows, is counted in the
-  // terms' sizes.
+  // A logit is an fp32 sum of `width` terms; its error, and those of all later numbers, are counted
+  // in the terms' sizes.
   Tolerance number{.roundings = 4,
                    .sums = 16,
                    .reason = "fp32 sums over width and vocabulary, exp to 2 units",
@@ -48,7 +48,7 @@ Case head_case(Store type, const Setting& s) {
   if (s.entropy) given.push_back("entropy");
   for (const std::string& name : given)
     operands.push_back(input("g_" + name, Store::f32, normal({s.positions}, 4 + name.size())));
-  // Its own stride, except where it shall lie over the hidden states.
+  // d_hidden has its own stride, except where it shares the memory of the hidden states.
   if (s.gradient)
     operands.push_back(laid(output("d_hidden", type, {s.positions, s.width}, grad), kLayouts[1]));
   if (s.weight) operands.push_back(in_out("d_weight", Store::f32, normal({s.vocab, s.width}, 9, 0.01), grad));
@@ -120,8 +120,8 @@ Case head_case(Store type, const Setting& s) {
   });
 }
 
-// The gradient in the place of the hidden states, numbers that nobody wants, each operand apart from the others, and more
-// positions than a GPU takes at once.
+// The cases cover: the gradient in place of the hidden states, numbers that are not wanted, each
+// operand apart from the others, and more positions than a GPU takes at once.
 void add_allowed_cases(std::vector<Case>& cases) {
   for (Store type : kFloats) {
     for (bool trained : {false, true}) {

@@ -1,7 +1,7 @@
-// A block of positions meets the vocabulary tile by tile; tile, block and the logits of both stay in the
-// second-level cache. Logits are kept as [vocab rows, positions]: then the tile is the left factor as it lies
-// in memory, positions are the lanes, and maxima and sums over the vocabulary run down the rows without
-// crossing lanes.
+// A block of positions meets the vocabulary tile by tile; tile, block and their logits stay in the
+// second-level cache. Logits are kept as [vocab rows, positions]: the tile is then the left factor
+// in its memory layout, positions are the lanes, and maxima and sums over the vocabulary run down
+// the rows without crossing lanes.
 //
 //   X [width, positions]   packed once a block
 //   Z [tile, positions] = tile · X             → running maximum m, sum l, exp(z − m) in place of Z
@@ -15,7 +15,7 @@
 namespace forge::FORGE_ISA {
 namespace head {
 
-// Everything about one block of positions.
+// State of one block of positions.
 struct Block {
   const LmHead& a;
   const HeadSpace& space;
@@ -33,7 +33,8 @@ void pack_hidden(Block& b) {
   }
 }
 
-// The tile in fp32 with room past each row, so that power-of-two widths do not fall into the same cache sets.
+// Loads the tile in fp32 with padding after each row, so that power-of-two widths do not fall into
+// the same cache sets.
 template <class T>
 void load_rows(const void* from, int64_t stride, int64_t first, int64_t count, int64_t width, float* to,
                int64_t ld) {
@@ -54,7 +55,7 @@ void tile_logits(Block& b, int64_t rows) {
     }
 }
 
-// Reads the targets' logits, brings maximum and sums up to date, and leaves exp(z − m) · slope in Z.
+// Reads the targets' logits, updates maximum and sums, and leaves exp(z − m) · slope in Z.
 void update_statistics(Block& b, int64_t first, int64_t rows) {
   for (int64_t t = 0; t < b.count; ++t) {
     int64_t y = b.a.targets[b.rows[t]] - first;
@@ -107,7 +108,7 @@ void finish_statistics(Block& b) {
   }
 }
 
-// d_hidden of the block from A, the target's row and the column sums.
+// Computes d_hidden of the block from A, the target's row and the column sums.
 template <class T>
 void finish_gradient(Block& b) {
   const LmHead& a = b.a;
@@ -127,7 +128,7 @@ void finish_gradient(Block& b) {
   }
 }
 
-// Z = d (h · w) from Z = z, knowing lse.
+// Computes Z = d (h · w) from Z = z and lse.
 void tile_gradient(Block& b, int64_t first, int64_t rows) {
   const LmHead& a = b.a;
   alignas(64) float lse[kLanes], p[kLanes], each[kLanes], entropy[kLanes], expected[kLanes];
@@ -162,7 +163,7 @@ void load_tile(Block& b, int64_t first, int64_t rows) {
   load_rows<T>(b.a.weight, b.a.weight_stride, first, rows, b.a.width, b.s.tile, b.space.ldw);
 }
 
-// First visit: statistics, and the gradient when one visit suffices.
+// First visit: computes the statistics, and the gradient if one visit suffices.
 template <class T>
 void visit(Block& b) {
   bool gradient = b.a.d_hidden && !b.space.second_visit;
@@ -183,7 +184,7 @@ void visit(Block& b) {
   if (gradient) finish_gradient<T>(b);
 }
 
-// Second visit: d_hidden from exact d z.
+// Second visit: computes d_hidden from exact d z.
 template <class T>
 void visit_again(Block& b) {
   pack_hidden<T>(b);
@@ -203,7 +204,7 @@ void visit_again(Block& b) {
   }
 }
 
-// The weight's gradient of one tile of the vocabulary, over all positions in order.
+// Computes the weight's gradient of one tile of the vocabulary, over all positions in order.
 template <class T>
 void visit_weight(const LmHead& a, const HeadSpace& space, const HeadScratch& s, int64_t tile) {
   int64_t first = tile * space.tile_rows, rows = std::min(space.tile_rows, a.vocab - first);
@@ -287,7 +288,7 @@ void lm_head_cpu(const LmHead& args, CpuLevel level) {
   };
   int64_t blocks = (space.valid + space.block - 1) / space.block;
   visit(HeadVisit::first, blocks);
-  // d_hidden may be hidden: the weight's gradient goes before it.
+  // d_hidden may be hidden, so the weight's gradient is computed before it.
   if (args.d_weight && space.valid > 0)
     visit(HeadVisit::weight, (args.vocab + space.tile_rows - 1) / space.tile_rows);
   if (args.d_hidden && space.second_visit) visit(HeadVisit::second, blocks);

@@ -37,7 +37,7 @@ void lm_head_cuda(const LmHead& a, CudaStream stream) {
         {a.type, count, a.vocab, a.width, {hidden, a.hidden_stride}, across, a.type, a.workspace, stride},
         stream);
     logits_cuda(chunk_of(a, first, count), stream);
-    // Before d_hidden is written: it may be hidden.
+    // The weight's gradient is computed before d_hidden is written: d_hidden may be hidden.
     if (a.d_weight)
       device_gemm({a.type,
                    a.vocab,

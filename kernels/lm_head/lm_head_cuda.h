@@ -1,6 +1,7 @@
 #pragma once
-// The output head on a GPU: numbers, shapes and cotangents as in lm_head_args.h. Chunks of positions, each
-// with three launches: logits by a library's product, logits_cuda, and the products of the gradient.
+// The output head on a GPU: numbers, shapes and cotangents as in lm_head_args.h. It takes chunks of
+// positions, each with three launches: logits by a library's product, logits_cuda, and the products
+// of the gradient.
 //
 // Logits are rounded to the type before they are reduced, as tensor cores give them, and so is their
 // gradient. A position without a target costs its part of the products here: leave such positions out

@@ -1,6 +1,6 @@
 #pragma once
-// What the cases of the head and those of its logits kernel share: the formulas of lm_head_args.h in float64.
-// A Setting has temperature, softcap, smoothing and z_loss.
+// The formulas of lm_head_args.h in float64, shared by the cases of the head and those of its
+// logits kernel. A Setting has temperature, softcap, smoothing and z_loss.
 #include <ATen/ATen.h>
 
 #include "tests/kernels/case.h"
@@ -9,14 +9,15 @@ namespace forge::kernel_test {
 
 inline constexpr const char* kHeadNumbers[] = {"logp", "logsumexp", "mean_logit", "entropy", "loss"};
 
-// z of raw logits [positions, vocab].
+// Returns z of raw logits [positions, vocab].
 template <class Setting>
 at::Tensor scaled_logits(at::Tensor raw, const Setting& s) {
   if (s.softcap != 0) raw = at::tanh(raw / s.softcap) * s.softcap;
   return raw / s.temperature;
 }
 
-// The header's numbers [positions] of z. A logit of −∞ has no part in the entropy.
+// Returns the numbers of lm_head_args.h [positions] for z. A logit of −∞ contributes nothing to the
+// entropy.
 template <class Setting>
 Tensors head_numbers(const at::Tensor& z, const at::Tensor& targets, const Setting& s) {
   at::Tensor lse = at::logsumexp(z, {1}), p = at::softmax(z, 1), mean = z.mean(1);

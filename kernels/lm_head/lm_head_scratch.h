@@ -1,5 +1,5 @@
 #pragma once
-// What the head needs beside its operands, for those who plan it and for the head itself.
+// Sizes of the head's buffers besides its operands, for the plan and for the head itself.
 #include <algorithm>
 #include <cstdint>
 
@@ -12,8 +12,10 @@ constexpr int64_t kHeadChunk = 256;
 // Positions whose capped logits are kept at once while their gradient takes their place.
 constexpr int64_t kCapRows = 32;
 
-// Rows of logits that lie in memory at once for a chunk of positions: in the compute type as the product takes and gives them, which is
-// all that a CPU's kernel (logits_args.h) works on; for LibTorch in fp32 where that is another, and with their caps.
+// Rows of logits in memory at once for a chunk of positions. `product`: in the compute type, the
+// results of the product and then their gradient; a CPU's kernel (logits_args.h) needs no others.
+// `wide`: in fp32, for LibTorch if the compute type is another. `capped`: for the gradient under a
+// cap.
 struct HeadRowCounts {
   int64_t product = 0, wide = 0, capped = 0;
 };

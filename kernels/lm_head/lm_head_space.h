@@ -1,5 +1,5 @@
 #pragma once
-// How lm_head_cpu divides its workspace.
+// Divides the workspace of lm_head_cpu.
 #include <algorithm>
 #include <cstdint>
 
@@ -49,7 +49,7 @@ struct HeadSpace {
   bool second_or_weight = false;
 };
 
-// For `threads` that share the positions.
+// Returns the division for `threads` that share the positions.
 inline HeadSpace head_space(const LmHead& a, void* workspace, int64_t threads) {
   HeadSpace space;
   int64_t share = (a.positions + threads - 1) / threads;
@@ -64,7 +64,7 @@ inline HeadSpace head_space(const LmHead& a, void* workspace, int64_t threads) {
   space.wants_weighted = a.entropy || a.g_entropy;
   space.wants_plain = a.mean_logit || (a.loss && a.label_smoothing != 0);
   space.wants_columns = mean && a.d_hidden;
-  // Where the gradient lies over the hidden states, it waits for the weight's, which reads them.
+  // A gradient that overwrites the hidden states is computed after the weight's, which reads them.
   const bool waits = a.d_weight && a.d_hidden == a.hidden;
   space.second_visit = a.g_entropy || (mean && a.softcap != 0) || (a.d_hidden && waits);
   space.second_or_weight = space.second_visit || a.d_weight;

@@ -1,5 +1,6 @@
-// What becomes of a logit and of the cotangents of a position's numbers: for the head and for a chunk of logits, whose arguments
-// have the same names (lm_head_args.h). Included where FORGE_ISA is defined.
+// Functions of a logit and of the cotangents of a position's numbers, for the head and for a chunk
+// of logits, whose arguments have the same names (lm_head_args.h). Included where FORGE_ISA is
+// defined.
 namespace forge::FORGE_ISA {
 namespace head {
 
@@ -35,7 +36,7 @@ FORGE_INLINE void put(float* to, int64_t row, float value) {
   if (to) to[row] = value;
 }
 
-// The wanted numbers of a position from those that its logits were reduced to.
+// Writes the wanted numbers of a position from its reduced logits.
 template <class Args>
 void put_numbers(const Args& a, int64_t row, float logp, float lse, float mean, float expected) {
   put(a.logp, row, logp);

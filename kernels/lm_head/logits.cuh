@@ -26,7 +26,7 @@ __device__ __forceinline__ float exponential<float>(float x) {
   return expf(x);
 }
 
-// Sums of exp(z − largest), z exp(z − largest) and z over what a thread saw.
+// Sums of exp(z − largest), z exp(z − largest) and z over the logits that a thread has read.
 struct RunningSums {
   float largest, total, weighted, plain;
 };
@@ -58,7 +58,7 @@ __device__ __forceinline__ void add_logits(const LogitsArgs<T>& a, const Vector<
   }
 }
 
-// What d z is made of.
+// The coefficients of d z's terms.
 struct LogitCoefficients {
   float target, probability, constant, entropy;
 };
@@ -109,7 +109,7 @@ __device__ __forceinline__ void store_outputs(const LogitsArgs<T>& a, int64_t ro
   if (a.loss != nullptr) a.loss[row] = loss;
 }
 
-// A position that has no target.
+// Writes zeros for a position that has no target.
 template <class T, int N>
 __device__ __forceinline__ void leave_out(const LogitsArgs<T>& a, int64_t row, Global<T> x) {
   if (threadIdx.x == 0) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(1024) logits_kernel(LogitsArgs<T> a) {
   const float lse = largest + logf(total);
   if (threadIdx.x == 0) store_outputs(a, row, z_target, lse, mean, expected);
   if (!a.gradient) return;
-  // The reductions' barriers stand between the last read of x[target] and the first store.
+  // The reductions' barriers separate the last read of x[target] from the first store.
   const LogitCoefficients c = coefficients_of(a, row, lse);
   for (int64_t i = first; i < a.vocab; i += step)
     store_vector<N>(x + i, logit_gradient<T, N>(a, load_vector<N>(x + i), i, target, c, lse, expected));

@@ -1,17 +1,19 @@
-// A row is read for its maximum, for its sums and for its gradient; of 16 bits it lies in the second-level cache meanwhile.
+// A row is read for its maximum, for its sums and for its gradient. A row of 16-bit logits is in
+// the second-level cache meanwhile.
 #ifdef FORGE_ISA
 #include "kernels/lm_head/logit_rules.h"
 
 namespace forge::FORGE_ISA {
 namespace logits {
 
-// What a row of logits comes to: its largest z, log Σ exp (z − most), Σ p z, Σ z / V and z of the target.
+// The reduced row of logits: its largest z, log Σ exp (z − most), Σ p z, Σ z / V and z of the
+// target.
 struct Reduced {
   float most, log_sum, expected, mean, target;
   float lse() const { return most + log_sum; }
 };
 
-// A logit of −∞ has a probability of nothing, and no part in a sum: 0 · ∞ would be NaN.
+// A logit of −∞ has the probability zero, and no part in a sum: 0 · ∞ would be NaN.
 FORGE_INLINE F finite_below(F z) { return max(set(-1e30f), z); }
 
 template <class T>
@@ -29,8 +31,9 @@ template <class T>
 Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
   const F largest = head::capped(a, largest_of(x, a.vocab));
   double total = 0, below = 0, plain = 0;
-  // Sums of a thousand terms are fp32's, their sum is not; but in fp32 probabilities have the rounding of one sum of the whole row, as LibTorch
-  // adds it up: transformers trains with it.
+  // A thousand terms are added in fp32, and their sums in double. With fp32 logits, however,
+  // probabilities have the rounding of one fp32 sum of the whole row, like LibTorch's sum, which
+  // transformers trains with.
   constexpr int64_t kPiece = 1024;
   constexpr bool kOneSum = std::is_same_v<T, float>;
   F sums = set(0);
@@ -55,7 +58,7 @@ Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
           static_cast<float>(plain / static_cast<double>(a.vocab)), z[0]};
 }
 
-// d x of some logits, but for the target's part.
+// Returns d x of some logits, without the target's part.
 FORGE_INLINE F gradient_of(const LogitsChunk& a, const head::Cotangents& g, const Reduced& row, F x) {
   const F z = head::capped(a, x), p = exp(z - set(row.most) - set(row.log_sum));
   F d = set(g.probability);

@@ -2,7 +2,8 @@
 // Thin products of folded adapters. A block of four warps takes a stretch of columns (blockIdx.x) and of tokens (blockIdx.y) in
 // tiles of 64 tokens and 128 columns, which it reads once and multiplies twice out of shared memory:
 //
-//   S    [64, ranks]   += tile · factor      warp w: 16 tokens; summed over the block's columns, stored behind each 64 tokens
+//   S    [64, ranks]   += tile · factor      warp w: 16 tokens; summed over the block's columns,
+//                                            stored after each 64 tokens
 //   d B  [128, ranks]  += tileᵀ · sums       backward, warp w: 32 columns; summed over the block's tokens, in registers
 //
 // Both are parts of sums that other blocks have the rest of. The last block to finish a stretch of tokens adds up its S in the
@@ -14,7 +15,8 @@
 namespace forge {
 
 constexpr int kThinWarps = 4, kThinThreads = kThinWarps * kWarp;
-// Words of two neighbours from row to row: four more than there are, so that a fragment's 32 words lie in 32 banks.
+// Words of two neighbours from row to row: four more than needed, so that a fragment's 32 words are
+// in 32 banks.
 constexpr int kTileWords = kThinColumns / 2 + 4, kSumsWords = kThinTokens / 2 + 4;
 
 struct ThinPartOnDevice {
@@ -33,14 +35,14 @@ struct ThinArgs {
   ThinPartOnDevice part[kMaxThinParts];
   int64_t ranks_until[kMostMembers];  // of all ranks: those of a member and of the ones before it
   float scale[kMostMembers];
-  // Where `wide` is a gate (gated.cuh): what it lets through, and where the result goes.
+  // Operands if `wide` is a gate (gated.cuh): the values that it gates, and the result.
   Global<const T> up;
   Global<T> y;
   int64_t up_stride, y_stride;
   bool gelu;
 };
 
-// Where the wide operand comes from: memory.
+// A source of the wide operand that reads it from memory.
 struct AsStored {
   template <int kEights>
   static constexpr int kLoads = 4;  // at once, as far as registers reach
@@ -51,7 +53,7 @@ struct AsStored {
   }
 };
 
-// What a block has: columns [begin, end) of the wide operand, tokens [from, to).
+// A block's part of the work: columns [begin, end) of the wide operand, tokens [from, to).
 struct ThinPlace {
   int64_t part, begin, end, from, to;
 };
@@ -68,7 +70,7 @@ __device__ __forceinline__ ThinPlace place_of(const ThinArgs<T>& a) {
   return at;
 }
 
-// [64 tokens, 128 columns], zeros past the ends; N elements at once.
+// Loads [64 tokens, 128 columns], with zeros past the ends; N elements at once.
 template <int N, int kLoads, class Source, class T>
 __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace& at, int64_t token, int64_t column, Shared<uint32_t> tile) {
   constexpr int kEach = N == 1 ? 2 : N, kRow = kThinColumns / kEach;
@@ -88,7 +90,7 @@ __device__ __forceinline__ void load_tile(const ThinArgs<T>& a, const ThinPlace&
   }
 }
 
-// [ranks, 128 columns]: rows of A, or columns of B.
+// Loads [ranks, 128 columns]: rows of A, or columns of B.
 template <int kRanks, bool kBackward, class T>
 __device__ __forceinline__ void load_factor(const ThinArgs<T>& a, const ThinPartOnDevice& part, const ThinPlace& at, int64_t column,
                                             Shared<uint32_t> factor) {
@@ -106,7 +108,7 @@ __device__ __forceinline__ void load_factor(const ThinArgs<T>& a, const ThinPart
   }
 }
 
-// [ranks, 64 tokens] of S.
+// Loads [ranks, 64 tokens] of S.
 template <int kRanks, class T>
 __device__ __forceinline__ void load_sums(const ThinArgs<T>& a, const ThinPartOnDevice& part, const ThinPlace& at, int64_t token,
                                           Shared<uint32_t> sums) {
@@ -120,7 +122,7 @@ __device__ __forceinline__ void load_sums(const ThinArgs<T>& a, const ThinPartOn
   }
 }
 
-// Neighbours down a column, which lie in two words.
+// Returns neighbours down a column, which are in two words.
 __device__ __forceinline__ uint32_t pair_down(Shared<uint32_t> tile, int row, int column) {
   const uint32_t upper = tile[row * kTileWords + column / 2], lower = tile[(row + 1) * kTileWords + column / 2];
   return column % 2 == 0 ? (upper & 0xFFFF) | lower << 16 : upper >> 16 | (lower & 0xFFFF0000);
@@ -163,7 +165,8 @@ __device__ __forceinline__ void add_to_gradient(float (&g)[2][kEights][4], Share
   }
 }
 
-// A fragment's numbers of rows `row` and `row` + 8, as far as they are among `rows`, to [rows, ranks].
+// Stores a fragment's numbers of rows `row` and `row` + 8 to [rows, ranks], as far as they are
+// among `rows`.
 __device__ __forceinline__ void store_fragment(Global<float> to, const float (&d)[4], int64_t row, int64_t rows, int64_t rank, int64_t ranks) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -172,7 +175,7 @@ __device__ __forceinline__ void store_fragment(Global<float> to, const float (&d
   }
 }
 
-// The sum of `count` partial sums, `step` apart.
+// Returns the sum of `count` partial sums, `step` apart.
 __device__ __forceinline__ float total_of(Global<const float> partial, int64_t count, int64_t step) {
   float total = 0;
   for (int64_t i = 0; i < count; ++i) total += partial[i * step];
@@ -186,7 +189,7 @@ __device__ __forceinline__ float scale_of(const ThinArgs<T>& a, int64_t rank) {
   return a.scale[member];
 }
 
-// S of the block's tokens, whose columns are all done.
+// Writes S of the block's tokens, whose columns are all done.
 template <class T>
 __device__ __forceinline__ void finish_sums(const ThinArgs<T>& a, const ThinPartOnDevice& part, const ThinPlace& at) {
   for (int64_t i = at.from * part.ranks + threadIdx.x; i < at.to * part.ranks; i += kThinThreads) {
@@ -197,7 +200,7 @@ __device__ __forceinline__ void finish_sums(const ThinArgs<T>& a, const ThinPart
   }
 }
 
-// d B of the block's columns, whose tokens are all done.
+// Adds d B of the block's columns, whose tokens are all done.
 template <class T>
 __device__ __forceinline__ void finish_gradient(const ThinArgs<T>& a, const ThinPartOnDevice& part, const ThinPlace& at) {
   const int64_t first = at.begin - part.columns_from, end = at.end - part.columns_from;
@@ -206,7 +209,7 @@ __device__ __forceinline__ void finish_gradient(const ThinArgs<T>& a, const Thin
         total_of(a.partial + part.gradient_at + i, gridDim.y, part.columns * part.ranks);
 }
 
-// Whether all blocks of the counter are done with the running one.
+// True if all other blocks of the counter are done; the counter is then reset.
 __device__ __forceinline__ bool is_last(Global<uint32_t> counter, int64_t blocks) {
   const bool last = atomicAdd(counter, 1u) == blocks - 1;
   if (last) atomicExch(counter, 0u);
@@ -227,7 +230,7 @@ __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinArgs<T> a) {
   float gradient[kBackward ? kTiles : 1][2][kEights][4] = {};
   for (int64_t token = at.from; token < at.to; token += kThinTokens) {
     float s[kEights][4] = {};
-#pragma unroll(kBackward ? kTiles : 1)  // gradient[] lies in registers
+#pragma unroll(kBackward ? kTiles : 1)  // gradient[] is in registers
     for (int c = 0; c < kTiles; ++c) {
       const int64_t column = at.begin + c * kThinColumns;
       if (column >= at.end) break;

@@ -1,16 +1,18 @@
 #pragma once
-// What is left of adapters whose A and B run on in the products of their frozen weights (core/graph/fold_adapters.h): thin products
-// of many tokens and few ranks, in which memory is what counts. Each reads its wide operand once.
+// The thin products of adapters that remain when their A and B are folded into the products of the
+// frozen weights (core/graph/fold_adapters.h): products of many tokens and few ranks, limited by
+// memory. Each reads its wide operand once.
 //
 //   S      = scale x Aᵀ                    AdapterSums, to two places where one of them is kept
 //
 //   d S_i  = scale_i · d y_i B_i           AdapterSumsGradient, both in one pass over d y
 //   d B_i += d y_iᵀ S_i
 //
-// S has its scale in it, so d B takes none. Everything in `type` but the gradient of B, which is fp32; sums in fp32, rounded once.
-// Gives the same bits in every order of the device's blocks, and on every GPU of as many
-// multiprocessors. s and d s may lie behind x and d y, in the columns of their rows that the
-// members do not reach. Bytes: x or d y once, S written (and read); partial sums beside them (folded_space.h).
+// S includes its scale, so d B takes none. Everything is in `type` but the gradient of B, which is
+// fp32; sums are in fp32, rounded once. The bits are the same in every order of the device's
+// blocks, and on every GPU of as many multiprocessors. S and d S may follow x and d y, in columns
+// of their rows that the members do not reach. Bytes: x or d y once, S written (and read); partial
+// sums beside them (folded_space.h).
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -19,7 +21,7 @@
 namespace forge {
 
 constexpr int64_t kMaxFoldedMembers = kMostMembers;
-constexpr int64_t kFoldedCounters = 8192;  // what either of them may need
+constexpr int64_t kFoldedCounters = 8192;  // the most that either of them needs
 constexpr int64_t kFoldedCounterBytes = 4 * kFoldedCounters;
 
 // A module of the product. One without an adapter has rank 0 and counts by its columns alone.
@@ -41,7 +43,7 @@ struct AdapterSums {
   int64_t a_stride = 0;
   void* s = nullptr;  // [tokens, Σ rank]
   int64_t s_stride = 0;
-  void* kept = nullptr;  // the same once more; null: not wanted
+  void* kept = nullptr;  // a second copy of s; null: not wanted
   int64_t kept_stride = 0;
   uint32_t* counters = nullptr;  // [kFoldedCounters], zeros before and after
   void* workspace = nullptr;

@@ -6,7 +6,7 @@ namespace {
 
 struct Setting {
   std::string name;
-  int64_t tokens, width;               // of x, where that is asked for
+  int64_t tokens, width;               // of x, if the case has it
   std::vector<FoldedMember> members;   // out, rank, scale
   bool kept = true;
   int64_t planned = 0, multiprocessors = 128;
@@ -24,7 +24,7 @@ std::string title(const char* direction, const Setting& s, const Layout& layout,
   return std::string(direction) + " " + s.name + " " + layout.name + " " + name_of(type);
 }
 
-// Of each rank, as a row.
+// Returns the scale of each rank, as a row.
 at::Tensor scales(const Setting& s) {
   std::vector<at::Tensor> all{at::empty({0}, at::kDouble)};
   for (const FoldedMember& m : s.members) all.push_back(at::full({m.rank}, static_cast<double>(m.scale), at::kDouble));
@@ -72,7 +72,7 @@ Case gradient_case(Store type, const Setting& s, const Layout& layout) {
   for (size_t i = 0; i < s.members.size(); ++i)
     if (s.members[i].rank > 0)
       operands.push_back(in_out(numbered(i), Store::f32, normal({s.members[i].out, s.members[i].rank}, 10 + i), wide));
-  // visit(member, d y, b, s) of each one's own columns.
+  // Calls visit(member, d y, b, s) with each member's own columns.
   const auto each = [=](const Tensors& in, auto visit) {
     int64_t column = 0, rank = 0;
     for (size_t i = 0; i < s.members.size(); ++i) {
@@ -134,7 +134,8 @@ void add_folded_cases(std::vector<Case>& cases) {
     const Setting chunks{"several chunks of ranks", 66, 140, {{150, 150, 0.5f}}, false};
     cases.push_back(sums_case(type, chunks, kDense));
     cases.push_back(gradient_case(type, chunks, kDense));
-    // Laid out for so many tokens that a block has several tiles of columns and of tokens.
+    // These settings are laid out for so many tokens that a block has several tiles of columns and
+    // of tokens.
     const Setting several{"several tiles", 150, 300, {{270, 3, 2}, {140, 20, 0.5f}}, true, 70'000};
     cases.push_back(sums_case(type, several, kDense));
     cases.push_back(gradient_case(type, several, kDense));

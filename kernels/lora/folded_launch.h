@@ -1,12 +1,12 @@
 #pragma once
-// What launchers of thin_kernel share.
+// Helpers that the launchers of thin_kernel share.
 #include "kernels/device/dispatch.cuh"
 #include "kernels/lora/folded.cuh"
 #include "kernels/lora/folded_space.h"
 
 namespace forge {
 
-// All but the operands and the scales of ranks.
+// Returns all arguments but the operands and the scales of ranks.
 template <class T>
 ThinArgs<T> cut_on_device(const ThinCut& cut, int64_t tokens, void* workspace, uint32_t* counters) {
   ThinArgs<T> a{};
@@ -24,7 +24,7 @@ inline LaunchShape thin_shape(const ThinCut& cut) {
   return {static_cast<unsigned>(cut.column_blocks), kThinThreads, 0, static_cast<unsigned>(cut.token_blocks)};
 }
 
-// action(Type<bf16>{}) or that of fp16.
+// Calls action(Type<bf16>{}), or action with the type of fp16.
 template <class Action>
 void dispatch_narrow(Element type, Action action) {
   if (type == Element::bf16)
@@ -33,7 +33,7 @@ void dispatch_narrow(Element type, Action action) {
     action(Type<fp16>{});
 }
 
-// action(Width<a factor's ranks by eights>{})
+// Calls action(Width<a factor's ranks by eights>{}).
 template <class Action>
 void dispatch_eights(int64_t ranks, Action action) {
   if (ranks <= 16) return action(Width<2>{});

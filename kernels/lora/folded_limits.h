@@ -1,5 +1,5 @@
 #pragma once
-// What folded.cuh and who plans for it agree on. No torch, no CUDA headers, no standard library.
+// The limits of folded.cuh, shared with the plan. No torch, no CUDA headers, no standard library.
 
 namespace forge {
 

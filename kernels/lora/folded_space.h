@@ -1,8 +1,10 @@
 #pragma once
-// How folded.cuh cuts its work, which decides the partial sums it leaves and reads again. No torch, no CUDA headers.
+// Divides the work of folded.cuh, which decides the partial sums that it writes and reads again. No
+// torch, no CUDA headers.
 //
-// A block takes a stretch of columns and a stretch of tokens. What it gives for its tokens is a part of their S (the other columns'
-// blocks have the rest), and for its columns a part of their d B (the other tokens' blocks have the rest).
+// A block takes a stretch of columns and a stretch of tokens. Its result for its tokens is a part
+// of their S (the other columns' blocks have the rest), and that for its columns a part of their d
+// B (the other tokens' blocks have the rest).
 #include <algorithm>
 #include <vector>
 
@@ -11,9 +13,10 @@
 
 namespace forge {
 
-constexpr int64_t kThinBlocksEach = 2;  // that a multiprocessor has at once
+constexpr int64_t kThinBlocksEach = 2;  // blocks that a multiprocessor runs at once
 
-// Ranks that are multiplied together: a chunk of a member's; forward of all members', which share x.
+// Ranks that are multiplied together: in the backward a chunk of a member's, in the forward a chunk
+// of all members', which share x.
 struct ThinPart {
   int64_t columns_from = 0, columns = 0;  // of x or d y
   int64_t rank_from = 0, ranks = 0;       // of all ranks
@@ -42,7 +45,8 @@ inline void add_chunks(std::vector<ThinPart>& parts, ThinPart part, int64_t rank
   }
 }
 
-// `tiles` of columns a block, and so many tokens that a GPU has all blocks at once; columns may be more than it has.
+// Sets blocks of `tiles` tiles of columns, and of so many tokens that a GPU runs all blocks at
+// once; blocks along the columns alone may be more than that.
 inline void set_blocks(ThinCut& cut, int64_t tiles, int64_t planned, int64_t multiprocessors) {
   cut.tiles = tiles, cut.column_blocks = 0;
   for (ThinPart& part : cut.parts) {
@@ -63,7 +67,8 @@ inline void set_numbers(ThinCut& cut, int64_t tokens, bool backward) {
   }
 }
 
-// Long stretches of columns leave few sums of S, long ones of tokens few of d B: the fewest of both, for as many tokens as are planned.
+// Returns the division with the fewest partial sums for the planned tokens: long stretches of
+// columns leave few sums of S, long stretches of tokens few of d B.
 template <class Args>
 ThinCut cut_of(std::vector<ThinPart> parts, const Args& args, bool backward) {
   int64_t ranks = 0;
@@ -107,7 +112,7 @@ inline ThinCut thin_cut(const AdapterSumsGradient& args) {
   return thin::cut_of(std::move(parts), args, true);
 }
 
-// Why one launch cannot do it; empty: it can.
+// Returns the reason why one launch cannot do it; empty if it can.
 template <class Args>
 const char* thin_refusal(const Args& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";

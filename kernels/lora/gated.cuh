@@ -1,24 +1,28 @@
 #pragma once
 // Gated activations with the adapters beside them (gated_args.h).
 //
-// Forward, thin_kernel (folded.cuh) makes its wide operand out of gate and up and stores it as it goes.
+// In the forward, thin_kernel (folded.cuh) computes its wide operand from gate and up and stores
+// it.
 //
-// Backward, a warp takes 32 columns of 16 tokens at a time down the block's stretch of tokens. Elements are read once, in vectors, and the
-// results stay in registers until they have been laid into the warp's own tile in shared memory, one of the three after the other:
+// In the backward, a warp takes 32 columns of 16 tokens at a time down the block's stretch of
+// tokens. Elements are read once, in vectors. The results stay in registers until they are written
+// to the warp's own tile in shared memory, one of the three after the other:
 //
 //   y        d A   [32, ranks] += tileᵀ · d S             in registers down all tokens
 //   d gate   d B   [32, ranks] += tileᵀ · S               likewise;  d S [16, ranks] of 32 columns = tile · B, whose part a lane holds
 //   d up     likewise
 //
-// Behind each 16 tokens the block adds up its warps' d S in their order. What blocks side by side give d S, and those below one another d A
-// and d B, are parts that the last of them adds up in their order, as in folded.cuh.
+// After each 16 tokens the block adds up its warps' d S in their order. The results of blocks side
+// by side for d S, and those of blocks one below the other for d A and d B, are parts that the last
+// of these blocks adds up in their order, as in folded.cuh.
 #include "kernels/activation/functions.cuh"
 #include "kernels/lora/folded.cuh"
 #include "kernels/lora/gated_limits.h"
 
 namespace forge {
 
-// One kernel for both functions: the branch is the same for all, and much less than the exp in either.
+// One kernel serves both functions: the branch is the same for all threads, and costs much less
+// than the exp in either.
 __device__ __forceinline__ Activated gated(bool gelu, float x) { return gelu ? GeluTanh()(x) : Silu()(x); }
 
 struct Gated {
@@ -35,10 +39,11 @@ struct Gated {
   }
 };
 
-// Words of two neighbours from row to row: four more than there are, so that a fragment's 32 words lie in 32 banks.
+// Words of two neighbours from row to row: four more than needed, so that a fragment's 32 words are
+// in 32 banks.
 constexpr int kGatedRow = kGatedColumns / 2 + 4, kGatedSumsRow = kGatedTokens / 2 + 4;
 
-// An adapter that reads y (side 0) or made gate or up.
+// An adapter that reads y (side 0), or the one of gate or up.
 template <class T>
 struct GatedSideOnDevice {
   Global<const T> factor, sums;  // B; d S of the one that reads y, S of the others
@@ -59,7 +64,8 @@ struct GatedGradientArgs {
   GatedSideOnDevice<T> side[3];
 };
 
-// A warp's 16 tokens and 32 columns of y, d gate and d up, as its lanes hold them: N neighbours of a row in each step.
+// A warp's 16 tokens and 32 columns of y, d gate and d up in its lanes' registers: N neighbours of
+// a row in each step.
 template <int N>
 struct GatedTile {
   static constexpr int kEach = N == 1 ? 2 : N, kLanes = kGatedColumns / kEach, kSteps = kGatedTokens / kEach;
@@ -69,7 +75,8 @@ struct GatedTile {
   static __device__ __forceinline__ int column() { return threadIdx.x % kLanes * kEach; }
 };
 
-// N neighbours from gate, up and d y to d gate, d up and y, in the same places and the first two in memory.
+// Turns N neighbours of gate, up and d y into d gate, d up and y in the same registers, and writes
+// d gate and d up to memory.
 template <int N, class T>
 __device__ __forceinline__ void gate_back(const GatedGradientArgs<T>& a, int64_t row, int64_t column, Vector<T, N>& y, Vector<T, N>& gate,
                                           Vector<T, N>& up) {
@@ -86,7 +93,7 @@ __device__ __forceinline__ void gate_back(const GatedGradientArgs<T>& a, int64_t
   store_vector<N>(gate_at, gate), store_vector<N>(up_at, up);
 }
 
-// Zeros past the ends. Vectors end where the width does.
+// Computes a tile, with zeros past the ends. Vectors end where the width does.
 template <int N, class T>
 __device__ __forceinline__ void gate_tile_back(const GatedGradientArgs<T>& a, int64_t token, int64_t to, int64_t begin, GatedTile<N>& tile) {
   constexpr int kEach = GatedTile<N>::kEach;
@@ -113,7 +120,7 @@ __device__ __forceinline__ void gate_tile_back(const GatedGradientArgs<T>& a, in
   }
 }
 
-// [ranks, 16 tokens] of d S and both S.
+// Loads [ranks, 16 tokens] of d S and both S.
 template <int kRanks, class T>
 __device__ __forceinline__ void load_gated_sums(const GatedGradientArgs<T>& a, int64_t token, int64_t to, Shared<uint32_t> sums) {
   for (int i = threadIdx.x; i < 3 * kRanks * kGatedTokens / 2; i += blockDim.x) {
@@ -131,7 +138,7 @@ __device__ __forceinline__ uint32_t gated_pair_down(Shared<uint32_t> tile, int r
   return column % 2 == 0 ? (upper & 0xFFFF) | lower << 16 : upper >> 16 | (lower & 0xFFFF0000);
 }
 
-// What the block's warps gave d S, in their order, to its part of the sum.
+// Adds up the warps' parts of d S in their order, and stores the sum as the block's partial sum.
 template <int kRanks, int kArea, class T>
 __device__ __forceinline__ void add_warps(const GatedGradientArgs<T>& a, int64_t token, int64_t to, Shared<uint32_t> areas) {
   for (int i = threadIdx.x; i < kGatedTokens * 2 * kRanks; i += blockDim.x) {
@@ -145,7 +152,7 @@ __device__ __forceinline__ void add_warps(const GatedGradientArgs<T>& a, int64_t
   }
 }
 
-// d S of the block's tokens, whose columns are all done.
+// Writes d S of the block's tokens, whose columns are all done.
 template <class T>
 __device__ __forceinline__ void finish_gated_sums(const GatedGradientArgs<T>& a, int64_t from, int64_t to) {
   for (int side = 1; side < 3; ++side) {
@@ -155,7 +162,8 @@ __device__ __forceinline__ void finish_gated_sums(const GatedGradientArgs<T>& a,
   }
 }
 
-// d A and d B of the block's columns, whose tokens are all done: A's rows are ranks, B's are columns.
+// Adds d A and d B of the block's columns, whose tokens are all done: A's rows are ranks, B's are
+// columns.
 template <class T>
 __device__ __forceinline__ void finish_gated_gradients(const GatedGradientArgs<T>& a, int64_t begin, int64_t end) {
   for (int side = 0; side < 3; ++side) {
@@ -169,7 +177,8 @@ __device__ __forceinline__ void finish_gated_gradients(const GatedGradientArgs<T
 
 template <class T, int kEights, int N>
 __global__ void __launch_bounds__(kGatedWarps<8 * kEights> * kWarp) gated_gradients_kernel(GatedGradientArgs<T> a) {
-  // A warp's own: its tile, or its d S of both sides, whose rows are four words longer than they need be (banks).
+  // A warp's own shared memory holds its tile, or its d S of both sides, whose rows have four extra
+  // words against bank conflicts.
   constexpr int kRanks = 8 * kEights, kWarps = kGatedWarps<kRanks>, kArea = kGatedTokens * (2 * kRanks + 4);
   static_assert(kArea >= kGatedTokens * kGatedRow);
   FORGE_SHARED(uint32_t, areas, kWarps* kArea);

@@ -1,18 +1,21 @@
 #pragma once
-// The gated activation of an MLP (kernels/swiglu) together with the thin products of folded adapters (folded_args.h) that read or
-// make what it has at hand, so that no other pass over memory does:
+// The gated activation of an MLP (kernels/swiglu) together with the thin products of folded
+// adapters (folded_args.h) that read or make its operands, so that these products need no pass over
+// memory of their own:
 //
 //   GatedSums        y = f(gate) · up                                  S    = scale · y Aᵀ, of the layer that reads y
 //
 //   GatedGradients   d gate = d y · up · f'(gate),  d up = d y · f(gate), in the places of gate and up
 //                    d A   += d Sᵀ y                                   of the layer that reads y, which is made again and not stored
-//                    d S_i  = scale_i · d x_i B_i                      of the layers that made gate and up: x_0 is gate, x_1 up
+//                    d A   += d Sᵀ y                                   of the layer that reads y, which is made again and not stored
 //                    d B_i += d x_iᵀ S_i
 //
-// y, d gate and d up are rounded to `type` before they are multiplied, as if they had been stored and read. S has its scale in it.
-// Gradients of A and B are fp32, everything else in `type`; sums in fp32, rounded once; the same bits in every order of the device's
-// blocks, and on every GPU of as many multiprocessors. S and d S may lie behind y, d y, gate and up, in columns of their rows past `width`.
-// Bytes: GatedSums 3 passes of rows · width elements, GatedGradients 5; S and d S; partial sums beside them (gated_space.h).
+// y, d gate and d up are rounded to `type` before they are multiplied, as if they had been stored
+// and read. S includes its scale. Gradients of A and B are fp32, everything else is in `type`; sums
+// are in fp32, rounded once. The bits are the same in every order of the device's blocks, and on
+// every GPU of as many multiprocessors. S and d S may follow y, d y, gate and up, in columns of
+// their rows past `width`. Bytes: GatedSums 3 passes of rows · width elements, GatedGradients 5; S
+// and d S; partial sums beside them (gated_space.h).
 #include <cstdint>
 
 #include "kernels/lora/folded_args.h"
@@ -38,13 +41,14 @@ struct GatedSums {
   int64_t a_stride = 0;
   void* s = nullptr;  // [tokens, rank]
   int64_t s_stride = 0;
-  void* kept = nullptr;  // the same once more; null: not wanted
+  void* kept = nullptr;  // a second copy of s; null: not wanted
   int64_t kept_stride = 0;
   uint32_t* counters = nullptr;  // [kFoldedCounters], zeros before and after
   void* workspace = nullptr;
 };
 
-// Of a layer that made gate or up. Rank 0: it has no adapter, and the rest does not count.
+// The adapter of the layer of gate or of up. Rank 0: it has no adapter, and the other members are
+// not read.
 struct GatedSide {
   int64_t rank = 0;
   float scale = 1;

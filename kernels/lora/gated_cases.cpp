@@ -18,18 +18,20 @@ constexpr double kScales[] = {1.5, 2, 0.25};  // of the one that reads y, of gat
 
 at::Tensor activate(const at::Tensor& x, GateFunction function) { return function == GateFunction::silu ? at::silu(x) : at::gelu(x, "tanh"); }
 
-// As swiglu's.
+// Returns the tolerance of swiglu's cases.
 Tolerance elementwise(GateFunction function) {
   return {.roundings = 1.01, .sums = function == GateFunction::silu ? 12.0 : 24.0, .reason = "one rounding; exp to 2 units and a few products"};
 }
-// What is multiplied was rounded before; where fp32 and float64 lie on the two sides of a middle it is a unit off.
+// The factors were rounded before: if fp32 and float64 are on the two sides of a midpoint, a factor
+// is a unit off.
 Tolerance summed(double terms) {
   return {.roundings = 1.01, .sums = 40 + terms / 16, .reason = "an fp32 sum, one rounding; two of its terms rounded the other way", .between = 4};
 }
 
 at::Tensor in_type(const at::Tensor& x, Store type) { return x.to(type == Store::bf16 ? at::kBFloat16 : at::kHalf).to(at::kDouble); }
 
-// a [m, k] b [k, n]: their product, the sum of its terms' magnitudes, and the largest term.
+// Adds the product of a [m, k] and b [k, n], the sum of its terms' magnitudes, and the largest
+// term.
 void add_product(Tensors& out, const std::string& name, const at::Tensor& a, const at::Tensor& b, double scale, const at::Tensor& before = {}) {
   const at::Tensor terms = scale * (a.unsqueeze(2) * b.unsqueeze(0)).abs();
   out[name] = scale * a.mm(b), out[name + ".size"] = terms.sum(1);
@@ -159,7 +161,7 @@ void add_gated_cases(std::vector<Case>& cases) {
     both({"several tiles", 70, 520, 5, 16, 8, 70'000}, kDense);
     for (const int64_t multiprocessors : {1, 1000})
       both({"a GPU of " + std::to_string(multiprocessors), 70, 520, 5, 16, 8, 0, true, 1, multiprocessors}, kDense);
-    if (type == Store::bf16)  // past what fp16 holds
+    if (type == Store::bf16)  // past the range of fp16
       cases.push_back(gradients_case(type, GateFunction::silu, {"large gradients", 18, 72, 4, 4, 3, 0, true, 1e6}, kDense));
     cases.push_back(sums_case(type, GateFunction::gelu_tanh, {"ranks past 32", 66, 140, 50, 0, 0}, kDense));
     for (const Setting& some : {Setting{"without one that reads y", 19, 72, 0, 6, 3}, {"of gate alone", 19, 72, 7, 4, 0}, {"of up alone", 19, 72, 0, 0, 4},

@@ -1,10 +1,11 @@
 #pragma once
-// What gated.cuh and who plans for it agree on. No torch, no CUDA headers, no standard library.
+// The limits of gated.cuh, shared with the plan. No torch, no CUDA headers, no standard library.
 
 namespace forge {
 
 constexpr int kGatedTokens = 16, kGatedColumns = 32;  // of a warp's tile
-constexpr int kMostGatedRanks = 32;                   // three gradients of that many ranks lie in a warp's registers
+// Three gradients of that many ranks are in a warp's registers.
+constexpr int kMostGatedRanks = 32;
 
 // Warps of a block, side by side along the columns: with sixteen a thread has 128 registers, too few on sm_100 and later.
 template <int kRanks>

@@ -1,5 +1,6 @@
 #pragma once
-// How gated.cuh cuts its work, which decides the partial sums it leaves and reads again. No torch, no CUDA headers.
+// Divides the work of gated.cuh, which decides the partial sums that it writes and reads again. No
+// torch, no CUDA headers.
 #include <utility>
 
 #include "kernels/lora/folded_space.h"
@@ -8,7 +9,7 @@
 
 namespace forge {
 
-// Of GatedGradients: a block's columns and tokens, and where its parts of the sums lie.
+// Division of GatedGradients: a block's columns and tokens, and the offsets of the partial sums.
 struct GatedCut {
   int64_t ranks = 0;  // the most of the three adapters
   int64_t columns_each = 0, column_blocks = 0, tokens_each = 0, token_blocks = 0;
@@ -44,7 +45,7 @@ inline ThinCut gated_cut(const GatedSums& args) {
 inline int64_t gated_numbers(const GatedSums& args) { return gated_cut(args).numbers; }
 inline int64_t gated_numbers(const GatedGradients& args) { return gated_cut(args).numbers; }
 
-// Why one launch cannot do it; empty: it can.
+// Returns the reason why one launch cannot do it; empty if it can.
 inline const char* gated_refusal(const GatedSums& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";
   if (args.rank > kThinRanks) return "more ranks than a block takes";  // y would be made by several

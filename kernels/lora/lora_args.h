@@ -1,7 +1,7 @@
 #pragma once
-// The adapter part of linear layers that read the same x: q, k and v, or gate and up, or one alone, on plain
-// memory. The frozen product x Wᵀ is the caller's, one GEMM for the group; this adds to it (Hu et al., LoRA,
-// 2021).
+// The adapter part of linear layers that read the same x: q, k and v, or gate and up, or one alone,
+// on plain memory. The caller computes the frozen product x Wᵀ, one GEMM for the group; this adds
+// to it (Hu et al., LoRA, 2021).
 //
 //   S      = drop(x) Aᵀ
 //   y_i   += scale · S_i B_iᵀ
@@ -14,12 +14,12 @@
 // A [members · rank, width] holds the members' A one below the other. S is kept for the backward, which takes d S and
 // d B in one pass over d y.
 //
-// drop(x) keeps an element with probability 1 − p and divides it by that; which ones is a function of (seed,
-// step, stream, example, position, feature) as in kernels/dropout: nothing is stored for it. One mask for the
-// group. x, y, A, B in `type`; S, as a rule, d S and the gradients of A and B fp32 (they go to the optimizer's flat
-// buffer). y and d x are rounded once more by the addition. Operations: forward 2 tokens (width + Σ out_i)
-// rank members-wise; backward twice that. Bytes: forward x once, y read and written; backward d y once, x
-// once, d x read and written.
+// drop(x) keeps an element with probability 1 − p and divides it by that. The mask is a function of
+// (seed, step, stream, example, position, feature) as in kernels/dropout, so it is not stored.
+// There is one mask for the group. x, y, A, B are in `type`; S (as a rule), d S and the gradients
+// of A and B are fp32 (the gradients go to the optimizer's flat buffer). y and d x are rounded once
+// more by the addition. Operations: forward 2 tokens rank Σ (width + out_i); backward twice that.
+// Bytes: forward x once, y read and written; backward d y once, x once, d x read and written.
 #include <cstdint>
 
 #include "kernels/common/element.h"
@@ -54,7 +54,7 @@ struct LoraGroup {
   int64_t x_stride = 0;
   const void* a = nullptr;        // [members · rank, width]
   void* s = nullptr;              // [tokens, members · rank] of s_type
-  Element s_type = Element::f32;  // on a GPU also `type`: what its products write and read
+  Element s_type = Element::f32;  // on a GPU also `type`, in which its products write and read
   LoraDropout dropout;
   LoraMember member[kMaxLoraMembers];
 };

@@ -12,7 +12,7 @@ struct Setting {
   std::vector<int64_t> outs;
   double dropout = 0;
   bool d_x = true;
-  bool narrow = false;  // S lies in the type
+  bool narrow = false;  // S is held in the type
 };
 
 constexpr double kScale = 1.7;
@@ -44,7 +44,8 @@ Tensors products(const Tensors& v, const Setting& s) {
   return out;
 }
 
-// What is rounded when S, d S and products are held in the type: the sums of their magnitudes.
+// Returns the sums of magnitudes of the numbers that are rounded when S, d S and products are held
+// in the type.
 Tensors between(const Tensors& v, const Setting& s) {
   at::Tensor mask = mask_of(s), x = v.at("x").abs() * mask, a = v.at("a").abs(),
              S = (v.at("x") * mask).mm(v.at("a").t()).abs();
@@ -58,7 +59,8 @@ Tensors between(const Tensors& v, const Setting& s) {
     const at::Tensor &b = v.at(numbered("b", i)), &y = v.at(numbered("y", i));
     at::Tensor product = kScale * rows(S, 1).mm(b.abs().t());
     out[numbered("y", i)] = 2 * product;
-    // A gradient's product is rounded, it times the scale, and the gradient that follows; then what is added.
+    // Four numbers are rounded: a gradient's product, its product with the scale, the gradient
+    // computed from it, and the sum that it is added to.
     at::Tensor d_s = 2 * kScale * y.mm(b).abs();
     out["d_x"] =
         out.at("d_x") + (2 * d_s.mm(rows(a, 0)) + 2 * y.mm(b).mm(rows(v.at("a"), 0)).abs() * kScale) * mask;
@@ -161,7 +163,7 @@ Case backward_case(Store type, const Setting& s, const Layout& layout) {
     }
     for (const auto& [name, value] : values) sizes[name] = value.abs();
     Forward forward = [&](const Tensors& v) { return products(v, s); };
-    // The same gradient of magnitudes is the sum of the terms' sizes.
+    // The gradient of the magnitudes is the sum of the terms' sizes.
     Tensors grads = gradients(forward, values, names, cotangents),
             reach = gradients(forward, sizes, names, size_cotangents), rounded = between(in, s), out;
     for (const std::string& name : names) {

@@ -7,7 +7,8 @@
 namespace forge::FORGE_ISA {
 namespace lora {
 
-// rows × columns of `from` at (row, column) into a tile in fp32; lanes past the columns become zero.
+// Loads rows × columns of `from` at (row, column) into a tile in fp32; lanes past the columns
+// become zero.
 template <class T>
 void load_tile(const void* from, int64_t stride, int64_t row, int64_t column, int64_t rows, int64_t columns,
                float* tile) {
@@ -18,7 +19,7 @@ void load_tile(const void* from, int64_t stride, int64_t row, int64_t column, in
   }
 }
 
-// 0 or 1 / (1 − p) for every element of a tile: the words of kernels/dropout.
+// Writes 0 or 1 / (1 − p) for every element of a tile, from the words of kernels/dropout.
 void load_mask(const LoraDropout& d, int64_t row, int64_t column, int64_t rows, int64_t columns,
                float* mask) {
   uint64_t stream = d.stream ^ (static_cast<uint64_t>(*d.step) * 0x9E3779B97F4A7C15ull);
@@ -66,7 +67,7 @@ AddTo<T> add_to(void* out, int64_t stride, int64_t row, int64_t column, int64_t 
   return {static_cast<T*>(out) + row * stride + column, stride, columns, factor, mask};
 }
 
-// drop(x) of one tile.
+// Loads drop(x) of one tile.
 template <class T>
 void load_dropped(const LoraGroup& g, const LoraScratch& s, int64_t row, int64_t column, int64_t rows,
                   int64_t columns) {
@@ -78,7 +79,7 @@ void load_dropped(const LoraGroup& g, const LoraScratch& s, int64_t row, int64_t
 
 int64_t columns_at(int64_t column, int64_t width) { return std::min(kLoraColumns, width - column); }
 
-// S of tokens [row, row + rows).
+// Computes S of tokens [row, row + rows).
 template <class T>
 void sums(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row, int64_t rows) {
   std::fill(s.s, s.s + rows * space.ranks16, 0.0f);
@@ -108,7 +109,7 @@ void add_result(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s
        add_to<T>(m.y, m.y_stride, row, column, columns, g.scale));
 }
 
-// One tile of tokens of the backward; weight gradients go to `partial`.
+// Computes one tile of tokens of the backward; weight gradients go to `partial`.
 template <class T>
 void backward(const LoraBackward& args, const LoraSpace& space, const LoraScratch& s, int64_t row,
               int64_t rows, float* partial) {
@@ -152,7 +153,7 @@ void widen(const T* from, int64_t ld, int64_t rows, int64_t columns, float* to, 
     for_lanes(columns, [&](int64_t j, int n) FORGE_LAMBDA { store_n(to + i * to_ld + j, load_n(from + i * ld + j, n), n); });
 }
 
-// Features [first, first + count) of A in fp32 with padding, turned for the direction.
+// Writes features [first, first + count) of A in fp32 with padding, transposed for the forward.
 template <class T>
 void place_a(const LoraGroup& g, const LoraSpace& space, bool back, int64_t first, int64_t count) {
   for (int64_t i = 0; i < g.members; ++i) {
@@ -168,7 +169,7 @@ void place_a(const LoraGroup& g, const LoraSpace& space, bool back, int64_t firs
   }
 }
 
-// The same of a member's B.
+// Like place_a(), for a member's B.
 template <class T>
 void place_b(const LoraGroup& g, const LoraSpace& space, bool back, int64_t member, int64_t first, int64_t count) {
   const int64_t out16 = round16(g.member[member].out), lines = back ? round16(count) : space.rank16,
@@ -193,7 +194,7 @@ void backward_chunk(const LoraBackward& args, const LoraSpace& space, const Lora
 
 }  // namespace lora
 
-// A piece of A (member −1) or of a member's B.
+// Writes a piece of A (member −1) or of a member's B.
 void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back, int64_t member, int64_t first, int64_t count) {
   by_element(g.type, [&](auto element) FORGE_LAMBDA {
     using T = decltype(element);
@@ -226,7 +227,7 @@ void lora_backward_chunk(const LoraBackward& args, const LoraSpace& space, const
 namespace forge {
 namespace {
 
-// to[i, :columns] += Σ chunks partial[i, :columns], in the order of the chunks.
+// Adds to[i, :columns] += Σ chunks partial[i, :columns], in the order of the chunks.
 void add_partials(const LoraSpace& space, int64_t offset, int64_t rows, int64_t columns, int64_t stride,
                   float* to) {
   parallel_ranges(rows, 1, [&](int64_t begin, int64_t end) {
@@ -240,7 +241,8 @@ void add_partials(const LoraSpace& space, int64_t offset, int64_t rows, int64_t 
 
 int64_t parts(int64_t count, int64_t at_once) { return (count + at_once - 1) / at_once; }
 
-// work(member, column, columns) of column blocks of A (member −1, if asked for) and of all members' B or y.
+// Returns a task that calls work(member, column, columns) for column blocks of A (member −1, if
+// asked for) and of all members' B or y.
 template <class Work>
 auto each_block(const LoraGroup& g, bool with_a, Work work) {
   return [&g, with_a, work](int64_t task, auto... more) {
@@ -263,7 +265,8 @@ int64_t lora_forward_cpu_workspace(const LoraForward& args) {
   return lora_space(args.group, false, nullptr, task_threads()).bytes;
 }
 
-// A decoder's few rows are shared out as a batch's many are. How does not show in the bits: each sum runs over all features in order.
+// A decoder's few rows are shared out like a batch's many. The division does not change the bits:
+// each sum runs over all features in order.
 void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const LoraGroup& g = args.group;
   const LoraSpace space = lora_space(g, false, args.workspace, task_threads());
@@ -272,7 +275,7 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const auto add = FORGE_PICK(level, lora_add_result);
   const bool adds = g.member[0].y != nullptr;
   const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
-  // Of many rows a thread takes whole ones: memory brings what lies side by side.
+  // With many rows a thread takes whole rows, since neighbouring columns come from memory together.
   const int64_t shares = parts(g.tokens, kLoraRows) >= 4 * task_threads() ? 1 : columns, each = parts(columns, shares);
   parallel_phases(
       TaskPhase{blocks(g, true) - (adds ? 0 : columns), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {

@@ -18,21 +18,21 @@ CounterDropout mask_of(const LoraGroup& g, const void* x, int64_t x_stride, void
   return args;
 }
 
-// drop(x), as the products read it.
+// Returns drop(x) as the products read it.
 GemmOperand dropped(const LoraGroup& g, const LoraCudaSpace& space, CudaStream stream) {
   if (!space.dropped) return {g.x, g.x_stride};
   counter_dropout_cuda(mask_of(g, g.x, g.x_stride, space.dropped, g.width), stream);
   return {space.dropped, g.width};
 }
 
-// S, as the products read it.
+// Returns S as the products read it.
 const void* narrow_sums(const LoraGroup& g, const LoraCudaSpace& space, CudaStream stream) {
   if (!space.s) return g.s;
   convert_elements_cuda({Element::f32, g.type, g.tokens * ranks(g), g.s, space.s}, stream);
   return space.s;
 }
 
-// Member i's columns of S or d S.
+// Returns member i's columns of S or d S.
 GemmOperand of_member(const LoraGroup& g, const void* sums, int64_t i, bool transposed = false) {
   return {static_cast<const char*>(sums) + i * g.rank * bytes_of(g.type), ranks(g), transposed};
 }
@@ -79,7 +79,8 @@ void lora_backward_cuda(const LoraBackward& args, CudaStream stream) {
                /*add=*/true},
               stream);
   if (!args.d_x) return;
-  // The mask lies between x and A: d S A is masked before it is added. drop(x) is read no more.
+  // The mask is between x and A: d S A is masked before it is added. drop(x) is not read after
+  // this.
   const bool masked = space.dropped != nullptr;
   void* to = masked ? space.dropped : args.d_x;
   device_gemm({g.type, g.tokens, g.width, ranks(g), {space.d_s, ranks(g)}, {g.a, g.width}, g.type, to,

@@ -1,7 +1,8 @@
 #pragma once
-// The adapter part of linear layers on a GPU; formulas and shapes as in lora_args.h. A library's products, with S and d S rounded to
-// the type between them, as their factors are; S itself stays fp32. A member's launches: two products forward and four backward,
-// and in 16 bits a conversion of S in each; with dropout one pass over x in each, and one over d x.
+// The adapter part of linear layers on a GPU; formulas and shapes as in lora_args.h. Uses a
+// library's products, with S and d S rounded to the type between them, like their factors; S itself
+// stays fp32. A member's launches: two products forward and four backward, and in 16 bits a
+// conversion of S in each; with dropout one pass over x in each, and one over d x.
 #include "kernels/device/launch.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/lora/lora_cuda_space.h"

@@ -1,5 +1,5 @@
 #pragma once
-// How lora_cuda divides its workspace.
+// Divides the workspace of lora_cuda.
 #include <cstdint>
 
 #include "kernels/lora/lora_args.h"
@@ -7,7 +7,7 @@
 namespace forge {
 
 struct LoraCudaSpace {
-  void *s = nullptr, *d_s = nullptr;  // [tokens, ranks] in the type; s is null where S lies in the type
+  void *s = nullptr, *d_s = nullptr;  // [tokens, ranks] in the type; s is null if S is in the type
   void* dropped = nullptr;            // [tokens, width]: drop(x), then d S A before its mask; null without dropout
   int64_t bytes = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// How lora_cpu divides its workspace.
+// Divides the workspace of lora_cpu.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
-// AdamW on 8-bit states: a warp takes a block of 256 elements, eight a lane, so absmax needs no shared
-// memory. The maps lie in shared memory.
+// AdamW on 8-bit states: a warp takes a block of 256 elements, eight a lane, so absmax needs no
+// shared memory. The maps are in shared memory.
 #include "kernels/optimizer/update.cuh"
 
 namespace forge {
@@ -16,7 +16,7 @@ struct Update8bitArgs {
   Global<const float> signed_map, unsigned_map;
 };
 
-// The nearest entry of an ascending map, the lower of two as near.
+// Returns the nearest entry of an ascending map, the lower one of a tie.
 __device__ __forceinline__ uint8_t nearest_code(float x, float absmax, Shared<float> map) {
   const float unit = absmax > 0 ? fminf(1.0f, fmaxf(-1.0f, __fdiv_rn(x, absmax))) : 0.0f;
   int lower = 0, upper = 255;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) adamw_8bit_kernel(Update8bitArgs<C> args)
   }
   mean_largest = largest_of_warp(mean_largest);
   square_largest = largest_of_warp(square_largest);
-  // Every lane has read the old absmax: the shuffles stand between.
+  // Every lane has read the old absmax: the shuffles come in between.
   if (threadIdx.x % kWarp == 0) {
     args.mean_absmax[block] = mean_largest;
     args.square_absmax[block] = square_largest;

@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-// What the numbers of the update make complete.
+// Returns the settings of an update, without the step's numbers.
 template <class Args>
 UpdateRates rates_of(const Args& a) {
   auto narrow_to = [](double value) { return static_cast<float>(value); };
@@ -35,7 +35,7 @@ LaunchShape shape_of(int64_t vectors) {
   return {static_cast<unsigned>(std::clamp<int64_t>(ceil_div(vectors, 256), 1, kNormBlocks)), 256};
 }
 
-// action(Width<4>{}) when every array can be read four at a time.
+// Calls action(Width<4>{}) if every array can be read four at a time, otherwise action(Width<1>{}).
 template <class Action>
 void dispatch_four(std::initializer_list<const void*> pointers, int64_t count, Action action) {
   if (sixteen_byte<float>(pointers, {count}))
@@ -66,7 +66,7 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
   NormArgs a{args.grad, partial, finished, args.verdict, args.count, args.unscale, args.max_norm};
   dispatch_four({args.grad}, args.count, [&](auto width) {
     constexpr int N = decltype(width)::value;
-    // Also for an empty buffer: its norm is zero.
+    // The launch is needed for an empty buffer too: its norm is zero.
     launch("gradient_norm", norm_kernel<N>, shape_of(ceil_div(args.count, N)), stream, a);
   });
 }

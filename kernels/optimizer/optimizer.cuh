@@ -15,8 +15,8 @@ struct NormArgs {
   float max_norm;
 };
 
-// Squares are added in fp64, in a fixed order. The block that finishes last adds the blocks' sums and gives
-// the verdict, so no second launch is needed.
+// Squares are added in fp64, in a fixed order. The block that finishes last adds the blocks' sums
+// and writes the verdict, so no second launch is needed.
 template <int N>
 __global__ void __launch_bounds__(256) norm_kernel(NormArgs a) {
   FORGE_SHARED(double, scratch, kWarp);

@@ -1,12 +1,14 @@
 #pragma once
-// The update of a flat buffer of trainable weights: norm of the gradient, clipping and loss scaling, AdamW,
-// Lion, AdamW with 8-bit state, and the loss scale of fp16 training. Two calls a step (one norm, one update)
-// and nothing read back between them: the norm leaves its verdict in memory and the update obeys it.
+// The update of a flat buffer of trainable weights: norm of the gradient, clipping and loss
+// scaling, AdamW, Lion, AdamW with 8-bit state, and the loss scale of fp16 training. A step makes
+// two calls (one norm, one update) and reads nothing back between them: the norm leaves its verdict
+// in memory and the update obeys it.
 //
 //   norm   = ‖grad‖₂ · unscale
 //   scale  = unscale · min(1, max_norm / (norm + 1e-6))     max_norm ≤ 0: unscale
 //   finite = 0 when a gradient is infinite or NaN, else 1   0: the update changes nothing
-//
+// where unscale is 1 / (loss scale · all other factors of the gradients). With g = grad · scale,
+// AdamW
 // where unscale is 1 / (loss scale · what else the gradients were multiplied with). With g = grad · scale, AdamW
 // (Loshchilov & Hutter, 2019) is
 //
@@ -19,7 +21,7 @@
 //
 //   p ← p − lr · sign(β₁ m + (1 − β₁) g)
 //   m ← β₂ m + (1 − β₂) g
-//
+// 8-bit state (Dettmers et al., 2022) is in blocks of 256 values,
 // 8-bit state (Dettmers et al., 2022) lies in blocks of 256 values,
 //
 //   m = map[code] · absmax of its block
@@ -27,8 +29,8 @@
 // with a signed map of 256 ascending values for m and an unsigned one for v. After the update each block is given its
 // new absmax and the nearest codes.
 //
-// What changes from step to step (unscale and UpdateNumbers) lies in the device's memory, so that calls that were
-// captured read their own step's.
+// The numbers that change from step to step (unscale and UpdateNumbers) are in the device's memory,
+// so that captured calls read the numbers of their own step.
 //
 // Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic are fp32;
 // `copy`, if given, is the weight rounded to the type that the forward computes with. Bytes an element: norm
@@ -52,7 +54,7 @@ struct FlatNorm {
   bool operator==(const FlatNorm&) const = default;
 };
 
-// Of one update; Lion reads lr alone.
+// Numbers of one update; Lion reads lr alone.
 struct UpdateNumbers {
   float lr = 0, rate = 0, root = 1;  // rate: lr / (1 − β₁ᵗ); root: 1 / √(1 − β₂ᵗ)
 };
@@ -122,7 +124,7 @@ void adamw_cpu(const AdamWUpdate& args, CpuLevel level = cpu_level());
 void lion_cpu(const LionUpdate& args, CpuLevel level = cpu_level());
 void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level = cpu_level());
 
-// bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
+// Returns bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
 const float* state_map(bool with_sign);
 
 }  // namespace forge

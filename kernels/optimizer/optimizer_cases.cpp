@@ -47,7 +47,7 @@ struct Setting {
   double grad_scale = 1, state_scale = 1;  // 0: zeros
 };
 
-// Ends of three ranges; the first may be empty.
+// Returns the ends of three ranges; the first may be empty.
 at::Tensor range_ends(int64_t count) { return at::tensor({count / 3, count / 2, count}, at::kLong); }
 
 // lr and weight decay of every element.
@@ -140,7 +140,8 @@ at::Tensor map_tensor(bool with_sign) {
   return map;
 }
 
-// Nearest entries of map for values in blocks; ties to the lower. → codes, absmax
+// Returns the nearest entries of the map for values in blocks, the lower one of a tie → codes,
+// absmax
 std::pair<at::Tensor, at::Tensor> encode(const at::Tensor& values, const at::Tensor& map) {
   int64_t count = values.size(0), blocks = (count + kStateBlock - 1) / kStateBlock;
   at::Tensor padded =
@@ -151,16 +152,16 @@ std::pair<at::Tensor, at::Tensor> encode(const at::Tensor& values, const at::Ten
   return {codes.flatten().narrow(0, 0, count), absmax};
 }
 
-// The state after an update, as values: a code is compared by what it stands for, since a sum beside the
-// middle of two entries may fall to either. Weights and absmax are compared as they are; codes by a test
-// against stored ones.
+// Compares the state after an update as values: a sum near the middle of two entries may get either
+// code. Weights and absmax are compared as they are; codes are compared by a test against stored
+// ones.
 Case adamw_8bit_case(const Setting& s) {
   auto operands = weights_and_grad(s);
   at::Tensor signed_map = map_tensor(true), unsigned_map = map_tensor(false);
   auto [mean, mean_absmax] = encode(normal({s.count}, 3, 0.1 * s.state_scale), signed_map);
   auto [square, square_absmax] = encode(normal({s.count}, 4, s.state_scale).square(), unsigned_map);
-  // Values a middle apart from an entry by less than rounding would make the case undecided; the seeds have
-  // none.
+  // A value whose distance from a midpoint is below rounding would make the case undecided; the
+  // seeds give none.
   Tolerance exact{.roundings = 0, .sums = 0, .reason = "codes are whole numbers"};
   operands.push_back(in_out("mean", Store::u8, mean, exact));
   operands.push_back(in_out("square", Store::u8, square, exact));
@@ -218,7 +219,8 @@ void add_all_rules(std::vector<Case>& cases, const Setting& s) {
   cases.push_back(adamw_8bit_case(s));
 }
 
-// A gradient, a state or an epsilon of nothing, and an epsilon that outweighs the state.
+// Adds cases with a gradient, a state or an epsilon of zero, and with an epsilon that outweighs the
+// state.
 void add_zeros(std::vector<Case>& cases) {
   const Setting first{"first step", 300, 1, true, Store::bf16, false, kEps, 1, 0},
       still{"no gradient", 300, 7, true, Store::bf16, false, kEps, 0, 1},

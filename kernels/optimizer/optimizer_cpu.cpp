@@ -4,7 +4,8 @@
 
 namespace forge::FORGE_ISA {
 
-// Σ g² of one block, in double from 2048 values on: fp32 partial sums of at most that many positive terms.
+// Returns Σ g² of one block. From 2048 values on it adds in double: fp32 partial sums have at most
+// that many positive terms.
 double squares_of(const float* grad, int64_t count) {
   double total = 0;
   for (int64_t first = 0; first < count; first += 2048) {
@@ -27,7 +28,8 @@ struct Rates {
   F scale, decay, beta1, one_beta1, beta2, one_beta2, lr, root, eps;
 };
 
-// Of the range with this factor of the learning rate and this decay. Lion has no corrections of its beginning.
+// Returns the rates of a range with this factor of the learning rate and this decay. Lion has no
+// bias correction.
 template <class Args>
 Rates rates_of(const Args& a, float factor, double weight_decay) {
   const UpdateNumbers& now = *a.numbers;
@@ -49,14 +51,14 @@ Rates rates_of(const Args& a, float factor, double weight_decay) {
   return r;
 }
 
-// The rates of ascending elements: a stretch of equal ones after the other.
+// The rates of ascending elements: stretches of equal rates, one after the other.
 template <class Args>
 class RatesCursor {
  public:
   explicit RatesCursor(const Args& a) : a_(a), rates_(rates_of(a, 1, a.weight_decay)) {}
 
-  // visit(first, last, rates) for the stretches of [begin, end), which begins where the last call ended or
-  // later.
+  // Calls visit(first, last, rates) for the stretches of [begin, end), which begins where the last
+  // call ended or later.
   template <class Visit>
   FORGE_INLINE void each(int64_t begin, int64_t end, Visit visit) {
     while (begin < end) {
@@ -139,7 +141,8 @@ void adamw_8bit_range(const AdamW8bitUpdate& a, int64_t begin, int64_t end) {
       for_lanes(to - from, [&](int64_t k, int n) FORGE_LAMBDA {
         int64_t i = from + k, in_block = i - first;
         F g = load_n(a.grad + i, n) * r.scale;
-        // bitsandbytes' order of operations: a code changes when a sum falls to the other side of a limit.
+        // The order of operations is bitsandbytes': a code changes when a sum falls to the other
+        // side of a limit.
         F m = load_n(mean + in_block, n) * r.beta1 + r.one_beta1 * g,
           v = load_n(square + in_block, n) * r.beta2 + r.one_beta2 * g * g;
         F p = update::stepped(r, load_n(a.weight + i, n), m, v);

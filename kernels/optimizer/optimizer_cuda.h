@@ -6,7 +6,7 @@
 
 namespace forge {
 
-// Blocks that leave a partial sum each: enough to fill any GPU.
+// Number of blocks that leave a partial sum each: enough to fill any GPU.
 constexpr int64_t kNormBlocks = 1024;
 // FlatNorm::workspace has this many bytes. The result does not depend on timing.
 inline int64_t gradient_norm_cuda_workspace(const FlatNorm&) { return (kNormBlocks + 1) * 8; }

@@ -21,8 +21,8 @@ class StateCode {
     for (int cell = 0; cell <= kCells; ++cell) fill(cell, cell == 0 ? 0.0f : edge_of(cell));
   }
 
-  // Codes of values / absmax, a middle between two entries going to the lower; → absmax. A block of zeros has
-  // the codes of 0.
+  // Writes the codes of values / absmax, the lower code of a tie; returns absmax. A block of zeros
+  // has the codes of 0.
   float encode(const float* values, int64_t count, uint8_t* codes) const {
     F largest = set(0);
     for_lanes(count,
@@ -38,7 +38,7 @@ class StateCode {
     return absmax;
   }
 
-  // The entries of `count` codes, times `absmax`.
+  // Writes the entries of `count` codes, times `absmax`.
   void decode(const uint8_t* codes, int64_t count, float absmax, float* values) const {
     for_lanes(count, [&](int64_t i, int n) FORGE_LAMBDA {
       uint8_t some[kLanes] = {};
@@ -58,7 +58,7 @@ class StateCode {
     return edge;
   }
   static float below(float x) { return std::nextafterf(x, -2.0f); }
-  // The largest x that is not nearer to `high`, as fp32 subtracts.
+  // Returns the largest x that is not nearer to `high`, as fp32 subtracts.
   static float border(float low, float high) {
     float x = (low + high) / 2;
     while (x - low > high - x) x = below(x);

@@ -1,6 +1,6 @@
 #pragma once
-// What the update kernels share: the step's numbers, and the settings of an element. Operations are rounded
-// one by one where a fused multiply-add could move an 8-bit code.
+// Code that the update kernels share: the step's numbers, and the settings of an element.
+// Operations are rounded one by one where a fused multiply-add could move an 8-bit code.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -29,8 +29,9 @@ struct UpdateArgs {
 
 __device__ __forceinline__ bool is_finite(float x) { return x - x == 0; }
 
-// The rates of an element; walks the ranges as the index grows. Without `Kept` the step's numbers are read again where a range begins,
-// which spares the registers that a kernel of 8-bit states does not have.
+// The rates of an element; walks the ranges as the index grows. Without `Kept` the step's numbers
+// are read again when a range begins, which saves registers that a kernel of 8-bit states does not
+// have.
 template <bool Kept>
 class RatesCursor {
  public:
@@ -63,7 +64,7 @@ class RatesCursor {
   int64_t end_ = 0x7FFFFFFFFFFFFFFF;
 };
 
-// p after AdamW's step.
+// Returns p after AdamW's step.
 __device__ __forceinline__ float stepped(const UpdateRates& r, float weight, float mean, float square) {
   return weight * r.decay - r.rate * mean / (__fsqrt_rn(square) * r.root + r.eps);
 }

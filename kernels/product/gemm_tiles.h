@@ -1,31 +1,36 @@
 #pragma once
-// Products of matrices in fp32 on register tiles of our own, where nobody else's are as fast:
+// Products of matrices on forge's own register tiles with fp32 sums, for processors on which no
+// library is as fast:
 //
 //   out [m, n] = alpha · a [m, k] · b [k, n] + (add ? out : 0) + tails
 //
-// Blocks of the result are taken by threads as they come. What a block needs of b is laid out panel by panel on the thread's stack, of a
-// only where that is read across its rows, so nothing is allocated. Operands of 16 bits are widened as they are laid out, and their sums rounded
-// once. The sum of an element is taken in the order of k, tails last, whatever the threads: a row has the same bits in whatever company it comes.
-// Operations: 2 · m · n · k.
+// Threads take blocks of the result in turn. The part of b that a block needs is copied panel by
+// panel to the thread's stack, and that of a only if a is read across its rows, so nothing is
+// allocated. Operands of 16 bits are widened in the copy, and their sums rounded once. The sum of
+// an element is taken in the order of k, tails last, for any number of threads: a row has the same
+// bits whatever rows are multiplied with it. Operations: 2 · m · n · k.
 #include "kernels/cpu/level.h"
 #include "kernels/device/gemm.h"
 
 namespace forge {
 
-// Of the result, what a thread takes at a time. Its columns are those of a panel of b; so many rows of a panel of a lie in the second-level cache.
+// Size of the result's blocks, which a thread takes at a time. A panel has kGemmPanel columns of b;
+// a panel of a with kGemmRows rows fits in the second-level cache.
 constexpr int64_t kGemmRows = 480, kGemmPanel = 64, kGemmColumns = 256;
 
-// Whether they are faster than products row by row.
+// True if the tiles are faster than products row by row.
 bool gemm_tiles_work(Element type, CpuLevel level = cpu_level());
-// Whether every product is theirs on this processor. In fp32: MKL gives its AVX-512 tiles to processors of its own maker alone. In bf16: where pairs
-// are not multiplied at more than fp32's rate (fast_pairs).
+// True if the tiles compute every product on this processor. In fp32: on processors that Intel has
+// not made, since MKL uses its AVX-512 tiles on Intel's alone. In bf16: where pairs are not
+// multiplied at more than fp32's rate (fast_pairs).
 bool gemm_tiles_pay(Element type, CpuLevel level = cpu_level());
-// batch is 1, and nothing is added but the result.
+// Computes a product. batch is 1, and c is null.
 void gemm_tiles_cpu(const Gemm& args, CpuLevel level = cpu_level());
 
-// Whether a group's products can be theirs and gain by it: where every product is anyway, or where each alone is too small for threads.
+// True if the tiles can compute a group's products and gain by it: if they compute every product
+// anyway, or if each product alone is too small for threads.
 bool gemm_tiles_share(const GemmGroup& args, CpuLevel level = cpu_level());
-// The same bits as one after the other.
+// Computes a group. The bits are those of the products one after the other.
 void gemm_tiles_group_cpu(const GemmGroup& args, CpuLevel level = cpu_level());
 
 }  // namespace forge

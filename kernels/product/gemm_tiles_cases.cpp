@@ -22,7 +22,8 @@ constexpr Way kWays[] = {
 
 at::Tensor stored(const at::Tensor& x, bool transposed) { return transposed ? x.t().contiguous() : x; }
 
-// Operands of `type`, a result of `result`: the same or fp32. `apart`: what is added is not the result.
+// Operands are of `type`, the result is of `result`: the same type or fp32. `apart`: the addend is
+// not the result.
 Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layout& layout, Store type = Store::f32, Store result = Store::f32, bool apart = false) {
   auto oracle = [=](const Tensors& in) {
     const auto operand = [&](const char* name, bool transposed) {
@@ -60,7 +61,7 @@ Case gemm_case(const Shape& s, const Way& way, bool add, float alpha, const Layo
   });
 }
 
-// One tail over the first columns and one over the last, behind a gap.
+// Adds a tail to the first columns and one to the last, after a gap.
 Case tails_case(const Shape& s, int64_t first, int64_t last, int64_t k, bool add, const Layout& layout, Store type, Store result) {
   auto oracle = [=](const Tensors& in) {
     at::Tensor out = at::mm(in.at("a"), in.at("b").t()), size = at::mm(in.at("a").abs(), in.at("b").abs().t());

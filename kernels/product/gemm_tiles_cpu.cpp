@@ -13,10 +13,11 @@ int64_t full_vectors(int64_t width) { return (width + kLanes - 1) / kLanes * kLa
 struct Space {
   alignas(64) float b[kDepth * kWidth];
   alignas(64) float a[kHeight * kDepth];
-  alignas(64) float sums[kHeight * kGemmColumns];  // where the result is of 16 bits or the block's last vector is not full
+  // Used if the result is of 16 bits or the block's last vector is not full.
+  alignas(64) float sums[kHeight * kGemmColumns];
 };
 
-// [rows, columns] as they lie, zeros up to a full vector.
+// Copies [rows, columns] row by row, with zeros up to a full vector.
 template <class T>
 void lay_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
   for (int64_t i = 0; i < rows; ++i)
@@ -28,7 +29,7 @@ void scale_panel(float* b, int64_t depth, float factor) {
   for (int64_t i = 0; i < depth * kWidth; i += kLanes) store(b + i, load(b + i) * set(factor));
 }
 
-// What a tail adds to the sums `c` of rows [m, m + rows) and columns [n, n + width).
+// Adds a tail to the sums `c` of rows [m, m + rows) and columns [n, n + width).
 template <class T>
 void add_tail(const GemmTail& t, Space& space, int64_t m, int64_t rows, int64_t n, int64_t width, float* c, int64_t ldc) {
   const int64_t end = std::min(n + width, t.column + t.columns);
@@ -43,7 +44,8 @@ void add_tail(const GemmTail& t, Space& space, int64_t m, int64_t rows, int64_t 
   }
 }
 
-// Rows [m, m + rows) and columns [n, n + width) of the result, of type Y, from operands of type T.
+// Computes rows [m, m + rows) and columns [n, n + width) of the result, of type Y, from operands of
+// type T.
 template <class T, class Y>
 void block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width) {
   Space space;
@@ -103,7 +105,8 @@ void gemm_block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width
 
 namespace forge {
 
-// Of a product on average, up to which MKL's faster tiles lose more by calling the threads together for each: docs/decisions.md, "experts in a group".
+// Operations of a product on average, up to which calling the threads together for each product
+// costs more than MKL's faster tiles gain: docs/decisions.md, "experts in a group".
 constexpr double kSharedOperations = 4e6;
 
 bool gemm_tiles_work(Element type, CpuLevel level) { return type == Element::f32 && level >= CpuLevel::avx2; }
@@ -115,7 +118,8 @@ bool gemm_tiles_pay(Element type, CpuLevel level) {
 
 namespace {
 
-// The blocks of a result that are taken at a time: equal shares of its rows and columns, as few and as large ones as keep all threads busy to the end.
+// The division of a result into blocks: equal shares of its rows and columns, as few and as large
+// as keep all threads busy to the end.
 struct Blocks {
   int64_t rows = 0, columns = 0, across = 0, count = 0;
 
@@ -137,9 +141,11 @@ struct Blocks {
 
  private:
   static int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
-  // Whether rows of a cost something with each block: they are widened, or have left the second cache in the meantime.
+  // True if each block pays for its rows of a: they are widened, or have left the second-level
+  // cache since the last block.
   static bool a_costs(const Gemm& g, int64_t rows) { return g.type != Element::f32 || rows * g.k * static_cast<int64_t>(sizeof(float)) > int64_t{1} << 20; }
-  // In rows of a panel that one thread multiplies: a costs a tenth of that, laying out a panel of b as much as ten rows.
+  // Returns the time in units of one row of a panel multiplied by a thread: a row of a costs a
+  // tenth of that, copying a panel of b as much as ten rows.
   static double time_of(int64_t m, int64_t down, int64_t panels, int64_t across, bool again, int64_t threads) {
     const auto rows = static_cast<double>(pieces(m, down)), wide = static_cast<double>(pieces(panels, across));
     return static_cast<double>(pieces(down * across, threads)) * (rows * (wide + (again ? 0.1 : 0)) + 10 * wide);

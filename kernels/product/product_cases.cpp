@@ -39,7 +39,7 @@ Case product_case(Store type, bool wide, int64_t rows, int64_t in, int64_t out, 
                                });
 }
 
-// With w in blocks.
+// A product with w in blocks.
 Case product_of_blocks_case(Store type, const GgufType& gguf, int64_t rows, int64_t in, int64_t out, bool wide) {
   const Store result = wide ? Store::f32 : type;
   auto oracle = [=](const Tensors& v) {
@@ -61,14 +61,15 @@ Case product_of_blocks_case(Store type, const GgufType& gguf, int64_t rows, int6
                                });
 }
 
-// What words_product.h makes of x: of each 32 whole numbers under a power of two.
+// Returns x as words_product.h represents it: each 32 values as whole numbers times a power of two.
 at::Tensor in_words(const at::Tensor& x) {
   const at::Tensor by_32 = x.reshape({x.size(0), x.size(1) / 32, 32}), most = by_32.abs().amax(-1, true);
   const at::Tensor power = at::pow(2.0, at::log2(most.clamp_min(0x1p-100)).floor() - 14);
   return ((by_32 / power).round() * power).reshape(x.sizes());
 }
 
-// With w in blocks of sixteen rows side by side. Of each 32 of x some are far smaller than the largest, and some 32 are zeros.
+// A product with w in blocks of sixteen rows side by side. In each 32 of x some are far smaller
+// than the largest, and some 32 are zeros.
 Case product_by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t in, int64_t out, bool biased, bool wide) {
   const Store result = wide ? Store::f32 : type;
   const at::Tensor bytes = gguf_bytes(gguf, out, in, 2), sizes = at::pow(4.0, uniform_values({rows, in}, 4, -5, 4).floor());
@@ -96,7 +97,7 @@ Case product_by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t 
                                });
 }
 
-// The same in blocks by book, as a quantised base has them.
+// A product with w in blocks by book, like a quantised base.
 Case product_of_books_case(Store type, QuantizeOptions options, int64_t rows, int64_t in, int64_t out) {
   const QuantizedWeight weight = quantize(normal({out, in}, 4).to(at::kFloat), options);
   auto oracle = [=](const Tensors& v) {

@@ -1,6 +1,7 @@
-// Dot products of rows: a register tile of a few rows of x by four of w, each sum over vectors of k, whose lanes are added at the
-// end. Nothing is packed: for one row w is read as it lies, at the speed of memory; while more rows pass, the next rows of w are
-// asked for, line by line as they lie.
+// Computes dot products of rows: a register tile of a few rows of x by four of w, each sum over
+// vectors of k, whose lanes are added at the end. Nothing is packed: for one row of x, w is read in
+// its memory layout, at the speed of memory; while more rows pass, the next rows of w are
+// prefetched, line by line.
 #ifdef FORGE_ISA
 
 #include "kernels/quantize/chunks.h"
@@ -8,18 +9,20 @@
 namespace forge::FORGE_ISA {
 namespace rowwise {
 
-// Rows of x and of w in a tile: 16 sums of 32 registers, 8 of 16. Where many rows of x pass, they come out of the second cache, and
-// six rows of w use each of them oftener: 24 sums, in fp32 alone, since pairs wait for their multiplication and not for x.
+// Rows of x and of w in a tile: 16 sums of 32 registers, 8 of 16. Many rows of x come out of the
+// second-level cache, and six rows of w use each of them more often: 24 sums, in fp32 alone, since
+// pairs wait for their multiplication and not for x.
 constexpr int kRows = kLanes == 16 ? 4 : 2, kColumns = 4, kManyColumns = kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 17;
-// Places from one row of a block's results to the next: a tile writes up to seven behind its own.
+// Stride of the rows of a block's results: a tile writes up to seven places after its own.
 constexpr int64_t kBlockStride = kBlockColumns + 8;
 
 struct Tile {
   int64_t k, x_stride, w_stride;
 };
 
-// Rows of memory that are asked for while tiles are multiplied: of w itself those behind a tile's own, or those that will be widened next.
+// Rows of memory that are prefetched while tiles are multiplied: the rows of w after a tile's own,
+// or those that will be widened next.
 template <class T>
 struct Ahead {
   const T* rows;
@@ -31,7 +34,7 @@ struct Ahead {
   }
 };
 
-// What a step along k takes of a row, and how many elements that is.
+// A step along k: the elements that it reads from a row, and their number.
 template <class X, class W>
 struct Factors {
   static constexpr int kStep = kLanes;
@@ -48,8 +51,9 @@ struct Factors<Bf16, Bf16> {
 };
 #endif
 
-// A row in fp32, with zeros behind it. Of pairs first the second elements, vector by vector, and then the first: products of two such rows
-// are added up as the instruction adds those of pairs, to the same bits.
+// Writes a row in fp32, followed by zeros. For pairs it writes first the second elements, vector by
+// vector, and then the first: products of two such rows are added up in the order of the
+// instruction for pairs, to the same bits.
 template <class T>
 FORGE_INLINE void widen(const T* row, int64_t k, float* to) {
   using Row = Factors<T, T>;
@@ -64,11 +68,11 @@ FORGE_INLINE void widen(const T* row, int64_t k, float* to) {
   });
 }
 
-// Places from one row of a tile's sums to the next.
+// Stride of the rows of a tile's sums.
 constexpr int sums_stride(int columns) { return columns > kColumns ? 2 * kColumns : kColumns; }
 
-// sums[r, c] = x_r · w_c; meanwhile `Ask` rows from `next` on, of elements of so many bytes, are asked for, in the order in which they lie in
-// memory.
+// Computes sums[r, c] = x_r · w_c. Meanwhile `Ask` rows from `next` on, of elements of `bytes`
+// bytes, are prefetched in the order of memory.
 template <int R, int C, int Ask, class X, class W>
 __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const char* next, int64_t bytes, float* sums) {
   using Row = Factors<X, W>;
@@ -91,7 +95,8 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
     }
   };
   if constexpr (R == 1 && Ask == kColumns && std::is_same_v<X, W>) {
-    // One row of w behind the other, as they lie: what the processor fetches ahead of a single stream is up to twice what it does of four.
+    // One row of w after the other, in the order of memory: the processor prefetches a single
+    // stream up to twice as fast as four.
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c)
       for_steps<Row::kStep>(t.k, [&](int64_t k, int n)
@@ -99,7 +104,8 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
   } else {
     for_steps<Row::kStep>(t.k, step);
   }
-  // Sixteen at once, which costs what seven cost one by one; whole vectors are stored, so that parts of them are read back at once.
+  // Sixteen are added at once, which costs as much as seven one by one; whole vectors are stored,
+  // so that parts of them are read back at once.
   constexpr int kAtOnce = kColumns * kRows, kStride = sums_stride(C);
 #pragma GCC unroll 2
   for (int begin = 0; begin < R * kStride; begin += kAtOnce) {
@@ -113,7 +119,8 @@ __attribute__((noinline)) void dots(const Tile& t, const X* x, const W* w, const
   }
 }
 
-// The same of one row of x and rows of w in blocks, which are multiplied as they are decoded while as many behind them are asked for.
+// Like dots(), for one row of x and rows of w in blocks, which are multiplied as they are decoded
+// while as many rows after them are prefetched.
 template <class X, class Row>
 __attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const Row (&w)[kColumns], float* sums) {
   F total[kRows * kColumns];
@@ -141,7 +148,7 @@ __attribute__((noinline)) void dots_of_blocks(int64_t count, const X* x, const R
   sums_of(total, sums);
 }
 
-// y = sums + bias, of `width` columns from `column` on.
+// Computes y = sums + bias, for `width` columns from `column` on.
 template <class T, class Y>
 FORGE_INLINE void store_sums(const RowProduct& a, int64_t row, int height, int64_t column, int width, const float* sums, int stride) {
   const F added = a.bias ? load_part(static_cast<const T*>(a.bias) + column, width) : set(0);
@@ -149,7 +156,8 @@ FORGE_INLINE void store_sums(const RowProduct& a, int64_t row, int height, int64
     store_part(static_cast<Y*>(a.y) + (row + i) * a.y_stride + column, load_part(sums + i * stride, width) + added, width);
 }
 
-// `columns` rows of w in blocks from `first` on against one row of x. Behind the last of them it is taken again.
+// Multiplies `columns` rows of w in blocks from `first` on with one row of x. Places after the last
+// row repeat it.
 template <class T, class Y>
 void one_of_blocks(const RowProduct& a, int64_t row, int64_t first, int64_t columns) {
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
@@ -164,18 +172,21 @@ void one_of_blocks(const RowProduct& a, int64_t row, int64_t first, int64_t colu
   });
 }
 
-// `columns` rows of w from `first` on, against `rows` rows of x, which are those of the result from `row` on.
+// Multiplies `columns` rows of w from `first` on with `rows` rows of x, which are those of the
+// result from `row` on.
 template <class T, class Y, class X, class W>
 void block(const RowProduct& a, const Tile& t, const Ahead<T>& ahead, int64_t row, int64_t rows, int64_t first, int64_t columns, const X* x, const W* w) {
   alignas(64) float sums[kRows * 2 * kColumns];
   alignas(64) float y[kBlockRows * kBlockStride];
-  // Each tile of these columns asks for one row of those ahead of them; where there are two tiles alone for two, and one asks for all.
+  // Each tile of these columns prefetches one row of those ahead of them; if there are only two
+  // tiles, two rows each, and a single tile prefetches all.
   const int64_t asks = columns < kColumns || rows > 2 * kRows ? 1 : rows > kRows ? 2 : kColumns;
   const auto tile = [&](auto height, auto width, int64_t r, int64_t c) FORGE_LAMBDA {
     const auto sum = asks == kColumns ? dots<height, width, kColumns, X, W> : asks == 2 ? dots<height, width, 2, X, W> : dots<height, width, 1, X, W>;
     sum(t, x + r * t.x_stride, w + c * t.w_stride, ahead.at(c + r / kRows * asks % width, width, asks), sizeof(T), sums);
     for (int i = 0; i < height; ++i) {
-      constexpr int kStride = sums_stride(width);  // what stands behind `width` sums is overwritten by the next columns
+      // The places after `width` sums are overwritten by the next columns.
+      constexpr int kStride = sums_stride(width);
       std::memcpy(y + (r + i) * kBlockStride + c, sums + i * kStride, kStride * sizeof(float));
     }
   };
@@ -192,7 +203,8 @@ void block(const RowProduct& a, const Tile& t, const Ahead<T>& ahead, int64_t ro
       for (; c + kManyColumns <= columns; c += kManyColumns) down(std::integral_constant<int, kManyColumns>{}, c);
   for (; c + kColumns <= columns; c += kColumns) down(std::integral_constant<int, kColumns>{}, c);
   for (; c < columns; ++c) down(std::integral_constant<int, 1>{}, c);
-  // By whole rows: four results at a time are as dear in 16 bits as a whole vector.
+  // Results are written by whole rows: four results at a time cost as much in 16 bits as a whole
+  // vector.
   for (int64_t r = 0; r < rows; ++r)
     for_lanes(columns, [&](int64_t i, int n) FORGE_LAMBDA {
       const F added = a.bias ? load_n(static_cast<const T*>(a.bias) + first + i, n) : set(0);
@@ -200,7 +212,8 @@ void block(const RowProduct& a, const Tile& t, const Ahead<T>& ahead, int64_t ro
     });
 }
 
-// Columns of w that are decoded or widened at a time where more rows of x pass: whole tiles, of few rows in the first cache beside x.
+// Columns of w that are decoded or widened at a time for few rows of x: whole tiles, which fit in
+// the first-level cache beside x.
 constexpr int64_t kDecodedForFew = 8;
 
 template <class T, class Y>
@@ -217,8 +230,8 @@ void columns_of_blocks(const RowProduct& a, int64_t row, int64_t rows, int64_t f
   }
 }
 
-// A block of w that stays in cache while all rows of x pass. In 16 bits some of its columns at a time are widened first where x is, while the next ones
-// are asked for.
+// Multiplies a block of w that stays in cache while all rows of x pass. If x is widened, some of
+// the block's 16-bit columns at a time are widened first, while the next ones are prefetched.
 template <class T, class Y>
 void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, const float* wide_x, float* wide, DecodeRows decode) {
   if (!a.w) return columns_of_blocks<T, Y>(a, row, rows, first, count, wide, decode);
@@ -232,7 +245,8 @@ void columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int6
   }
 }
 
-// The same of a w that lies [in, out]: sums over vectors of its columns, k by k. Rows of x share what is read of w.
+// Multiplies with a w that is [in, out]: sums over vectors of its columns, k by k. Rows of x share
+// the loads of w.
 template <int R, class T, class Y>
 FORGE_INLINE void across_rows(const RowProduct& a, int64_t row, int64_t column, int n) {
   const T *x = static_cast<const T*>(a.x) + row * a.x_stride, *w = static_cast<const T*>(a.w) + column;
@@ -266,7 +280,7 @@ void row_product_across(const RowProduct& a, int64_t row, int64_t rows, int64_t 
   });
 }
 
-// `wide_x`: rows of x from `row` on, widened; null: they are read as they are.
+// `wide_x` holds the rows of x from `row` on, widened; null: they are read as they are.
 void row_product_columns(const RowProduct& a, int64_t row, int64_t rows, int64_t first, int64_t count, const float* wide_x, float* wide,
                          DecodeRows decode) {
   by_element(a.type, [&](auto element) FORGE_LAMBDA {
@@ -296,7 +310,8 @@ void row_product_widen(const RowProduct& a, int64_t row, float* to) {
 namespace forge {
 namespace {
 
-// Blocks of x and of w lie in the second cache together; those of w are small enough that threads get equal shares.
+// Blocks of x and of w fit in the second-level cache together; those of w are small enough that
+// threads get equal shares.
 constexpr int64_t kRowBytes = 384 << 10, kColumnBytes = 96 << 10;
 
 int64_t at_once(int64_t bytes, int64_t in, int64_t most) {
@@ -309,7 +324,8 @@ int64_t columns_at_once(const RowProduct& a, bool wide) {
 
 int64_t rows_at_once(const RowProduct& a) { return at_once(kRowBytes, a.in, kBlockRows); }
 
-// Rows of x from which on it is widened, and w block by block, where no instruction multiplies pairs, and where one does so slowly.
+// Number of rows of x from which on x is widened, and w block by block: on processors without an
+// instruction for pairs, and on those with a slow one.
 constexpr int64_t kWidenedRows = 5, kSplitRows = 17;
 
 bool widens(const RowProduct& a, CpuLevel level, bool split) {
@@ -318,7 +334,8 @@ bool widens(const RowProduct& a, CpuLevel level, bool split) {
   return multiplied ? split && a.rows >= kSplitRows : a.rows >= kWidenedRows;
 }
 
-// fp32 of a thread's part: what is widened of w in 16 bits, or decoded of w in blocks, at a time.
+// Returns the fp32 numbers of a thread's part: w in 16 bits that is widened, or w in blocks that is
+// decoded, at a time.
 int64_t row_product_cpu_scratch(const RowProduct& a) {
   if (a.w && (a.type == Element::f32 || a.across)) return 0;
   return std::min(kDecodedColumns, a.out) * widened_stride(a.in);

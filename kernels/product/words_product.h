@@ -1,8 +1,10 @@
 #pragma once
-// The product of product_args.h with a w of which sixteen rows lie side by side (quantize/by_16.h) and an x in 16 bits, in whole numbers:
-// of each 32 columns a row of x becomes words q under a power of two, x ≈ q · 2^(e − 14) with 2^e ≤ max |x| < 2^(e + 1), the products with
-// codes are added up exactly, and 2^(e − 14) · d of the block is multiplied once. bf16 within 2⁻⁷ of the largest beside it is exact, smaller is
-// off by 2⁻¹⁵ of that at most. Results have the same bits on every processor. A row with a value that is not finite becomes NaN.
+// The product of product_args.h with a w in blocks of sixteen rows side by side (quantize/by_16.h)
+// and an x in 16 bits, in whole numbers: each 32 columns of a row of x become words q and a power
+// of two, x ≈ q · 2^(e − 14) with 2^e ≤ max |x| < 2^(e + 1). The products with codes are added up
+// exactly, and 2^(e − 14) · d of the block is multiplied once. bf16 within 2⁻⁷ of the largest of
+// the 32 is exact; smaller values are off by at most 2⁻¹⁵ of the largest. Results have the same
+// bits on every processor. A row with a value that is not finite becomes NaN.
 #include "kernels/product/product_args.h"
 #include "kernels/quantize/by_16.h"
 

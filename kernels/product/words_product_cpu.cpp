@@ -9,7 +9,7 @@ namespace words {
 
 constexpr int kMostRows = kLanes == 16 ? 8 : 2;
 
-// One row of x in 32s: words, and the power of two of each.
+// Converts one row of x in 32s: words, and the power of two of each.
 template <class T>
 void of_row(const T* x, int64_t blocks, int16_t* to, float* powers) {
   F odd = set(0);  // stays zero unless something is not finite
@@ -43,7 +43,7 @@ FORGE_INLINE SixteenCodes add_dots(const SixteenCodes& sums, const Words& w, con
 #endif
 }
 
-// visit(n, the codes of columns 2n and 2n + 1 of each of the sixteen rows)
+// Calls visit(n, the codes of columns 2n and 2n + 1 of each of the sixteen rows).
 template <BlockCoding Coding>
 struct Codes;
 
@@ -76,7 +76,8 @@ struct X {
   int64_t blocks;
 };
 
-// Sixteen results of `R` rows of x from `row` on. Each row has several sums at a time: one waits four cycles for itself.
+// Computes sixteen results of `R` rows of x from `row` on. Each row has several sums at a time,
+// since one sum waits four cycles for each of its additions.
 template <int R, class Of>
 __attribute__((noinline)) void tile(const X& x, int64_t row, const uint8_t* w, Sixteen* results) {
   constexpr int kSums = R == 1 ? 4 : R == 2 ? 2 : 1;
@@ -148,7 +149,8 @@ void words_of_rows(const RowProduct& a, int64_t first, int64_t begin, int64_t en
   });
 }
 
-// Rows [row, row + rows) of x, of which `x` is what words_of_rows made, by columns [first, first + count).
+// Multiplies rows [row, row + rows) of x, whose words in `x` are made by words_of_rows, by columns
+// [first, first + count).
 void words_product_columns(const RowProduct& a, const int16_t* x, const float* powers, int64_t row, int64_t rows, int64_t first, int64_t count) {
   by_element(a.type, [&](auto element) FORGE_LAMBDA {
     using T = decltype(element);
@@ -176,9 +178,9 @@ void words_product_columns(const RowProduct& a, const int16_t* x, const float* p
 namespace forge {
 namespace {
 
-// Words of x stay in the second cache while w passes.
+// Bytes of x's words that stay in the second-level cache while w passes.
 constexpr int64_t kWordBytes = 512 << 10, kRowsPerTask = 4;
-// Less is not worth calling threads together for.
+// Products with fewer operations run on one thread, since starting threads would cost more.
 constexpr int64_t kAlone = 1 << 14;
 
 int64_t rows_at_once(const RowProduct& a) { return std::min(a.rows, std::clamp<int64_t>(kWordBytes / (2 * a.in) / 8 * 8, 8, kBlockRows)); }

@@ -87,8 +87,8 @@ float largest_magnitude(const float* values, int64_t count) {
 
 float clamp_unit(float value) { return std::min(1.0f, std::max(-1.0f, value)); }
 
-// The nearest entry's rank is the number of limits below the value. Kept apart: this is the loop that is
-// vectorised.
+// Counts the limits below each value, which is the rank of the nearest entry. A function of its
+// own, since this is the loop that is vectorised.
 void count_limits(const FourBitLimits& table, const float* scaled, int64_t count, int32_t* below) {
   for (int64_t i = 0; i < count; ++i) below[i] = 0;
   for (float limit : table.limits)
@@ -103,7 +103,7 @@ uint16_t round_to_bf16(float value) {
 void store(float value, float* out) { *out = value; }
 void store(float value, uint16_t* out) { *out = round_to_bf16(value); }
 
-// Both values of every byte.
+// A table of both values of every byte.
 struct PairTable {
   float values[256][2];
 };

@@ -20,13 +20,15 @@ struct FourBitLimits {
 };
 FourBitLimits four_bit_limits(const FourBitBook& book);
 
-// `count` values in blocks of `block`; → ceil(count / block) absmax. 4 bits: `codes` holds (count + 1) / 2
-// bytes, the high half first, `block` is even, and a range of whole blocks may be done apart from the rest.
+// Quantises `count` values in blocks of `block` → ceil(count / block) absmax. In 4 bits `codes`
+// holds (count + 1) / 2 bytes, the high half first, and `block` is even. A range of whole blocks
+// may be computed apart from the rest.
 void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, int64_t block, uint8_t* codes,
                    float* absmax);
 void quantize_8bit(const float* values, int64_t count, int64_t block, uint8_t* codes, float* absmax);
 
-// codes, absmax → values. `bf16` gets the bits of the fp32 product rounded to nearest even.
+// Turns codes and absmax into values. `bf16` gets the bits of the fp32 product rounded to nearest
+// even.
 void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
                      int64_t block, float* values);
 void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,

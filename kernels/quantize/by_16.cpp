@@ -7,13 +7,14 @@ namespace {
 
 constexpr int64_t kScales = 2 * kRowsSideBySide;  // bytes of them
 
-// `codes`: behind the scales of both. Row r's block is at from + r * stride.
+// Writes the codes of a block. `codes` begins after the scales in both layouts. Row r's block is at
+// from + r * stride.
 void lay_bytes(const uint8_t* from, int64_t stride, uint8_t* codes) {
   for (int64_t r = 0; r < kRowsSideBySide; ++r)
     for (int64_t k = 0; k < 32; ++k) codes[k / 2 * kScales + 2 * r + k % 2] = from[r * stride + 2 + k];
 }
 
-// The low half of byte k is column k, the high half column k + 16.
+// Writes nibbles. In the source the low half of byte k is column k, the high half column k + 16.
 void lay_nibbles(const uint8_t* from, int64_t stride, uint8_t* codes) {
   for (int64_t r = 0; r < kRowsSideBySide; ++r) {
     const uint8_t* bytes = from + r * stride + 2;

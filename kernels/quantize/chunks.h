@@ -22,10 +22,10 @@ FORGE_INLINE F16 bits_at(const uint8_t* p) {
 }
 FORGE_INLINE float half_at(const uint8_t* p) { return half(bits_at(p)); }
 
-// Of codes of four bits: the values that they stand for, of which a block's scale makes sixteen others.
+// Values of 4-bit codes; a block's scale turns them into sixteen others.
 constexpr Sixteen kFromZero{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Element i of a chunk has bit i of a little-endian word: sixteen of them, as fifth bits.
+// Returns sixteen fifth bits: element i of a chunk has bit i of a little-endian word.
 FORGE_INLINE SixteenCodes fifth_bits(const uint8_t* p) {
   constexpr SixteenCodes kBit{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
   uint16_t bits;
@@ -34,12 +34,13 @@ FORGE_INLINE SixteenCodes fifth_bits(const uint8_t* p) {
   return ((all & kBit) != 0) & 16;
 }
 
-// The compiler keeps them in registers where they are loaded again.
+// The compiler keeps the values in registers if they are loaded again.
 FORGE_INLINE void put(const Sixteen& low, const Sixteen& high, float (&values)[32]) {
   std::memcpy(values, &low, sizeof low), std::memcpy(values + 16, &high, sizeof high);
 }
 
-// What a coding's blocks are, and its `read`: of a chunk of a block, or, where the block has one scale at its beginning, with that.
+// Layout of a coding's blocks. `read` decodes a chunk of a block; if the block has one scale at its
+// beginning, a second `read` takes that scale.
 template <BlockCoding Coding>
 struct Layout;
 
@@ -53,7 +54,8 @@ struct Layout<BlockCoding::q8_0> {
   }
 };
 
-// Low nibbles are values 0 to 15, high nibbles 16 to 31; `Bias`, or a minimum behind d; `Fifth`: a word of fifth bits before them.
+// Low nibbles are values 0 to 15, high nibbles 16 to 31. `Bias`: subtracted, unless there is a
+// `Minimum` after d. `Fifth`: a word of fifth bits before the nibbles.
 template <int Bytes, int Bias, bool Minimum, bool Fifth>
 struct Nibbles {
   static constexpr int kBytes = Bytes, kChunks = 1;
@@ -141,16 +143,16 @@ class Chunks {
     Of::read(row_ + chunk / Of::kChunks * Of::kBytes, static_cast<int>(chunk % Of::kChunks), low, high);
     put(low, high, values);
   }
-  // The same in two steps, so that scales of several rows are widened together.
+  // Read in two steps, so that scales of several rows are widened together.
   FORGE_INLINE uint64_t scale(int64_t chunk) const { return bits_at(row_ + chunk * Of::kBytes).bits; }
   FORGE_INLINE void read(int64_t chunk, float scale, float (&values)[32]) const {
     Sixteen low, high;
     Of::read(row_ + chunk * Of::kBytes, sixteen_times(scale), low, high);
     put(low, high, values);
   }
-  // Asks for what a row some rows further on has there.
+  // Prefetches the chunk of the row `rows` further on.
   FORGE_INLINE void ask(int64_t chunk, int64_t rows) const { __builtin_prefetch(row_ + rows * bytes_ + chunk * (Of::kBytes / Of::kChunks)); }
-  // Asks for a chunk's share of the `Rows` rows behind the first `Rows`, line by line.
+  // Prefetches a chunk's share of the `Rows` rows after the first `Rows`, line by line.
   template <int Rows>
   FORGE_INLINE void ask_all(int64_t chunk) const {
     constexpr int kShare = Rows * Of::kBytes / Of::kChunks, kLine = 64;
@@ -164,7 +166,7 @@ class Chunks {
   const uint8_t* row_;
 };
 
-// One of sixteen rows side by side (by_16.h): where a product does not take all of them.
+// One of sixteen rows side by side (by_16.h), for products that do not take all of them.
 template <int Bytes>
 class ChunksBy16 {
  public:
@@ -206,7 +208,7 @@ class Chunks<BlockCoding::q4_0_by_16> : public ChunksBy16<288> {
   FORGE_INLINE Chunks(const DequantizeBlocks& blocks, int64_t row) : ChunksBy16(blocks, row) {}
 };
 
-// By book, where rows_are_blocks().
+// A row of codes by book, if rows_are_blocks().
 class BookChunks {
  public:
   static constexpr bool kOneScale = false;
@@ -267,7 +269,7 @@ class Chunks<BlockCoding::eight_bits> : public BookChunks {
   }
 };
 
-// visit(std::integral_constant of the coding)
+// Calls visit(std::integral_constant of the coding).
 template <class Visit>
 FORGE_INLINE void by_coding(BlockCoding coding, Visit visit) {
   switch (coding) {

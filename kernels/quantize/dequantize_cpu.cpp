@@ -1,12 +1,13 @@
-// Blocks to values in one pass: rows of whole blocks by themselves, others 16,384 values at a time, which one scale of nested
-// quantisation covers.
+// Decodes blocks to values in one pass: rows of whole blocks by themselves, others 16,384 values at
+// a time, which share one scale of nested quantisation.
 #ifdef FORGE_ISA
 
 #include "kernels/quantize/chunks.h"
 
 namespace forge::FORGE_ISA {
 
-// Meanwhile as many rows behind them are asked for: who decodes some rows at a time multiplies between.
+// Decodes rows [begin, end) and prefetches as many rows after them, for callers that multiply
+// between calls.
 void decode_rows(const DequantizeBlocks& a, int64_t begin, int64_t end, void* out, int64_t stride) {
   by_element(a.type, [&](auto element) FORGE_LAMBDA {
     by_coding(a.coding, [&](auto coding) FORGE_LAMBDA {
@@ -44,7 +45,7 @@ namespace {
 constexpr int64_t kNestedBlocks = 256;  // absmax values that share a scale
 constexpr int64_t kStretchesPerTask = 4;
 
-// The absmax of the blocks from `first` on; nested ones are decoded into `scratch`.
+// Returns the absmax of the blocks from `first` on; nested ones are decoded into `scratch`.
 const float* absmax_of(const DequantizeBlocks& a, int64_t first, int64_t count,
                        std::array<float, kNestedBlocks>& scratch) {
   if (a.absmax) return a.absmax + first;

@@ -18,7 +18,7 @@ namespace forge {
 namespace {
 
 
-// A stretch is what one scale of nested quantisation covers: 256 blocks, 16,384 values.
+// Values in a stretch, which share one scale of nested quantisation: 256 blocks, 16,384 values.
 constexpr int64_t kStretch = kQuantizedBlock * kNestedBlock;
 constexpr int64_t kStretchesPerTask = 4;
 
@@ -124,7 +124,8 @@ at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
   c10::NoGradGuard no_grad;
   if (!weight.codes.is_cpu()) return dequantize_composed(weight, type);
   at::Tensor out =
-      at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);  // fp16 is no compute type of a CPU: through fp32
+      // A CPU does not compute in fp16: values go through fp32.
+      at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
   DequantizeBlocks args = blocks_of(weight);
   args.type = out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f32;
   args.book = weight.in_bytes() ? eight_bit_book(weight.format).data() : four_bit_book(weight.format).data();

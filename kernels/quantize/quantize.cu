@@ -8,7 +8,8 @@
 namespace forge {
 namespace {
 
-// A row a block in y: no division tells a thread where it is.
+// Returns a grid with a row of blocks in y for each row, so that a thread needs no division to find
+// its place.
 LaunchShape shape_of(int64_t rows, int64_t items) {
   const unsigned threads = threads_for(items, 256);
   return {static_cast<unsigned>(ceil_div(items, threads)), threads, 0,
@@ -39,7 +40,7 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
         args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
         args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,
         args.absmax_mean, bits_of(args.block)};
-    // Eight values: whole bytes, one row, one absmax.
+    // Eight values are whole bytes and have one row and one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
                        sixteen_byte<T>({args.out}, {args.out_stride}) &&
                        reinterpret_cast<uintptr_t>(args.codes) % 8 == 0;

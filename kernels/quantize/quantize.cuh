@@ -1,7 +1,7 @@
 #pragma once
-// Dequantising: a thread takes eight values of a row, one block's absmax and 16 bytes of a 16-bit result. The
-// book lies in shared memory: sixteen entries in sixteen banks never collide. Quantising: a warp takes one
-// block. Every operation is rounded by itself, as on a CPU.
+// Dequantising: a thread takes eight values of a row, one block's absmax and 16 bytes of a 16-bit
+// result. The book is in shared memory: sixteen entries in sixteen banks never collide. Quantising:
+// a warp takes one block. Every operation is rounded by itself, as on a CPU.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -74,7 +74,7 @@ struct QuantizeArgs {
   float subtract;
 };
 
-// Largest magnitude of the warp's block; a NaN is passed over, as a CPU's max does.
+// Returns the largest magnitude of the warp's block. NaN is skipped, like in a CPU's max.
 template <int kPerLane>
 __device__ __forceinline__ float largest_magnitude(const float (&x)[kPerLane]) {
   float largest = 0;
@@ -85,11 +85,11 @@ __device__ __forceinline__ float largest_magnitude(const float (&x)[kPerLane]) {
   return largest;
 }
 
-// −1 for what is not a number, as a CPU's max and min leave it.
+// Clamps x. NaN becomes −1, like in a CPU's max and min.
 __device__ __forceinline__ float clamp_unit(float x) { return fminf(1.0f, fmaxf(-1.0f, x)); }
 
-// Two neighbours a lane: one byte each. A block shorter than 64, the last, divides instead of multiplying,
-// and its absmax is never zero: both as bitsandbytes has it.
+// Each lane takes two neighbours, one byte. A block shorter than 64, the last, divides instead of
+// multiplying, and its absmax is never zero, like in bitsandbytes.
 __global__ void __launch_bounds__(256) quantize_four_bit_kernel(QuantizeArgs a) {
   const int64_t block = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
   const int64_t begin = block * 64, i = begin + 2 * (threadIdx.x % kWarp);
@@ -115,8 +115,9 @@ __global__ void __launch_bounds__(256) quantize_four_bit_kernel(QuantizeArgs a) 
   a.codes[i / 2] = static_cast<uint8_t>(byte);
 }
 
-// The code of the dynamic map for one of the 65,536 equal steps of [−1, 1] that bitsandbytes quantises
-// through on a CPU: how many middles between neighbours lie below the step's value.
+// Returns the code of the dynamic map for one of the 65,536 equal steps of [−1, 1] through which
+// bitsandbytes quantises on a CPU: the number of midpoints between neighbours below the step's
+// value.
 __device__ __forceinline__ uint8_t code_of_step(uint32_t step, Shared<float> book) {
   const float value = __fadd_rn(-1.0f, __fdiv_rn(__fmul_rn(2.0f, static_cast<float>(step)), 65535.0f));
   int low = 0, high = 255;

@@ -54,20 +54,23 @@ struct QuantizeOptions {
   bool nested = false;
 };
 
-// weight: fp32 [rows, columns], contiguous, on a CPU, every value finite (see all_finite).
+// Quantises weight: fp32 [rows, columns], contiguous, on a CPU, every value finite (see
+// all_finite).
 QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& options);
 
-// → [rows, columns] in `type` (fp32, bf16 or fp16), on the codes' device: the fp32 product, rounded once.
+// Returns [rows, columns] in `type` (fp32, bf16 or fp16), on the codes' device: the fp32 product,
+// rounded once.
 at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type);
-// The same, composed of ATen's operations: for other devices, and what the loops above are tested against.
+// Like dequantize(), composed of ATen's operations: for other devices, and as the reference of the
+// loops' tests.
 at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type);
 
-// Its codes and absmax as a kernel reads them; books and what is written are the caller's.
+// Returns the codes and absmax for a kernel; the caller sets books and results.
 DequantizeBlocks blocks_of(const QuantizedWeight& weight);
 
 QuantizedWeight to_device(QuantizedWeight weight, c10::Device device);
 
-// Whether no value is infinite or not a number; a block with one such value would lose all its others.
+// True if no value is infinite or NaN. A block with such a value would lose all its others.
 bool all_finite(const at::Tensor& weight);
 
 }  // namespace forge

@@ -12,15 +12,16 @@
 
 namespace forge {
 
-// How a weight's bytes lie. By book: codes and absmax apart, of which `four_bits` has two codes a byte, the first in the high half.
-// The others are GGUF's block types as a file has them (ggml-common.h of llama.cpp; chunks.h): a row is whole blocks. `_by_16`: of sixteen
-// rows side by side (by_16.h).
+// The layout of a weight's bytes. By book: codes and absmax apart; `four_bits` has two codes a
+// byte, the first in the high half. The others are GGUF's block types as in a file (ggml-common.h
+// of llama.cpp; chunks.h): a row is whole blocks. `_by_16`: blocks of sixteen rows side by side
+// (by_16.h).
 enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q8_0_by_16, q4_0_by_16 };
 
 inline bool by_book(BlockCoding coding) { return coding <= BlockCoding::eight_bits; }
 
-// One launch for a weight, nested absmax included, into rows of any stride (the scratch of a K-concatenated
-// GEMM). GPUs have the codings by book alone.
+// One launch decodes a weight, nested absmax included, into rows of any stride (the workspace of a
+// K-concatenated GEMM). GPUs support the codings by book alone.
 struct DequantizeBlocks {
   Element type = Element::bf16;  // of out
   BlockCoding coding = BlockCoding::four_bits;
@@ -52,16 +53,18 @@ struct QuantizeBlocks {
   const float* book = nullptr;      // bytes: [256], the dynamic map, ascending
 };
 
-// Whether every row begins a block, and is whole runs of 32 values: then rows are decoded by themselves.
+// True if every row begins a block and is whole runs of 32 values: rows are then decoded by
+// themselves.
 inline bool rows_are_blocks(const DequantizeBlocks& a) {
   return !by_book(a.coding) || (a.block % 32 == 0 && a.columns % a.block == 0);
 }
 
-// Rows [begin, end) of a weight of which rows_are_blocks(), in its type, at `out`, `stride` elements apart.
+// Decodes rows [begin, end) of a weight for which rows_are_blocks(), in its type, to `out`,
+// `stride` elements apart.
 using DecodeRows = void (*)(const DequantizeBlocks& blocks, int64_t begin, int64_t end, void* out, int64_t stride);
 DecodeRows decode_rows_of(CpuLevel level);
 
-// 4 bits by `book`, bytes by the dynamic map alone.
+// Decodes 4 bits by `book`, bytes by the dynamic map alone.
 void dequantize_blocks_cpu(const DequantizeBlocks& args, CpuLevel level = cpu_level());
 std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& args);
 

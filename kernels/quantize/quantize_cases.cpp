@@ -22,7 +22,8 @@ at::Tensor tensor_of(const Values& values) {
 }
 at::Tensor whole(const at::Tensor& x) { return x.to(at::kLong); }
 
-// Zeros, denormals, an outlier, the ends of the range and a dominated block; then normal ones and an odd tail.
+// Returns zeros, denormals, an outlier, the ends of the range and a dominated block; then normal
+// numbers and an odd tail.
 at::Tensor adversarial(int64_t count) {
   at::Tensor x = normal({count}, 5);
   for (int64_t i = 0; i < count; ++i) {
@@ -36,18 +37,19 @@ at::Tensor adversarial(int64_t count) {
   return x;
 }
 
-// [blocks, block], short of values filled up with zeros
+// Returns [blocks, block], filled up with zeros.
 at::Tensor in_blocks(const at::Tensor& x, int64_t block) {
   const int64_t count = x.size(0), blocks = ceil_div(count, block);
   return at::constant_pad_nd(x, {0, blocks * block - count}).view({blocks, block});
 }
 
-// The rank of the nearest entry: how many limits lie below.
+// Returns the rank of the nearest entry, which is the number of limits below.
 at::Tensor limits_below(const at::Tensor& unit, const at::Tensor& limits) {
   return unit.unsqueeze(-1).gt(limits).sum(-1);
 }
 
-// What bitsandbytes documents: a sign, two bits of exponent and one of mantissa.
+// Returns fp4's values as bitsandbytes documents them: a sign, two bits of exponent and one of
+// mantissa.
 at::Tensor fp4_values() {
   const at::Tensor positive = at::tensor({0.0, 0.0052083333, 0.6666666667, 1.0, 0.3333333333, 0.5, 0.1666666667, 0.25}, at::kDouble);
   return at::cat({positive, -positive});
@@ -67,7 +69,7 @@ Tensors four_bit_oracle(const Tensors& in) {
           {"absmax", absmax.to(at::kDouble)}};
 }
 
-// As bitsandbytes on a CPU: through 65,536 equal steps of [−1, 1].
+// Quantises like bitsandbytes on a CPU, through 65,536 equal steps of [−1, 1].
 Tensors eight_bit_oracle(const Tensors& in, int64_t block, double subtract) {
   at::Tensor x = in.at("values").to(at::kFloat) - subtract, rows = in_blocks(x, block);
   at::Tensor absmax = rows.abs().amax(1), unit = rows * absmax.reciprocal().unsqueeze(1);
@@ -131,7 +133,7 @@ struct Shape {
 
 constexpr double kMean = 0.5;
 
-// Each of `count` absmax values or codes, repeated for the values of its block.
+// Repeats each of `count` absmax values or codes for the values of its block.
 at::Tensor each(const at::Tensor& of_block, int64_t block, int64_t count) {
   return of_block.repeat_interleave(block).narrow(0, 0, count);
 }
@@ -155,7 +157,7 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
     operands.push_back(input("absmax_scale", Store::f32, normal({ceil_div(blocks, kNested)}, 8)));
     operands.push_back(input("absmax_book", Store::f32, tensor_of(dynamic_book())));
   } else {
-    // From denormals to what is infinite in fp16.
+    // The powers reach from denormals to values that are infinite in fp16.
     at::Tensor powers = at::pow(10.0, at::arange(blocks, at::kDouble).mul(7).add(40).remainder(46).sub(40));
     operands.push_back(input("absmax", Store::f32, powers * uniform_values({blocks}, 9, 1, 2)));
   }
@@ -200,7 +202,7 @@ Case gguf_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns, 
       });
 }
 
-// Sixteen rows side by side are the values that they are one by one.
+// Sixteen rows side by side must have the values that they have one by one.
 Case by_16_case(Store type, const GgufType& gguf, int64_t rows, int64_t columns) {
   const at::Tensor bytes = gguf_bytes(gguf, rows, columns, 7);
   const BlockCoding coding = *coding_by_16(gguf.coding, rows);
@@ -240,7 +242,7 @@ void add_quantize_cases(std::vector<Case>& cases) {
       for (bool nested : {false, true})
         for (const Shape& shape : shapes) cases.push_back(dequantize_case(type, format, nested, shape));
   for (const Format& format : formats) {
-    // Only codes and result: the small tables are read one by one.
+    // Codes and result are read in wide accesses if they are aligned; the small tables never are.
     add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
   }
   for (Store type : kFloats)

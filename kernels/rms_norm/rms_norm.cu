@@ -56,7 +56,7 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
                                 args.y_stride,
                                 args.weight_offset,
                                 args.accumulate};
-    // Before d_h is written: it may be d_y.
+    // The weight's gradient is computed before d_h is written: d_h may be d_y.
     if (args.d_weight != nullptr) {
       auto* partial = static_cast<float*>(args.workspace);
       const int64_t stretches = column_stretches(args.rows * args.heads);

@@ -6,10 +6,10 @@
 namespace forge {
 
 constexpr int kHeld = 4;
-// At 1,024 the registers of what is held would spill on sm_100 and sm_120.
+// At 1,024 threads the registers of the held vectors would spill on sm_100 and sm_120.
 constexpr int kNormThreads = 512;
 
-// S: the stream's type. The sum is of the stream and, where there is one, a branch.
+// S is the stream's type. The sum is that of the stream and, if there is one, of a branch.
 template <class T, class S>
 struct RmsNormForwardArgs {
   Global<const S> stream;
@@ -21,10 +21,10 @@ struct RmsNormForwardArgs {
   float weight_offset, eps;
 };
 
-// Column i of the block's head in a row of all heads.
+// Returns column i of the block's head in a row of all heads.
 __device__ __forceinline__ int64_t column_of(int64_t width, int64_t i) { return int64_t(blockIdx.y) * width + i; }
 
-// h of N neighbours: the sum rounded as it is stored.
+// Returns h of N neighbours: the sum, rounded as it is stored.
 template <class T, class S, int N>
 __device__ __forceinline__ Vector<S, N> add_branch(const RmsNormForwardArgs<T, S>& a, int64_t row, int64_t i) {
   Vector<S, N> value = load_vector<N>(a.stream + row * a.stream_stride + column_of(a.width, i));
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm_forward_kernel(RmsNormF
     if (i >= a.width) break;
     store_normalised<T, S, N>(a, row, i, held[j], inverse);
   }
-  // A thread reads again what it stored itself, so h may lie over its sources.
+  // A thread reads again only what it stored itself, so h may overwrite its sources.
   const Global<const S> h =
       a.branch != nullptr ? Global<const S>(a.h + row * a.h_stride) : a.stream + row * a.stream_stride;
   for (int64_t i = first + kHeld * step; i < a.width; i += step)
@@ -98,7 +98,7 @@ struct RmsNormBackwardArgs {
   int accumulate;
 };
 
-// Σ g h of N neighbours, g = d y (weight + offset).
+// Returns Σ g h of N neighbours, g = d y (weight + offset).
 template <class T, class S, int N>
 __device__ __forceinline__ float weighted_dot(const RmsNormBackwardArgs<T, S>& a, int64_t i,
                                               const Vector<T, N>& d_y, const Vector<S, N>& h) {
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm_backward_kernel(RmsNorm
     store_gradient<T, S, N>(a, row, i, load_vector<N>(d_y_row + i), load_vector<N>(h_row + i), inverse, mean);
 }
 
-// The parts of d weight: every head of every row is a row of the sums.
+// Computes the parts of d weight: every head of every row is a row of the sums.
 template <class T, class S>
 __global__ void __launch_bounds__(kColumnWarps* kWarp)
     rms_norm_weight_kernel(RmsNormBackwardArgs<T, S> a, int64_t heads, Global<float> partial) {

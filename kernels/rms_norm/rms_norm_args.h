@@ -9,13 +9,14 @@
 //   d h       = r (g − h r · mean(g h r)) + d_h
 //   d weight += Σ d y h r
 //
-// Arithmetic in fp32, every result rounded once. weight_offset is 1 in Gemma, else 0. Strides are elements
-// from row to row. With several heads each stretch of `width` in a row is normalised by itself, all by one
-// weight: x, h, y and their gradients are rows of heads · width. A row with a NaN or an infinity gives NaN in that row alone. Bytes, forward with residual:
-// 4 passes of rows · width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h,
-// d_h; write d_h: 4 passes, 5 with y; the weight gradient reads d y and h once more.
+// Arithmetic is in fp32, every result is rounded once. weight_offset is 1 in Gemma, else 0. Strides
+// are elements from row to row. With several heads each stretch of `width` in a row is normalised
+// by itself, all by one weight: x, h, y and their gradients are rows of heads · width. A row with a
+// NaN or an infinity gives NaN in that row alone. Bytes, forward with residual: 4 passes of rows ·
+// width elements (read x, residual; write h, y), 2 without. Bytes, backward: read d y, h, d_h;
+// write d_h: 4 passes, 5 with y; the weight gradient reads d y and h once more.
 //
-// The stream — residual, h and d h, and x where nothing is added to it — may be fp32 beside fp16.
+// The stream (residual, h and d h, and x if there is no residual) may be fp32 beside fp16.
 #include <cstdint>
 #include <optional>
 
@@ -39,7 +40,9 @@ struct RmsNormForward {
   int64_t y_stride = 0;
   float* inverse = nullptr;  // [heads, rows] r for the backward, or null
   int64_t heads = 1;
-  std::optional<Element> stream_type;  // where it is not `type`: fp32 beside fp16. Then only h may lie over anything: over residual
+  // The stream's type if it is not `type`: fp32 beside fp16. Then only h may overwrite an operand:
+  // residual.
+  std::optional<Element> stream_type;
 };
 
 struct RmsNormBackward {

@@ -16,11 +16,11 @@ struct Setting {
   bool residual;
   double offset;
   Layout layout;
-  int64_t heads = 1;  // that x's rows consist of
+  int64_t heads = 1;  // of a row of x
 };
 
-// h and y of the header, in float64. h is rounded to the type before it is normalised: the oracle receives
-// that h.
+// Returns h and y of the header, in float64. h is rounded to the type before it is normalised: the
+// oracle receives that h.
 at::Tensor normalise(const at::Tensor& h, const at::Tensor& weight, double offset) {
   at::Tensor inverse = (h.square().mean(-1, true) + kEps).rsqrt();
   return h * inverse * (weight + offset);
@@ -154,7 +154,8 @@ at::Tensor with_bad_row(double bad) {
   return x;
 }
 
-// What may lie over what, what may be null, and each operand apart from the others.
+// These cases share memory between operands that may overlap, leave out operands that may be null,
+// and keep each operand apart from the others.
 void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
   const at::Tensor x = normal({6, 64}, 2);
   const Case alone = forward_case(type, {"6x64", x, false, 1, kDense}),
@@ -200,7 +201,8 @@ void add_allowed_cases(const Streamed& type, std::vector<Case>& cases) {
   cases.push_back(over(gradient, "d_h", "d_y"));
 }
 
-// Past what a GPU's block holds in registers, in accesses of 16 bytes and of one element.
+// Rows are longer than a GPU's block holds in registers, in accesses of 16 bytes and of one
+// element.
 void add_long_rows(const Streamed& type, std::vector<Case>& cases) {
   for (auto [width, layout] : {std::pair{int64_t{33000}, kDense}, {5000, kLayouts[2]}, {4100, kLayouts[1]}}) {
     const at::Tensor x = normal({2, width}, 15);
@@ -215,7 +217,7 @@ void add_long_rows(const Streamed& type, std::vector<Case>& cases) {
   }
 }
 
-// 24 MiB and more: a CPU stores such a result past its caches.
+// Results have 24 MiB and more: a CPU stores such a result past its caches.
 void add_past_the_caches(const Streamed& type, std::vector<Case>& cases) {
   const int64_t width = 1024, rows = (int64_t{24} << 20) / (width * bytes_of(element(type.type)));
   const at::Tensor x = normal({64, width}, 16).repeat({rows / 64, 1});

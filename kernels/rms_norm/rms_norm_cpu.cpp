@@ -1,5 +1,5 @@
-// Two passes over a row that lies in the first-level cache after the first: sums, then results. Memory sees
-// the bytes that the header states.
+// Takes two passes over a row, which is in the first-level cache after the first: sums, then
+// results. Traffic to memory is as stated in the header.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -24,7 +24,7 @@ float sum_of_squares(const T* h, int64_t width) {
   return sum(total);
 }
 
-// h = x + residual; → Σ h² of what was stored.
+// Writes h = x + residual and returns Σ h² of the stored values.
 template <class T, class S>
 float add_residual(const T* x, const S* residual, S* h, int64_t width) {
   Wide total{set(0), set(0)};
@@ -89,8 +89,8 @@ void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
   }
 }
 
-// Columns [begin, end) of the weight gradient. Sums of 32 rows first: the error grows with the root of fewer
-// terms, and no split of the columns changes the order.
+// Computes columns [begin, end) of the weight's gradient. Sums of 32 rows are added first: the
+// error grows with the root of fewer terms, and no division of the columns changes the order.
 template <class T, class S>
 void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {
@@ -135,7 +135,7 @@ namespace forge {
 
 namespace {
 
-// The columns of the next head.
+// Advances the pointer to the columns of the next head.
 template <class Pointer>
 void advance(Pointer& pointer, int64_t bytes) {
   if (pointer) pointer = reinterpret_cast<Pointer>(reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(bytes));
@@ -161,7 +161,7 @@ void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
   const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormBackward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
-    // The weight's gradient first: the rest may overwrite nothing that it reads.
+    // The weight's gradient is computed first: the second part may overwrite its operands.
     if (a.d_weight) parallel_ranges(a.width, 64, [&](int64_t begin, int64_t end) { columns(a, begin, end); });
     parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
     advance(a.d_y, bytes), advance(a.h, stream_bytes), advance(a.d_h, stream_bytes), advance(a.y, bytes);

@@ -9,7 +9,7 @@ namespace forge {
 
 void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream);
 void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream);
-// Of the weight's gradient.
+// Bytes for the weight's gradient.
 inline int64_t rms_norm_backward_cuda_workspace(const RmsNormBackward& args) {
   return args.d_weight ? column_sums_bytes(args.rows * args.heads, args.width, 1) : 0;
 }

@@ -15,7 +15,7 @@ struct RopeArgs {
   float direction;                  // −1 in the backward
 };
 
-// N neighbours of a table, 16 bytes at a time.
+// Loads N neighbours of a table, 16 bytes at a time.
 template <int N>
 __device__ __forceinline__ Vector<float, N> load_table(Global<const float> p) {
   constexpr int kPart = N < 4 ? N : 4;
@@ -29,7 +29,7 @@ __device__ __forceinline__ Vector<float, N> load_table(Global<const float> p) {
   return values;
 }
 
-// N pairs from pair `i` of one head: half layout.
+// Rotates N pairs from pair `i` of one head, in the half layout.
 template <class T, int N>
 __device__ __forceinline__ void rotate_half(Global<T> x, Global<const float> cos, Global<const float> sin,
                                             int i, int half, float direction) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void rotate_half(Global<T> x, Global<const float> cos
   store_vector<N>(x + half + i, second);
 }
 
-// Interleaved: N neighbours on each side, 2 N features together.
+// Rotates interleaved pairs: N neighbours on each side, 2 N features together.
 template <class T, int N>
 __device__ __forceinline__ void rotate_interleaved(Global<T> x, Global<const float> cos,
                                                    Global<const float> sin, int i, float direction) {

@@ -9,10 +9,10 @@
 //   a' = a cos t − b sin t
 //   b' = b cos t + a sin t
 //
-// The backward turns by −t; its input is the gradient.
+// The backward rotates by −t; its input is the gradient.
 //
-// Arithmetic in fp32, rounded once. Bytes: q and k read and written once, and a cosine and a sine row a
-// token.
+// Arithmetic is in fp32, rounded once. Bytes: q and k read and written once, and a cosine and a
+// sine row a token.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -10,7 +10,7 @@ struct Setting {
   int64_t tokens, heads, kv_heads, head_dim, rotary_dim;
 };
 
-// x [tokens, heads, head_dim] turned by tables [tokens, rotary / 2].
+// Rotates x [tokens, heads, head_dim] by tables [tokens, rotary / 2].
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, RopeLayout layout) {
   int64_t half = cosine.size(1), dim = x.size(2);
   at::Tensor c = cosine.unsqueeze(1), s = sine.unsqueeze(1), rest = x.narrow(2, 2 * half, dim - 2 * half);
@@ -49,7 +49,8 @@ Case rope_case(Store type, RopeLayout layout, bool backward, const Setting& s, c
     Forward forward = [&](const Tensors& v) { return Tensors{{"y", turned(v.at("x"), c, sn, layout)}}; };
     at::Tensor y = backward ? gradients(forward, {{"x", at::ones_like(x)}}, {"x"}, {{"y", x}}).at("x")
                             : forward({{"x", x}}).at("y");
-    // |a c| + |b s|: turned by −|s| in the first of a pair and by |s| in the second.
+    // The terms' size is |a c| + |b s|: rotated by −|s| in the first of a pair and by |s| in the
+    // second.
     at::Tensor terms =
         at::max(turned(x.abs(), c.abs(), sn.abs(), layout), turned(x.abs(), c.abs(), -sn.abs(), layout));
     at::Tensor rest = in.at("qkv").narrow(1, turning, width - turning);
@@ -80,7 +81,7 @@ void add_rope_cases(std::vector<Case>& cases) {
                               {0, 2, 1, 8, 8},
                               {2, 4, 1, 128, 128},
                               {3, 1, 1, 34, 14},
-                              // Rows at 16 bytes whose halves or heads are not.
+                              // Rows begin at 16 bytes, their halves or heads do not.
                               {2, 2, 1, 40, 20},
                               {3, 2, 1, 20, 16}};
   for (Store type : kFloats)

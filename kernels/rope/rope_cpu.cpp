@@ -4,7 +4,7 @@
 namespace forge::FORGE_ISA {
 namespace turn {
 
-// All heads of a token: a piece of its cosines is read once for all of them.
+// Rotates all heads of a token: a piece of its cosines is read once for all of them.
 template <class T>
 FORGE_INLINE void half_split(const Rope& a, T* token, const float* cosine, const float* sine, float sign) {
   const int64_t half = a.rotary_dim / 2;

@@ -66,7 +66,7 @@ template <class X, class T>
 void scale_rows(const ScaleRows& args, CudaStream stream) {
   ScaleRowsArgs<X, T> a{static_cast<const X*>(args.x), static_cast<T*>(args.y), args.rows,   args.width,
                         args.x_stride,                 args.y_stride,           args.factor, args.accumulate};
-  // As many elements as make 16 bytes of the wider type.
+  // The vector has as many elements as make 16 bytes of the wider type.
   using Wider = std::conditional_t<(sizeof(X) > sizeof(T)), X, T>;
   const bool wide = sixteen_byte<Wider>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
   dispatch_width<Wider>(wide, [&](auto width) {

@@ -5,7 +5,7 @@
 
 namespace forge {
 
-// T is the bits of an element.
+// T holds the bits of an element.
 template <class T>
 struct CopyRowsArgs {
   Global<const T> x;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<X, T> a) 
   }
 }
 
-// T is the bits of an element.
+// T holds the bits of an element.
 template <class T>
 struct RegroupHeadsArgs {
   Global<const T> x;
@@ -79,7 +79,7 @@ struct RegroupHeadsArgs {
   int to_groups;
 };
 
-// A thread takes a vector of a head as it lies among the groups.
+// A thread takes a vector of a head in the grouped layout.
 template <class T, int N>
 __global__ void __launch_bounds__(256) regroup_heads_kernel(RegroupHeadsArgs<T> a) {
   const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;

@@ -1,15 +1,19 @@
 #pragma once
-// Rows moved, added and summed, on plain memory: what a step does between its products beside norms, attention and gates.
+// Copies, sums and scaled rows on plain memory: the ops of a step between its products, besides
+// norms, attention and gates.
 //
 //   CopyRows         y[to_i] = x[from_i]        gather with `from`, scatter with `to`, a bias to every row with x_stride 0
 //   AddRows          y += x, or y = to + x      fp32 sum, rounded once
 //   ScaleRows        y = c x, or y += c x       fp32, rounded once; c = 1 between two types is a cast
-//   RegroupHeads     heads of q, k and v between rows where they lie group by group (those of q that share one of k and v, then
-//                    these two) and rows where all of q lie before all of k and all of v
+//   RegroupHeads     heads of q, k and v between rows in which they are group by group (the heads
+//                    of q that share one of k and v, then these two) and rows in which all of q
+//                    come before all of k and all of v
 //   SumColumns       sum_j += Σ_i x_ij          fp32: the gradient of a bias
 //   ConvertElements  y = x in another type      rounded once
 //
-// Beside an fp32 stream of rows in fp16, one of the operands is fp16 and the others fp32. Strides are elements from row to row. Bytes: copy, scale and regroup 2, add 3, sum 1 pass of rows · width elements.
+// Beside an fp32 stream of rows in fp16, one of the operands is fp16 and the others fp32. Strides
+// are elements from row to row. Bytes: copy, scale and regroup 2, add 3, sum 1 pass of rows · width
+// elements.
 #include <cstdint>
 #include <optional>
 
@@ -35,8 +39,8 @@ struct AddRows {
   int64_t x_stride = 0;
   void* y = nullptr;
   int64_t y_stride = 0;
-  std::optional<Element> x_type;  // where it is not `type`: fp16 beside fp32
-  const void* to = nullptr;       // of `type`: what x is added to; null: y
+  std::optional<Element> x_type;  // if it is not `type`: fp16 beside fp32
+  const void* to = nullptr;       // of `type`: x is added to it; null: to y
   int64_t to_stride = 0;
 };
 
@@ -49,13 +53,14 @@ struct ScaleRows {
   int64_t y_stride = 0;
   float factor = 1;
   bool accumulate = false;  // adds to y
-  std::optional<Element> x_type;  // where it is not `type`: fp16 beside fp32 or fp32 beside fp16. Then y may not be x
+  // The type of x if it is not `type`: fp16 beside fp32 or fp32 beside fp16. Then y may not be x.
+  std::optional<Element> x_type;
 };
 
 struct RegroupHeads {
   int64_t element_bytes = 4;  // 2 or 4
   int64_t rows = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  bool to_groups = false;  // from rows where the heads lie apart
+  bool to_groups = false;  // from rows in which the heads are apart
   const void* x = nullptr;
   int64_t x_stride = 0;
   void* y = nullptr;  // may not meet x

@@ -9,7 +9,7 @@ std::string title(const std::string& what, int64_t rows, int64_t width, const La
 }
 
 const Tolerance kCopied{.roundings = 0, .sums = 0, .reason = "a copy"};
-// fp32 beside fp16, as the residual stream's rows are.
+// Adds fp16 rows to fp32 rows, like the residual stream's.
 Case add_narrow_case(int64_t rows, int64_t width, const Layout& layout, bool apart) {
   const Tolerance once{.roundings = 1.01, .sums = 1, .reason = "one sum"};
   std::vector<Operand> operands{laid(input("x", Store::f16, normal({rows, width}, 1)), layout)};
@@ -56,7 +56,7 @@ Case cast_case(Store from, Store to, int64_t rows, int64_t width, const Layout& 
 
 enum class Indexed { neither, from, to };
 
-// Some rows of 2 · rows + 1, none twice, not in order.
+// Returns some rows of 2 · rows + 1, none twice, not in order.
 at::Tensor some_rows(int64_t rows) { return (at::arange(rows, at::kLong) * 2).flip(0); }
 
 Case copy_case(Store type, int64_t rows, int64_t width, const Layout& layout, Indexed indexed) {
@@ -123,7 +123,7 @@ Case scale_case(Store type, int64_t rows, int64_t width, const Layout& layout, b
       });
 }
 
-// [rows, groups, shared + 2, head_dim] and back.
+// Regroups heads to [rows, groups, shared + 2, head_dim] or back.
 Case regroup_case(Store type, int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim, const Layout& layout,
                   bool to_groups) {
   const int64_t shared = heads / kv_heads, width = (heads + 2 * kv_heads) * head_dim;

@@ -17,7 +17,7 @@ at::Tensor borrowed(const void* data, int64_t rows, int64_t width, int64_t strid
   return at::from_blob(const_cast<void*>(data), {rows, width}, {stride, 1}, at::TensorOptions().dtype(scalar_of(type)));
 }
 
-// LibTorch rounds the factor to a 16-bit type where rows are dense, and only there.
+// LibTorch rounds the factor to a 16-bit type if rows are dense, and only then.
 template <class X, class T>
 void scale_rows(const ScaleRows& a) {
   at::parallel_for(0, a.rows, 64, [&](int64_t begin, int64_t end) {
@@ -30,7 +30,7 @@ void scale_rows(const ScaleRows& a) {
   });
 }
 
-// Of two types LibTorch would allocate the narrow one once more.
+// Adds rows of two types. LibTorch would allocate a second copy of the narrow operand.
 void add_narrow_rows(const AddRows& a) {
   const void* to = a.to ? a.to : a.y;
   const int64_t to_stride = a.to ? a.to_stride : a.y_stride;
@@ -93,7 +93,8 @@ void regroup_heads_cpu(const RegroupHeads& a) {
 
 namespace {
 
-// Some columns at once, so that a row's part of them is one or two cache lines. In double: rows may be many.
+// Columns that are added at once, so that a row's part of them is one or two cache lines. Sums are
+// in double, since rows may be many.
 constexpr int64_t kColumns = 32;
 
 template <class T>

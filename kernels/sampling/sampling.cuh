@@ -17,7 +17,7 @@ struct SamplingArgs {
   int greedy;
 };
 
-// Ascending as the numbers are: bisecting the key visits every float.
+// Returns a key that ascends with the numbers, so that bisecting it visits every float.
 __device__ __forceinline__ uint32_t key_of(float x) {
   const uint32_t bits = __float_as_uint(x);
   return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -38,13 +38,15 @@ struct RowSampler {
   float largest;  // of z
   Shared<double> scratch;
 
-  // A NaN counts as −∞: it is never drawn. + 0 makes −0 the equal of 0 that it is.
+  // Returns a scaled logit. NaN counts as −∞: it is never drawn. + 0 turns −0 into 0, so that the
+  // two are equal.
   __device__ __forceinline__ float z(int64_t i) const {
     const float value = widen(static_cast<T>(x[i])) * inverse_temperature + 0.0f;
     return value == value ? value : -__uint_as_float(0x7F800000u);
   }
 
-  // Σ weight(z) over the logits whose key is at least `key`, the same for all threads and always.
+  // Returns Σ weight(z) over the logits whose key is at least `key`, the same for all threads and
+  // in every run.
   template <class Weight>
   __device__ __forceinline__ double sum_above(uint32_t key, Weight weight) const {
     double sum = 0;
@@ -55,7 +57,7 @@ struct RowSampler {
     return reduce_block(sum, 0.0, Sum(), scratch);
   }
 
-  // The largest key at or above which the weights still reach `goal`; at least `lowest`.
+  // Returns the largest key at or above which the weights still reach `goal`; at least `lowest`.
   template <class Weight>
   __device__ __forceinline__ uint32_t threshold(uint32_t lowest, double goal, Weight weight) const {
     uint32_t low = lowest, high = key_of(largest);
@@ -70,9 +72,9 @@ struct RowSampler {
   }
 };
 
-// The first token at which the running sum of the kept probabilities passes uniform · total. A thread owns a
-// stretch of tokens; everyone adds the stretches' sums in the same order, so exactly one stretch holds the
-// goal.
+// Returns the first token at which the running sum of the kept probabilities passes uniform ·
+// total. A thread owns a stretch of tokens. All threads add the stretches' sums in the same order,
+// so exactly one stretch holds the goal.
 template <class T>
 __device__ __forceinline__ int64_t draw(const RowSampler<T>& row, uint32_t lowest, double uniform,
                                         Shared<double> sums, Shared<int64_t> integers) {

@@ -1,6 +1,6 @@
 #pragma once
-// Next-token sampling on plain memory: temperature, then top-k, top-p and min-p, then one draw from what is
-// left. No sort: thresholds are found by bisecting the bits of the logits.
+// Next-token sampling on plain memory: temperature, then top-k, top-p and min-p, then one draw from
+// the remaining tokens. No sort: thresholds are found by bisecting the bits of the logits.
 //
 //   z = x / temperature
 //   keep the top_k largest z
@@ -8,10 +8,11 @@
 //   of those, keep p ≥ min_p · max p
 //   draw by the inverse of the cumulative distribution, in order of token number
 //
-// Equal logits stay or go together, so a tie may keep more than k. The draw of a row is a function of (seed,
-// stream, index), the same on every backend but for a number within rounding of the border of two tokens.
-// temperature 0 takes the largest, the first of equals. A NaN is never drawn; a row in which nothing is
-// finite gives token −1. Bytes: 4 vocab a pass; about 70 passes with all limits, which a cache serves.
+// Equal logits stay or go together, so a tie may keep more than k. The draw of a row is a function
+// of (seed, stream, index), the same on every backend except for a number within rounding of the
+// border of two tokens. Temperature 0 takes the largest, the first among equals. A NaN is never
+// drawn; a row without a finite logit gives token −1. Bytes: 4 vocab a pass; about 70 passes with
+// all limits, which a cache serves.
 #include <cstdint>
 
 #include "kernels/common/element.h"

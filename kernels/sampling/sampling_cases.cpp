@@ -20,7 +20,8 @@ struct Limits {
   double top_p = 1, min_p = 0;
 };
 
-// What may be drawn, and with what probability: sorted lists, in fp64. x has a finite value and no +∞.
+// Returns the probability of every token that may be drawn, by sorted lists, in fp64. x has a
+// finite value and no +∞.
 std::vector<double> distribution(const std::vector<double>& x, const Limits& limits) {
   const double t = limits.temperature > 0 ? limits.temperature : 1;
   std::vector<size_t> order;
@@ -85,7 +86,8 @@ Case sampling_case(Store type, const std::string& name, const Limits& limits, co
     }
     return out;
   };
-  // Numbers of the counter lie some 1e-6 and more away from every border between two tokens here.
+  // The counter's numbers keep a distance of about 1e-6 and more from every border between two
+  // tokens here.
   return make_case<Sampling>(
       "sampling", name + " " + limits.name + " " + layout.name + " " + name_of(type),
       {laid(input("logits", type, logits), layout),

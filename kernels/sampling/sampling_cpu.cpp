@@ -1,4 +1,5 @@
-// A row's scaled logits and their exponentials are made once and stay in cache for the bisections.
+// A row's scaled logits and their exponentials are computed once and stay in cache for the
+// bisections.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -6,14 +7,14 @@ namespace draw {
 
 constexpr float kInfinity = __builtin_huge_valf(), kLowest = -3.402823466e38f;
 
-// [vocab] padded to whole vectors with logits of −∞, whose mass is 0.
+// A row of [vocab], padded to whole vectors with logits of −∞, whose mass is 0.
 struct Row {
   float *z, *mass;  // logit / temperature; e^(z − largest)
   int64_t padded;
   float largest;
 };
 
-// Ascending as the numbers are: bisecting the key visits every float.
+// Returns a key that ascends with the numbers, so that bisecting it visits every float.
 uint32_t key_of(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -26,7 +27,7 @@ float float_of(uint32_t key) {
   return x;
 }
 
-// A NaN counts as −∞; + 0 makes −0 the equal of 0 that it is.
+// Loads the scaled logits. NaN counts as −∞; + 0 turns −0 into 0, so that the two are equal.
 template <class T>
 void load_logits(const Sampling& a, int64_t index, Row& row) {
   const T* x = static_cast<const T*>(a.logits) + index * a.stride;
@@ -44,7 +45,7 @@ void make_masses(const Row& row) {
     store(row.mass + i, exp(load(row.z + i) - set(row.largest)));
 }
 
-// Σ weights (null: 1 each) of the logits not below `limit`.
+// Returns Σ weights (null: 1 each) of the logits not below `limit`.
 double sum_above(const Row& row, const float* weights, float limit) {
   double total = 0;
   for (int64_t first = 0; first < row.padded; first += 2048) {
@@ -56,7 +57,7 @@ double sum_above(const Row& row, const float* weights, float limit) {
   return total;
 }
 
-// The largest limit at or above which the weights still reach `goal`; at least `lowest`.
+// Returns the largest limit at or above which the weights still reach `goal`; at least `lowest`.
 float threshold(const Row& row, const float* weights, float lowest, double goal) {
   uint32_t low = key_of(lowest), high = key_of(row.largest);
   while (low < high) {
@@ -69,7 +70,7 @@ float threshold(const Row& row, const float* weights, float lowest, double goal)
   return float_of(low);
 }
 
-// The first token at which the running sum of the kept masses passes uniform · total.
+// Returns the first token at which the running sum of the kept masses passes uniform · total.
 int64_t draw_above(const Row& row, float lowest, double uniform) {
   double goal = uniform * sum_above(row, row.mass, lowest), running = 0;
   int64_t found = -1;

@@ -1,4 +1,5 @@
-// Pairs lie gate by up in memory: some at once are taken apart on the stack, and put back.
+// Gates and up values alternate in memory: some pairs at a time are separated on the stack and
+// merged again.
 #ifdef FORGE_ISA
 
 namespace forge::FORGE_ISA {
@@ -17,7 +18,7 @@ FORGE_INLINE void take_apart(const T* pairs, int64_t count, Apart& to) {
   for (int64_t i = count; i < (count + kLanes - 1) / kLanes * kLanes; ++i) to.gate[i] = to.up[i] = 0;
 }
 
-// Values with their slopes: of y = more · gated.
+// Values with their slopes, for y = more · gated.
 struct Gated {
   F gated, more, slope_of_gate, slope_of_up;
 };

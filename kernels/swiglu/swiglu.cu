@@ -14,7 +14,8 @@ void dispatch_function(GateFunction function, Action action) {
     action(GeluTanh{});
 }
 
-// Of the pairs 16 bytes at once, or one pair; a pair must lie at twice its element's size.
+// Takes 16 bytes of pairs at once, or one pair; a pair must begin at a multiple of twice its
+// element's size.
 template <class T, class Action>
 void dispatch_pairs(bool wide, Action action) {
   if (wide)

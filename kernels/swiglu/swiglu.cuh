@@ -1,6 +1,6 @@
 #pragma once
-// One thread a vector of a row; blockIdx.y is the row. All three inputs of a vector are read before anything
-// is written, so the outputs may lie over them.
+// One thread computes a vector of a row; blockIdx.y is the row. All three inputs of a vector are
+// read before anything is written, so the outputs may overwrite them.
 #include "kernels/activation/functions.cuh"
 
 namespace forge {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(256) swiglu_backward_kernel(SwigluBackwardArgs
   }
 }
 
-// Of gpt-oss's pairs: a thread takes N of them.
+// The gate of gpt-oss's pairs: a thread takes N of them.
 struct ClampedGate {
   float limit, alpha;
 };
@@ -69,7 +69,7 @@ __device__ __forceinline__ ClampedPair clamped_pair(const ClampedGate& c, float 
   return {g * open, u + 1.0f, gate > c.limit ? 0.0f : slope, fabsf(up) > c.limit ? 0.0f : 1.0f};
 }
 
-// N pairs. A single one may lie at an odd element.
+// Loads N pairs. A single pair may begin at an odd element.
 template <int N, class T>
 __device__ __forceinline__ Vector<typename NotConst<T>::Type, 2 * N> load_pairs(Global<T> p) {
   if constexpr (N > 1) return load_vector<2 * N>(p);

@@ -9,8 +9,9 @@ namespace forge {
 // gate, up [tokens, intermediate] → [tokens, intermediate]. Differentiable in both.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, GateFunction function = GateFunction::silu);
 
-// gpt-oss's: of pairs [tokens, 2 · width], columns 2i are gates and 2i + 1 what they let through.
-// g = min(gate, limit), u = clamp(up, −limit, limit) → (u + 1) · g σ(alpha g), [tokens, width]. Differentiable.
+// The clamped activation of gpt-oss, of pairs [tokens, 2 · width]: columns 2i are gates, columns 2i
+// + 1 the values that they gate. g = min(gate, limit), u = clamp(up, −limit, limit) → (u + 1) · g
+// σ(alpha g), [tokens, width]. Differentiable.
 at::Tensor clamped_swiglu(const at::Tensor& pairs, double limit, double alpha);
 
 }  // namespace forge

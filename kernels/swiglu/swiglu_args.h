@@ -47,8 +47,9 @@ struct SwigluBackward {
   int64_t y_stride = 0;
 };
 
-// gpt-oss's, of pairs: columns 2i are gates, 2i + 1 what they let through. With g = min(gate, limit), u = min(max(up, −limit), limit)
-// and s = σ(alpha g), and no gradient where a limit holds:
+// The clamped activation of gpt-oss, of pairs: columns 2i are gates, columns 2i + 1 the values that
+// they gate. With g = min(gate, limit), u = min(max(up, −limit), limit) and s = σ(alpha g), and no
+// gradient where a limit holds:
 //
 //   y      = (u + 1) g s
 //   d gate = d y (u + 1) s (1 + alpha g (1 − s))

@@ -32,7 +32,7 @@ Case forward_case(Store type, GateFunction function, const std::string& name, co
   int64_t rows = gate.size(0), width = gate.size(1);
   auto oracle = [=](const Tensors& in) {
     at::Tensor y = activate(in.at("gate"), function) * in.at("up");
-    // Below its smallest normal number a type rounds as it does there.
+    // Below its smallest normal number a type has the rounding error of that number.
     const double normal_from = type == Store::f16 ? 0x1p-14 : 0x1p-126;
     at::Tensor activated = activate(in.at("gate"), function).abs().clamp_min(normal_from);
     return Tensors{{"y", y},
@@ -80,7 +80,8 @@ Case backward_case(Store type, GateFunction function, const std::string& name, c
       });
 }
 
-// What may lie over what, and each operand apart from the others.
+// These cases share memory between operands that may overlap, and keep each operand apart from the
+// others.
 void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cases) {
   const at::Tensor gate = normal({4, 48}, 3, 3);
   const Case forward = forward_case(type, function, "4x48", gate, kDense),
@@ -95,7 +96,7 @@ void add_allowed_cases(Store type, GateFunction function, std::vector<Case>& cas
   cases.push_back(over(backward, "y", "d_y"));
 }
 
-// 24 MiB and more: a CPU stores such a result past its caches.
+// Results have 24 MiB and more: a CPU stores such a result past its caches.
 void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& cases) {
   const int64_t rows = (int64_t{24} << 20) / (1024 * bytes_of(element(type)));
   const auto large = [&](int64_t count, int64_t width, int64_t row_gap, const char* name) {
@@ -107,7 +108,7 @@ void add_past_the_caches(Store type, GateFunction function, std::vector<Case>& c
   };
   cases.push_back(large(rows, 1024, 0, ""));
   if (type != Store::f32) return;
-  // Operands end where a page does, so that their size decides where they begin.
+  // Operands end at the end of a page, so that their size decides their first address.
   cases.push_back(large(rows + 1, 1024, 5, ", rows off a line of the cache"));
   cases.push_back(large(rows + 64, 1021, 3, ", begun off a line of the cache"));
 }
@@ -121,10 +122,10 @@ at::Tensor clamped(const at::Tensor& pairs, double limit, double alpha) {
 }
 
 constexpr double kLimit = 1.75,
-                 kAlpha = 1.702;  // numbers of every type beside which values lie on both sides
+                 kAlpha = 1.702;  // numbers of every type, with values on both sides
 const Tolerance kPairs{.roundings = 1.01, .sums = 24, .reason = "one rounding; a sigmoid and a few products"};
 
-// None so near a limit that a finite difference would reach over it.
+// Returns pairs of which none is so near a limit that a finite difference would cross it.
 at::Tensor pairs_of(int64_t rows, int64_t width) {
   const at::Tensor pairs = normal({rows, 2 * width}, 1, 2);
   return at::where((pairs.abs() - kLimit).abs() < 0.05, pairs * 1.25, pairs);
@@ -227,7 +228,8 @@ void add_swiglu_cases(std::vector<Case>& cases) {
           cases.push_back(forward_case(type, function, name, gate, layout));
           cases.push_back(backward_case(type, function, name, gate, layout, width % 2 == 1));
         }
-      // Every gate from where f is 0 to where it is x, and past what exp can hold.
+      // The gates sweep from values where f is 0 to values where it is x, and past the range of
+      // exp.
       at::Tensor sweep = at::linspace(-120, 120, 482, at::kDouble).view({2, 241});
       cases.push_back(forward_case(type, function, "sweep", sweep, kDense));
       cases.push_back(backward_case(type, function, "sweep", sweep, kDense, true));

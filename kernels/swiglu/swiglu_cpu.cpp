@@ -6,13 +6,14 @@
 namespace forge::FORGE_ISA {
 namespace glu {
 
-// For results of type T.
+// Returns the activation for results of type T.
 template <class T, class V>
 FORGE_INLINE Activated<V> activate(GateFunction function, V x) {
   F one = set(1.0f);
   if (function == GateFunction::silu) {
     V s = sizeof(T) == 2 ? sigmoid_near(x) : sigmoid(x);
-    // x σ(x) of −∞ is nothing and not ∞ times it: below −104 the product stays what it is there, 1e-36. A NaN stays.
+    // x σ(x) of −∞ is 0 and not ∞ times it: below −104 the product stays at its value there, 1e-36.
+    // NaN stays NaN.
     V value = max(set(-104.0f), x) * s;
     return {value, less(x, set(-104.0f), set(0.0f), fma(value, one - s, s))};
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A list laid out in memory: where each value of the micro-batch at hand lies.
+// A list laid out in memory: the addresses of the values of the current micro-batch.
 #include <map>
 #include <vector>
 
@@ -9,20 +9,20 @@
 
 namespace forge {
 
-// What DoRA's norms come to, by the value that holds it.
+// DoRA's ratios and inverse norms, by the value that holds them.
 using DoraRatios = std::map<ValueId, std::vector<float>>;
 
-// Where values wait in the host's memory, and the events of their copies.
+// Memory of the host for values that wait there, and the events of their copies.
 struct HostPlaces {
   HostBlock memory;
-  Event computed;            // all that a copy is queued behind
+  Event computed;            // all work that a copy is enqueued after
   std::vector<Event> copied;  // by slot
 };
 
 struct StepMemory {
   Graph graph;
   Layout layout;
-  StepSizes capacity;  // that it is laid out for
+  StepSizes capacity;  // the sizes that it is laid out for
   char* arena = nullptr;
   Element type = Element::f32;      // the compute type
   int64_t tokens = 0, targets = 0;  // of the micro-batch at hand

@@ -54,7 +54,7 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; 
 
 }  // namespace
 
-// Copies what lies in a tensor of this micro-batch to its place.
+// Copies the values of a tensor of this micro-batch to their place.
 template <class T>
 void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
   if (!values || count == 0) return;
@@ -64,7 +64,8 @@ void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
   to += aligned(4 * words);
 }
 
-// Numbers that LibTorch has no tensors of, in one copy, and behind them those of its tensors.
+// Writes the numbers that LibTorch has no tensors of in one copy, and after them those of its
+// tensors.
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   const size_t number = sizeof *step.step, examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
                lengths = bytes_of(batch.cu_seqlens);

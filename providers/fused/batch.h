@@ -12,17 +12,19 @@
 
 namespace forge {
 
-// Decoding: where keys and values of the micro-batch go, and where those of earlier tokens lie.
+// State of decoding: the cache places for keys and values of the micro-batch and of earlier tokens.
 struct CachePlaces {
   const KvCache* cache = nullptr;
   std::vector<char>* scratch = nullptr;  // for products, kept from op to op
   bool begins = false;                   // every sequence begins here: attention is as in training
   CacheShape shape;
   std::vector<int32_t> sequences, positions;  // by token: its row of pages, its place there
-  std::vector<int32_t> lengths;               // by row of pages: a sequence that begins, or one more token of one that goes on
+  // By row of pages: tokens of the sequence, up to the row's new token if the sequence continues.
+  std::vector<int32_t> lengths;
 };
 
-// Where experts' rows end, by the value that holds it: on the host, of a device whose memory it cannot read.
+// The ends of experts' rows, by the value that holds them: a copy on the host, for a device whose
+// memory the host cannot read.
 using ExpertEnds = std::map<ValueId, std::vector<int32_t>>;
 
 struct StepBatch {
@@ -35,28 +37,29 @@ struct StepBatch {
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
   const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
   int64_t rotary_dim = 0;
-  bool dropout = false;  // and these keys
+  bool dropout = false;  // if true, with these keys
   uint64_t seed = 0;
   const int64_t* step = nullptr;         // [1]
   const int64_t* example = nullptr;      // [tokens]
   const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding
-  ExpertEnds* expert_ends = nullptr;     // those that this micro-batch's routers have made
-  std::vector<Gemm>* products = nullptr;  // where an op collects a group of them
+  ExpertEnds* expert_ends = nullptr;     // ends written by this micro-batch's routers
+  std::vector<Gemm>* products = nullptr;  // buffer in which an op collects a group of products
   const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
 
   bool operator==(const StepBatch&) const = default;
 };
 
-// Owns what a StepBatch points to beside the tensors of the micro-batch, which must outlive it. On a device with memory of its own
-// all of it, in places that micro-batches of one shape share.
+// Owns the memory that a StepBatch points to, except for the tensors of the micro-batch, which must
+// outlive it. On a device with memory of its own it owns all of it, in places that micro-batches of
+// one shape share.
 class BatchMemory {
  public:
   explicit BatchMemory(ComputeDevice& device) : device_(device) {}
   StepBatch load(const BatchTensors& batch);
-  // Lets go of what was the batch's own, so that it is gone before the next one is made.
+  // Releases the batch's own tensors before those of the next batch are made.
   void release() { rope_ = window_rope_ = {}; }
-  // Numbers where the device reads them, until they are others.
+  // Returns the address of the numbers for the device, valid until the next call.
   const float* on_device(const std::vector<float>& numbers);
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// The loss that balances a mixture's experts (kernels/experts/experts.h), of the routers of one forward.
+// The loss that balances a mixture's experts (kernels/experts/experts.h), for the routers of one
+// forward.
 #include <vector>
 
 #include "kernels/device/device.h"
@@ -14,11 +15,11 @@ struct ExpertBalance {
   std::vector<int32_t> ends;                // [experts], of the last route, and the sums of its probabilities
   std::vector<float> sums;
 
-  // What a route has just written.
+  // Adds the counts and probabilities that a route has just written.
   void count(ComputeDevice& device, const StepMemory& m, const Op& route);
-  // Before the next forward. What was allocated stays.
+  // Clears the sums before the next forward. Allocated memory stays.
   void clear();
-  // And sets the slope of `factor` times the loss in each probability's sum.
+  // Returns the loss, and sets the slope of `factor` times the loss in each probability's sum.
   double loss(double factor);
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 int32_t* numbers(const FusedRun& r, ValueId id) { return static_cast<int32_t*>(r.m.data(id)); }
 
-// Rows of experts in a value, one behind the other.
+// Rows of experts in a value, one after the other.
 struct ExpertsOf {
   char* data = nullptr;
   int64_t width = 0;
@@ -21,7 +21,7 @@ ExpertsOf rows_of(const FusedRun& r, ValueId id) {
   return {static_cast<char*>(r.m.data(id)), r.m.width(id) / r.op.attributes.route.per_token};
 }
 
-// Rows [begin, begin + count) of one expert.
+// The rows [begin, begin + count) of one expert.
 struct Range {
   size_t expert;
   int64_t begin, count;
@@ -43,7 +43,8 @@ Part part_of(const FusedRun& r, const ExpertsOf& rows, const Range& range) {
 bool joined(const FusedRun& r) { return r.use().experts > 0; }
 const ModuleUse& use_of(const FusedRun& r, size_t expert) { return r.use(joined(r) ? 0 : expert); }
 
-// What an expert has of its own, or of the op's one module. B of a joined one is the module's: see `factor_of`.
+// Returns an expert's own module, or its part of the op's one module. B of a joined module stays
+// that of the whole module: see `factor_of`.
 FusedModule module_of(const FusedRun& r, size_t expert) {
   if (!joined(r)) return r.module(expert);
   FusedModule m = r.module();
@@ -61,7 +62,8 @@ FusedModule module_of(const FusedRun& r, size_t expert) {
   return m;
 }
 
-// B [out, rank] of one expert, where the experts' columns of a joined one take turns.
+// Returns B [out, rank] of one expert. In a joined module the columns of the experts alternate, so
+// they are copied first.
 const void* factor_of(const FusedRun& r, const ExpertSpace& space, const FusedModule& m, size_t expert) {
   if (!joined(r)) return m.b;
   const ModuleUse& use = r.use();
@@ -98,7 +100,7 @@ LoraGroup adapter_of(const FusedRun& r, const ExpertSpace& space, const Range& r
   return g;
 }
 
-// Each row's keys of dropout are its token's: moved as the rows are, 4 B at a time.
+// Copies the dropout keys of each row's token, in the order of the rows, 4 B at a time.
 void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
   if (!r.batch.dropout || space.examples == space.positions) return;
   const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
@@ -132,7 +134,8 @@ void route(const FusedRun& r) {
                            .ends = numbers(r, r.out(2)),
                            .probability = r.op.out.size() > 3 ? r.m.numbers(r.out(3)) : nullptr});
   if (!r.device.separate()) return;
-  // How many rows each expert has decides what is queued next, so the host waits for it: once a layer.
+  // The number of rows of each expert decides which work is enqueued next, so the host waits for
+  // it, once a layer.
   std::vector<int32_t>& ends = (*r.batch.expert_ends)[r.out(2)];
   ends.resize(static_cast<size_t>(r.m.width(r.out(2))));
   r.device.read(ends.data(), r.m.data(r.out(2)), static_cast<int64_t>(ends.size() * sizeof(int32_t)));
@@ -153,7 +156,7 @@ void route_backward(const FusedRun& r) {
                                    .d_logits_stride = r.m.stride(r.out(0))});
 }
 
-// And back: the sum of a token's rows.
+// Copies tokens' rows to the experts' rows. The backward adds up a token's rows.
 void dispatch(const FusedRun& r) {
   const bool back = r.op.kind == OpKind::dispatch_backward;
   const ValueId x = back ? r.out(0) : r.in(0), rows = back ? r.in(0) : r.out(0);

@@ -1,4 +1,4 @@
-// Linear layers whose adapters run on in their products (core/graph/fold_adapters.h).
+// Linear layers whose adapters are folded into their products (core/graph/fold_adapters.h).
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@
 namespace forge::fused {
 namespace {
 
-// [N + R, K + R]: W and B, below them A.
+// A packed weight [N + R, K + R]: W with B beside it, and A below them.
 struct Packed {
   char* data = nullptr;
   int64_t stride = 0, outs = 0, ranks = 0, in = 0, element_bytes = 0;
@@ -29,14 +29,14 @@ Packed packed_of(const FusedRun& r) {
   return p;
 }
 
-// Adapted modules that one product may take together.
+// Adapted modules that one product may compute together.
 struct Run {
   size_t module = 0;                 // the first
   int64_t row = 0, rows = 0;         // of W, through which they reach
   int64_t rank_row = 0, ranks = 0;   // of A
 };
 
-// Runs as long as `joins(module, next module)` of neighbours among the adapted ones.
+// Returns runs of neighbours among the adapted modules, as long as `joins(module, next module)`.
 template <class Joins>
 std::vector<Run> runs_of(const FusedRun& r, Joins joins) {
   std::vector<Run> runs;
@@ -56,7 +56,7 @@ std::vector<Run> runs_of_one_scale(const FusedRun& r) {
   return runs_of(r, [&](size_t i, size_t next) { return r.module(i).scale == r.module(next).scale; });
 }
 
-// Gradients of A that lie one behind the other.
+// Returns runs of modules whose gradients of A are consecutive in memory.
 std::vector<Run> runs_of_gradients(const FusedRun& r) {
   return runs_of(r, [&](size_t i, size_t next) { return r.module(i).d_a + r.use(i).rank * r.use(i).in == r.module(next).d_a; });
 }
@@ -65,7 +65,7 @@ void* columns_from(const FusedRun& r, const Part& part, int64_t column) {
   return static_cast<char*>(part.data) + column * r.bytes();
 }
 
-// gradient [rows, columns] += aᵀ b over all tokens
+// Returns the product gradient [rows, columns] += aᵀ b over all tokens.
 Gemm gradient_of(const FusedRun& r, float* gradient, const GemmOperand& a, int64_t rows, const GemmOperand& b, int64_t columns) {
   return {.type = r.type(),
           .m = rows,
@@ -80,7 +80,7 @@ Gemm gradient_of(const FusedRun& r, float* gradient, const GemmOperand& a, int64
           .workspace = r.workspace};
 }
 
-// Neighbours of one shape whose gradients of B lie at even distances.
+// Returns runs of neighbours of one shape whose gradients of B have equal distances.
 std::vector<Run> runs_of_equals(const FusedRun& r) {
   return runs_of(r, [&](size_t i, size_t next) {
     const bool equal = next == i + 1 && r.use(i).out == r.use(next).out && r.use(i).rank == r.use(next).rank;
@@ -89,7 +89,7 @@ std::vector<Run> runs_of_equals(const FusedRun& r) {
   });
 }
 
-// What the device has a kernel for: all but the operands.
+// Returns the arguments of the device's kernel, without the operands.
 template <class Args>
 Args sums_of(const FusedRun& r) {
   auto args = folded_sums<Args>(r.m.graph, r.op, r.m.capacity);
@@ -209,7 +209,7 @@ Args gated_of(const FusedRun& r, ValueId gate, ValueId up) {
   return args;
 }
 
-// As one of the ops that were folded into r's.
+// Returns the run of one of the ops that were folded into r's op.
 FusedRun as(const FusedRun& r, const Op& part) { return {r.device, r.m, part, r.workspace, r.modules, r.batch}; }
 
 bool gated_sums(const FusedRun& r) {

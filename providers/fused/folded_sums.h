@@ -1,11 +1,13 @@
 #pragma once
-// Thin products of folded adapters by one kernel: what a plan knows of their arguments. No torch.
+// The arguments of the kernel for thin products of folded adapters, as far as a plan needs them. No
+// torch.
 #include "core/graph/graph.h"
 #include "kernels/lora/folded_space.h"
 
 namespace forge {
 
-// Sizes alone; Args: AdapterSums or AdapterSumsGradient, of an op of that kind laid out for `sizes`.
+// Returns the sizes alone. Args is AdapterSums or AdapterSumsGradient, for an op of that kind laid
+// out for `sizes`.
 template <class Args>
 Args folded_sums(const Graph& graph, const Op& op, const StepSizes& sizes) {
   Args args{.type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16, .tokens = sizes.tokens, .planned = sizes.tokens};

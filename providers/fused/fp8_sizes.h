@@ -1,5 +1,5 @@
 #pragma once
-// Where an op keeps its rows in 8 bits: what a plan knows of them. No torch.
+// The division of an op's workspace for rows in 8 bits, as far as a plan needs it. No torch.
 #include <algorithm>
 
 #include "core/graph/layout.h"
@@ -13,12 +13,13 @@ inline bool any_fp8(const Graph& graph, const Op& op) {
   return false;
 }
 
-// In bytes from the beginning of the op's workspace, where the codes lie.
+// Offsets in bytes from the beginning of the op's workspace, which holds the codes.
 struct Fp8Space {
   int64_t scales = 0, product = 0, bytes = 0;
 };
 
-// Of a linear or linear_input_gradient; one of whose products adds to d x has a workspace on a GPU, and each on a CPU.
+// Returns the space of a linear or linear_input_gradient. Its products share a workspace: they need
+// one on a CPU, and on a GPU if they add to d x.
 inline Fp8Space fp8_space(const Graph& graph, const Op& op, const StepSizes& sizes) {
   Fp8Space space;
   const bool backward = op.kind == OpKind::linear_input_gradient;

@@ -19,7 +19,8 @@
 namespace forge {
 namespace {
 
-// What the device decides, whatever was chosen (core/plan/inventory.h: folds_residuals).
+// Returns the options with those that the device decides, whatever was chosen
+// (core/plan/inventory.h: folds_residuals).
 StepOptions for_device(StepOptions options, const ComputeDevice& device) {
   options.shape.folded_residuals |= device.separate();
   return options;
@@ -92,8 +93,8 @@ class FusedProvider : public StepProvider {
   void watch(const StepWatch& watch) override { watch_ = watch; }
 
  private:
-  // Ops that read nothing on the host but what a graph's key holds are replayed where they come again. Not so experts: the host looks
-  // at how many rows each has.
+  // Runs ops [first, end). Ops that read nothing on the host besides the graph's key are replayed
+  // when they repeat. Experts are not: the host reads the number of rows of each.
   void queue(const StepMemory& m, StepGraphs& graphs, bool repeats, size_t first, size_t end, const std::function<void(const Op&)>& after) {
     const auto ops = [&] {
       modules_.begin(m.graph, first, end);
@@ -113,7 +114,7 @@ class FusedProvider : public StepProvider {
 
   static size_t head_of(const Graph& graph) { return graph.forward_ops - 1; }
 
-  // Room for micro-batches of that size, from the next call on.
+  // Makes room for micro-batches of that size, from the next call on.
   void ask_for(StepMemory& m, const BatchRoom& room) {
     if (room.tokens <= m.capacity.tokens && room.targets <= m.capacity.targets) return;
     set_room(m, {std::max(room.tokens, m.capacity.tokens), std::max(room.targets, m.capacity.targets)});
@@ -147,7 +148,8 @@ class FusedProvider : public StepProvider {
     try {
       take_arena();
     } catch (const c10::OutOfMemoryError&) {
-      // Less than was planned may do for this one: the micro-batch is smaller after running out once.
+      // Less memory than was planned may do for this micro-batch, which is smaller after running
+      // out once.
       set_room(m, {m.tokens, m.targets});
       set_room(&m == &training_ ? evaluation_ : training_, {});
       take_arena();
@@ -177,7 +179,7 @@ class FusedProvider : public StepProvider {
   c10::ScalarType type_of(const StepMemory& m, ValueId id) const {
     return m.graph.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat;
   }
-  // A value as a tensor that borrows its memory. [rows, width]
+  // Returns a value as a tensor that borrows its memory. [rows, width]
   at::Tensor tensor(const StepMemory& m, ValueId id) const {
     return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, on_device(type_of(m, id)));
   }

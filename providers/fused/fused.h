@@ -1,5 +1,6 @@
 #pragma once
-// The fused provider: the lists of a step (core/families) run op by op on our kernels, in one arena. On a CPU so far.
+// The fused provider: runs the lists of a step (core/families) op by op on forge's kernels, in one
+// arena.
 #include <memory>
 
 #include "core/families/step.h"

@@ -1,4 +1,4 @@
-// Decoding by our kernels: the evaluation's list in an arena, its attention over a cache.
+// Decoding by forge's kernels: the evaluation's list in an arena, with attention over a cache.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -15,7 +15,8 @@
 namespace forge {
 namespace {
 
-// A weight in E4M3 is decoded, and its text's rows are multiplied as they are: one row wants no product in 8 bits.
+// Weights in E4M3 are decoded, and rows are multiplied in the compute type: one row gains nothing
+// by an 8-bit product.
 StepShape decoded(StepShape shape) {
   shape.training.fp8 = false;
   return shape;
@@ -78,7 +79,8 @@ class FusedDecoder : public Decoder {
       const auto fresh = static_cast<int64_t>(tokens[i].ids.size());
       FORGE_CHECK(places.begins || before[i] > 0, "sequence " << tokens[i].sequence << " begins beside others that go on");
       cache_.extend(tokens[i].sequence, fresh);
-      // A prompt is one row of pages. Tokens that go on are one each, so that a token attends to those before it as it would alone.
+      // A prompt is one row of pages. A sequence that continues has one row for each token, so that
+      // a token attends to those before it as it would alone.
       for (int64_t t = places.begins ? fresh - 1 : 0; t < fresh; ++t) {
         numbers.push_back(tokens[i].sequence);
         places.lengths.push_back(static_cast<int32_t>(before[i] + t + 1));

@@ -41,14 +41,14 @@ int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& siz
     group.member[0].out = module.out;
     group.type = element_of_bytes(sizes.compute_bytes);
     if (sizes.gpu) group.s_type = group.type;
-    group.dropout.probability = module.dropout ? 0.5 : 0;  // which one changes no bytes
+    group.dropout.probability = module.dropout ? 0.5 : 0;  // any probability gives the same bytes
     most = std::max(most, sizes.gpu ? lora_cuda_space(group, backward, nullptr).bytes
                                     : lora_space(group, backward, nullptr, sizes.threads).bytes);
   }
   return most;
 }
 
-// One expert may get every row.
+// Returns the sizes for one expert, which may get every row.
 StepSizes of_experts(const Op& op, StepSizes sizes) {
   sizes.tokens *= op.attributes.route.per_token;
   return sizes;
@@ -75,7 +75,7 @@ int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
     LmHead args{.positions = sizes.targets, .width = head.in, .vocab = head.out};
     args.type = element_of_bytes(sizes.compute_bytes);
     const int64_t bytes = sizes.gpu ? lm_head_cuda_workspace(args) : head_space(args, nullptr, sizes.threads).bytes;
-    // 64 B to align them, and the loss and weight of each position.
+    // The sum includes 64 B of alignment, and the loss and weight of each position.
     return bytes + 64 + 8 * sizes.targets;
   }
   return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
@@ -89,7 +89,8 @@ int64_t most_inputs(const Graph& graph, const Op& op) {
   return most;
 }
 
-// In a narrower type than fp32 the product is rounded before it is added to the fp32 gradient.
+// Bytes of the product of a gradient. In a type narrower than fp32 the product is rounded before it
+// is added to the fp32 gradient.
 int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   int64_t most = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) {
@@ -114,17 +115,19 @@ StepSizes sizes_of(const ActivationShape& shape) {
           .deterministic = shape.deterministic};
 }
 
-// Beside the arena: the micro-batch itself, and numbers for each supervised position.
+// Bytes beside the arena: the micro-batch itself, and numbers for each supervised position.
 int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t angles = shape.micro_batch_tokens * shape.spec.angles();
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
-  // Of dropout, and where sequences begin; ids and angles and targets once more, where graphs read them.
+  // Keys of dropout and starts of sequences; also ids, angles and targets a second time, for
+  // graphs.
   const int64_t keys = shape.cuda ? 32 * shape.micro_batch_tokens + 4 * angles + 16 * shape.supervised_tokens : 0;
   const int64_t slopes = shape.cuda && shape.spec.router_loss > 0 ? 4 * shape.spec.num_experts : 0;
   return slopes + 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
 
-// The products that an op leaves to LibTorch. Modules whose weights lie one behind the other are multiplied as one.
+// Returns the products that an op leaves to LibTorch. Modules whose weights are consecutive in
+// memory are multiplied as one.
 std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
   const int64_t chunk = std::min(kHeadChunk, sizes.targets);
   std::vector<Product> products;
@@ -151,7 +154,8 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
   return products;
 }
 
-// The gradient of a trained head in 16 bits: a matrix of its own before it is added up, but on forge's tiles.
+// Bytes of the gradient of a trained head in 16 bits: a matrix of its own before it is added up,
+// except on forge's tiles.
 int64_t head_gradient_bytes(const ActivationShape& shape, const Graph& graph) {
   const int64_t element = bytes_of(shape.precision);
   if (element == 4 || shape.bf16_tiles) return 0;
@@ -161,7 +165,8 @@ int64_t head_gradient_bytes(const ActivationShape& shape, const Graph& graph) {
   return 0;
 }
 
-// Of a head that is not held in the compute type: beside the scratch that linear layers share.
+// Bytes of a converted head, if it is not held in the compute type. It is apart from the buffer
+// that linear layers share.
 int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
   if (shape.storage == shape.precision) return 0;
   for (const ModuleUse& module : graph.modules)
@@ -169,7 +174,8 @@ int64_t converted_head_bytes(const ActivationShape& shape, const Graph& graph) {
   return 0;
 }
 
-// Of folded adapters: a copy of A and B where the products read them, zeros beside them and what rounds rows up.
+// Bytes of folded adapters: a copy of A and B beside their weights, the zeros next to them, and the
+// padding of rows.
 int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
   int64_t elements = 0, counters = 0;
   for (size_t i = 0; i < graph.forward_ops; ++i) {
@@ -182,7 +188,8 @@ int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
   return elements * bytes_of(shape.precision) + counters;
 }
 
-// What FusedModules holds for weights of another type: one of them in the compute type, two where they are decoded ahead, and the books of blocks.
+// Bytes that FusedModules holds for weights of another type: one weight in the compute type, or two
+// if they are decoded ahead; the ones that serve as scales in E4M3; and the code books of blocks.
 int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
   int64_t ones = 0;
   for (const ModuleUse& module : graph.modules)
@@ -191,8 +198,9 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
          (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
-// The workspace that LibTorch gives cuBLAS and cuBLASLt for a stream (ATen's CublasHandlePool.cpp and CUDABlas.cpp); cli/engine_location.cpp asks for
-// eight buffers of 4 MiB where results must be the same each time.
+// Bytes of the workspace that LibTorch gives cuBLAS and cuBLASLt for a stream (ATen's
+// CublasHandlePool.cpp and CUDABlas.cpp). cli/engine_location.cpp asks for eight buffers of 4 MiB
+// if results must be the same each time.
 int64_t product_workspace(const ActivationShape& shape) {
   constexpr int64_t kKib = 1024, kHopper = 8 * 4096 * kKib, kOther = 2 * 4096 * kKib + 8 * 16 * kKib, kLt = 1024 * kKib;
   return (shape.capability / 10 == 9 || shape.deterministic ? kHopper : kOther) + kLt;
@@ -213,8 +221,9 @@ AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, dou
       .sinks = spec.attention_sinks};
 }
 
-// LibTorch's efficient attention allocates its results and keys and values repeated for each query head; they are copied to their places
-// in the arena. What may be windows of long texts is counted as if they were short ones, whose window hides nothing.
+// Bytes of LibTorch's efficient attention. It allocates its results, and keys and values repeated
+// for each query head; results are copied to their places in the arena. Windows of long texts are
+// counted like short texts, in which a window hides nothing.
 int64_t attention_bytes(const ActivationShape& shape) {
   const auto efficient = [&](const Op& op) {
     if (op.kind != OpKind::attention) return false;
@@ -228,7 +237,8 @@ int64_t attention_bytes(const ActivationShape& shape) {
   return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
 }
 
-// The most that LibTorch takes beside a product, past the head's gradient: both lie beside the arena, each at its time.
+// Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
+// beside the arena, at different times.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
   if (shape.cuda) return product_workspace(shape);
   if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
@@ -271,11 +281,11 @@ int64_t gpu_attention_workspace(const Op& op, const StepSizes& sizes) {
   args.shape.head_dim = a.head_dim, args.shape.tokens = sizes.tokens, args.shape.window = a.window;
   args.shape.softcap = static_cast<float>(a.softcap);
   args.shape.deterministic = sizes.deterministic, args.shape.multiprocessors = sizes.multiprocessors;
-  if (!op.modules.empty()) args.shape.sinks = &op;  // which ones changes no bytes
+  if (!op.modules.empty()) args.shape.sinks = &op;  // any address gives the same bytes
   return attention_backward_cuda_workspace(args);
 }
 
-// Of the sums over rows for the gradients of weight and bias.
+// Bytes of the sums over rows for the gradients of weight and bias.
 int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (!graph.module(op).trained && !graph.module(op).bias_trained) return 0;
   const int64_t rows = sizes.rows(graph.buffer_of(op.in[0]).rows), all = graph.value(op.in[0]).width;
@@ -283,14 +293,14 @@ int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes)
   return column_sums_bytes(rows * all / op.attributes.head_dim, op.attributes.head_dim, 1);
 }
 
-// Of products that one kernel does; a library's need none.
+// Bytes of products that one kernel computes; a library's products need none.
 template <class Args>
 int64_t folded_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   const auto args = folded_sums<Args>(graph, op, sizes);
   return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
 }
 
-// Of the ops that a folded gate stands for, where no kernel does them at once.
+// Bytes of the ops that a folded gate stands for, if no kernel computes them at once.
 int64_t parts_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
   int64_t most = 0;
   for (const Op& part : gate_parts(op)) most = std::max(most, fused_workspace(graph, part, sizes));
@@ -302,9 +312,10 @@ int64_t gated_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
   return *gated_refusal(args) ? parts_workspace(graph, op, sizes) : 4 * gated_numbers(args);
 }
 
-// Of a product that adds the stream.
+// Bytes of a product that adds the stream.
 int64_t addend_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  return device_gemm_workspace({.m = sizes.tokens, .n = graph.value(op.out[0]).width, .add = true, .c = &op});  // which one changes no bytes
+  // The address of c changes no bytes.
+  return device_gemm_workspace({.m = sizes.tokens, .n = graph.value(op.out[0]).width, .add = true, .c = &op});
 }
 
 int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
@@ -386,7 +397,7 @@ int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes
 
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
   if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
-  // The backward's choice: where it differs, the forward's was the faster one.
+  // The choice is that of the backward: if the forward's kernel differs, it is the faster one.
   const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
   switch (choice.kernel) {
     case AttentionKernel::flash:
@@ -400,7 +411,7 @@ Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes
   return {Attention::own, choice.reason};
 }
 
-// Why it cannot run an op of the forward list; empty: it can.
+// Returns the reason why the provider cannot run an op of the forward list; empty if it can.
 static std::string fused_fault(const ActivationShape& shape, const Op& op) {
   const bool adapted = op.out.size() > 1;
   return op.kind == OpKind::expert_linear && shape.adapter.use_dora && adapted ? "it has no DoRA of experts"
@@ -419,7 +430,7 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
   if (const std::string fault = fp8_device_fault(shape.cuda, shape.capability); shape.quantization == Quantization::fp8 && !fault.empty())
     faults.push_back(fault);
   if (!shape.cuda || !faults.empty()) return faults;
-  // Of every sequence, whatever its length: none is longer than the model's.
+  // The problem covers sequences of every length: none is longer than the model's limit.
   AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);
   problem.longest = shape.spec.max_position_embeddings, problem.tokens = 0;
   for (const bool backward : {false, true}) {
@@ -452,7 +463,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   if (shape.cuda && shape.training && !asks_host(graph))
     add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
-  // At most a dozen fp32 numbers a position while a chunk of the head becomes a loss; an evaluation's log-probabilities.
+  // A chunk of the head takes at most a dozen fp32 numbers a position until it is a loss; an
+  // evaluation keeps log-probabilities.
   if (shape.fused_head)
     add("objective", shape.training ? 0 : 4 * shape.supervised_tokens, "4 B for each position");
   else
@@ -468,8 +480,8 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
   const Graph& graph = shape.lists->evaluation({});
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
   const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
-  // A group shares its prompt's full pages; its last page and what follows are each one's own. The cache doubles when it is
-  // full, and holds old and new while it copies.
+  // A group shares its prompt's full pages; each completion has its own last page and the pages
+  // after it. The cache doubles when it is full, and holds old and new memory while it copies.
   const auto pages_of = [](int64_t tokens) { return (tokens + kCachePage - 1) / kCachePage; };
   const int64_t groups = (decoding.slots + decoding.group - 1) / decoding.group;
   const int64_t pages = groups * decoding.longest_prompt / kCachePage +

@@ -1,5 +1,6 @@
 #pragma once
-// Gated activations with the adapters beside them by one kernel: what a plan knows of their arguments. No torch.
+// The arguments of the kernel for gated activations with the adapters beside them, as far as a plan
+// needs them. No torch.
 #include "core/graph/fold_gates.h"
 #include "kernels/lora/gated_space.h"
 
@@ -7,7 +8,7 @@ namespace forge {
 
 static_assert(kMostGatedSums == kThinRanks && kMostGatedGradients == kMostGatedRanks);
 
-// Sizes alone, of a glu_sums or a glu_adapters_backward laid out for `sizes`.
+// Returns the sizes alone, for a glu_sums or a glu_adapters_backward laid out for `sizes`.
 template <class Args>
 Args gated_sizes(const Graph& graph, const Op& op, const StepSizes& sizes) {
   Args args{.type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16, .tokens = sizes.tokens, .planned = sizes.tokens};

@@ -143,14 +143,14 @@ class Lister {
     list_.push_back({name, bytes + weight_bytes, weight_bytes, launches});
     return list_;
   }
-  // Everything the op names, once.
+  // Adds a launch that moves all values of the op once.
   std::vector<GpuLaunch>& one(const char* name) {
     double all = 0;
     for (ValueId id : op_.in) all += bytes(id);
     for (ValueId id : op_.out) all += bytes(id);
     return add(name, all);
   }
-  // a [m, k] b [k, n]; which of the three are weights.
+  // Adds a product a [m, k] b [k, n]; the flags say which matrices are weights.
   std::vector<GpuLaunch>& product(double m, double k, double n, bool accumulate, double out_bytes, bool b_is_weight,
                bool out_is_weight = false) {
     const double a = e_ * m * k, b = e_ * k * n, out = out_bytes * m * n * (accumulate ? 2 : 1);
@@ -162,20 +162,22 @@ class Lister {
   bool held_otherwise(const ModuleUse& module) const {
     return module.kind == ModuleKind::linear && !module.trained && (step_.in_blocks || step_.converted);
   }
-  // A weight in the compute type, before it is multiplied with.
+  // Adds the conversion of a weight to the compute type before its product.
   void convert(const ModuleUse& module) {
     const double count = static_cast<double>(module.in * module.out);
     if (held_otherwise(module))
       add(step_.in_blocks ? "dequantize" : "convert", 0, count * (e_ + (step_.in_blocks ? 0.56 : 4)));
   }
-  // Rows in 8 bits: once from memory, and once more out of a cache.
+  // Adds the quantisation of rows to 8 bits: once from memory, and once more out of a cache.
   void quantize_rows(double columns) { add("quantize_rows", rows_ * (columns * (e_ + 1) + 4)); }
-  // By a weight in 8 bits, with a scale a row and a column of the result; what is added is written and read apart.
+  // Adds a product with a weight in 8 bits, with a scale a row and a column of the result; an
+  // addition writes and reads the product apart.
   void scaled_product(double k, double n, bool accumulate) {
     add("scaled_product", rows_ * (k + 4 + e_ * n), n * (k + 4));
     if (accumulate) add("add_rows", 3 * e_ * rows_ * n);
   }
-  // Weights of one product lie side by side but where they are decoded or have scales.
+  // True if the weights of one product are side by side: they are unless they are decoded or have
+  // scales.
   bool merged() const {
     for (size_t i = 0; i < op_.modules.size(); ++i)
       if (held_otherwise(graph_.module(op_, i)) || graph_.module(op_, i).fp8) return false;
@@ -232,7 +234,8 @@ class Lister {
     if (module.dropout) add("dropout", 2 * e_ * rows_ * in);
   }
 
-  // By one kernel, with the partial sums that its blocks leave, written and read.
+  // Adds one kernel with the partial sums that its blocks write and read. Returns false if there is
+  // no such kernel.
   template <class Args>
   bool thin(const char* name) {
     const auto args = folded_sums<Args>(graph_, op_, sizes_);
@@ -248,7 +251,7 @@ class Lister {
     return true;
   }
 
-  // By one kernel, with its partial sums; or as the ops that it stands for.
+  // Adds one kernel with its partial sums, or the ops that it stands for.
   template <class Args>
   std::vector<GpuLaunch>& gated(const char* name) {
     const auto args = gated_sizes<Args>(graph_, op_, sizes_);
@@ -265,7 +268,7 @@ class Lister {
     return list_;
   }
 
-  // As if all modules had one scale: each other one takes a product of its own.
+  // Counts as if all modules had one scale; each other scale takes a product of its own.
   std::vector<GpuLaunch>& adapter_sums() {
     if (thin<AdapterSums>("adapter_sums")) return list_;
     product(rows_, width(op_.in[0]), ranks(), false, e_, true);
@@ -328,7 +331,7 @@ class Lister {
       if (const ModuleUse& module = graph_.module(op_, i); module.trained)
         outs += static_cast<double>(module.out), ++trained;
     const double in = width(op_.in[1]);
-    // In fp32 gradients that lie one behind the other are one product, which biases between them prevent.
+    // In fp32, consecutive gradients are one product; biases between them prevent that.
     bool biased = false;
     for (size_t i = 0; i < op_.modules.size(); ++i) biased |= graph_.module(op_, i).bias;
     if (sizes_.compute_bytes == 4 && trained == op_.modules.size() && (!biased || trained == 1)) {
@@ -390,17 +393,20 @@ class Lister {
                                    .tokens = sizes_.tokens};
     return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::flash;
   }
-  // Counts what attention_torch.cpp has LibTorch do around its efficient kernels, as the hollow GPU counts it: where each token's lse lies
-  // (arange, searchsorted, a gather and three sums and products), and keys and values for each query head.
+  // Launches of LibTorch around its efficient kernels (attention_torch.cpp), as the hollow GPU
+  // counts them: kLseIndex to find each token's lse (arange, searchsorted, a gather and three sums
+  // and products), kRepeats for keys and values of each query head.
   static constexpr int64_t kLseIndex = 6, kRepeats = 2;
   bool grouped() const { return op_.attributes.heads != op_.attributes.kv_heads; }
-  // LibTorch's flash kernel, or its efficient one, whose result and lse are copied to their places.
+  // Adds LibTorch's flash kernel, or its efficient one, whose result and lse are copied to their
+  // places.
   std::vector<GpuLaunch>& attention() {
     if (own_attention()) return one("attention");
     if (flash_attention()) return one("flash_forward");
     one("attention");
     list_.back().bytes += 2 * bytes(op_.out[0]) + 2 * bytes(op_.out[1]);
-    // The kernel, a copy of its result, and lse: its rows made one array, gathered and copied.
+    // The launches are the kernel, a copy of its result, and lse: its rows made one array, gathered
+    // and copied.
     list_.back().launches = 1 + 1 + kLseIndex + 3 + (grouped() ? kRepeats : 0);
     return list_;
   }
@@ -413,8 +419,9 @@ class Lister {
     }
     return flash_attention() ? flash_backward() : efficient_backward();
   }
-  // Holds while a micro-batch's sequences are one turn (attention_flash.h). Sums of d q are cleared, added to, and read; in a deterministic
-  // backward those of every split, as if the batch were one sequence.
+  // Adds the launches of flash attention's backward, if a micro-batch's sequences are one turn
+  // (attention_flash.h). Sums of d q are cleared, added to, and read; in a deterministic backward
+  // these are the sums of every split, as if the batch were one sequence.
   std::vector<GpuLaunch>& flash_backward() {
     const Attributes& a = op_.attributes;
     const double inputs = bytes(op_.in[0]) + bytes(op_.in[1]) + bytes(op_.in[2]), out = bytes(op_.in[3]), lse = bytes(op_.in[4]),
@@ -430,8 +437,8 @@ class Lister {
     if (grouped()) add("group_sums", of_all_heads + d_kv);
     return list_;
   }
-  // d out · out, the gradients, d q out of its fp32 sums, keys' and values' gradients summed over
-  // groups, and three copies (attention_torch.cpp).
+  // Adds d out · out, the gradients, d q from its fp32 sums, keys' and values' gradients summed
+  // over groups, and three copies (attention_torch.cpp).
   std::vector<GpuLaunch>& efficient_backward() {
     one("attention backward");
     double copies =
@@ -440,8 +447,9 @@ class Lister {
               bytes(op_.in[5]);  // fp32 sums of d q; out and d out once more
     if (grouped()) copies += 2 * 2 * bytes(op_.out[0]);
     list_.back().bytes += copies;
-    // The kernel and its seed; lse, filled, put in its places and transposed; three copies. In fp32 d out · out is made before: a product,
-    // a sum, a copy. A result whose rows have room behind them is copied.
+    // The launches are the kernel and its seed; lse, filled, put in its places and transposed;
+    // three copies. In fp32 d out · out is computed before: a product, a sum, a copy. A result
+    // whose rows have gaps between them is copied.
     const bool spaced = graph_.buffer_of(op_.in[3]).width != graph_.value(op_.in[3]).width;
     list_.back().launches = 2 + kLseIndex + 3 + 3 + (sizes_.compute_bytes == 4 ? 3 : 0) + spaced + (grouped() ? 2 * kRepeats : 0);
     return list_;

@@ -15,15 +15,16 @@ class KvCache {
   KvCache(const ModelSpec& spec, c10::ScalarType type);
 
   int64_t length(int64_t sequence) const;
-  // Takes the pages for `tokens` more of a sequence; one that was never named is empty.
+  // Takes the pages for `tokens` more of a sequence; a sequence that was never named is empty.
   void extend(int64_t sequence, int64_t tokens);
-  // `to`, which is empty, has the tokens of `from`: full pages are shared until both are gone, the last one is copied.
+  // Gives `to`, which must be empty, the tokens of `from`. Full pages are shared until both
+  // sequences are gone, the last page is copied.
   void fork(int64_t from, int64_t to);
-  // Takes back the last tokens of a sequence, none of which it shares.
+  // Removes the last tokens of a sequence, none of which it shares.
   void shorten(int64_t sequence, int64_t tokens);
   void release(int64_t sequence);
 
-  // The pages of these sequences, a row each; valid until the next call of a member.
+  // Returns the pages of these sequences, a row each; valid until the next call of a member.
   CacheShape shape(const std::vector<int64_t>& sequences);
   void* keys(int64_t layer) const;
   void* values(int64_t layer) const;

@@ -12,7 +12,8 @@
 namespace forge::fused {
 namespace {
 
-// Of all the op's modules, if theirs lie one behind the other; else without data and blocks.
+// Returns one weight of all the op's modules if their weights are consecutive in memory; otherwise
+// one without data and blocks.
 Weight base_together(const FusedRun& r) {
   const FusedModule& first = r.module();
   const bool in_blocks = stays_in_blocks(r, 0) && first.stored_bytes > 0;
@@ -30,7 +31,8 @@ Weight base_together(const FusedRun& r) {
   return all;
 }
 
-// One module alone: its dropout has a mask of its own, which modules that share x do not.
+// Returns the adapter of one module alone: its dropout has a mask of its own, unlike that of
+// modules that share x.
 LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y, ValueId s) {
   const FusedModule& m = r.module(module);
   LoraGroup g{.type = r.type(),
@@ -49,18 +51,18 @@ LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y,
   return g;
 }
 
-// visit(module, number among the adapted ones)
+// Calls visit(module, number among the adapted ones).
 template <class Visit>
 void each_adapter(const FusedRun& r, Visit visit) {
   for (size_t i = 0, adapter = 0; i < r.op.modules.size(); ++i)
     if (r.use(i).rank > 0) visit(i, adapter++);
 }
 
-// What adapters add to the products of an op's modules, by module; s is there by then.
+// The terms that adapters add to the products of an op's modules, by module; s is computed before.
 constexpr size_t kMostTails = 4;
 using Tails = std::array<GemmTail, kMostTails>;
 
-// Whether products take adapters along.
+// True if the products add the adapters' terms.
 bool adapters_run_on(const FusedRun& r) {
   bool whole_vectors = true;
   for (size_t i = 0; i < r.op.modules.size(); ++i) whole_vectors &= r.use(i).out % 16 == 0;
@@ -86,7 +88,7 @@ void linear(const FusedRun& r) {
   const size_t modules = r.op.modules.size();
   const Weight all = base_together(r);
   bool biased = false;
-  const auto bias = [&](size_t i) {  // that no rescaling comes before
+  const auto bias = [&](size_t i) {  // added by the product, unless DoRA rescales
     const FusedModule& module = r.module(i);
     FORGE_CHECK(!module.magnitude || r.op.attributes.unscaled, "a list without the ops of its DoRA");
     return module.magnitude ? nullptr : module.bias;
@@ -112,7 +114,8 @@ void linear(const FusedRun& r) {
   });
 }
 
-// Ratios of all columns, then one over their norms; columns without an adapter stay as they are.
+// Computes the ratios of all columns, then one over their norms; columns without an adapter stay as
+// they are.
 void dora_ratio(const FusedRun& r) {
   const int64_t width = r.m.width(r.out(0)), bytes = width * static_cast<int64_t>(sizeof(float));
   float *const begin = r.m.numbers(r.out(0)), *ratio = begin, *inverse = begin + width / 2;
@@ -134,7 +137,7 @@ void dora_ratio(const FusedRun& r) {
 
 namespace {
 
-// visit(module, its first column)
+// Calls visit(module, its first column).
 template <class Visit>
 void each_module(const FusedRun& r, Visit visit) {
   for (size_t i = 0, column = 0; i < r.op.modules.size(); column += static_cast<size_t>(r.use(i++).out))
@@ -200,7 +203,7 @@ void linear_input_gradient(const FusedRun& r) {
 
 namespace {
 
-// The gradients of all the op's modules, if they lie one behind the other; else null.
+// Returns the gradients of all the op's modules if they are consecutive in memory; otherwise null.
 float* gradients_together(const FusedRun& r) {
   float *first = r.module().d_weight, *next = first;
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
@@ -219,7 +222,7 @@ void linear_weight_gradient(const FusedRun& r) {
       const Part d_y = part(r, r.in(0), i);
       r.device.run(SumColumns{r.type(), r.m.tokens, d_y.width, d_y.data, d_y.stride, bias});
     }
-  // In 16 bits a CPU's product is rounded in a workspace for one of them.
+  // In 16 bits a CPU's product is rounded in a workspace for one module.
   if (float* all = gradients_together(r); all && r.type() == Element::f32)
     return weight_gradient(r, r.m.tokens, all, whole(r, r.in(0)), x);
   for (size_t i = 0; i < r.op.modules.size(); ++i)

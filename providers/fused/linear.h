@@ -1,6 +1,7 @@
 #pragma once
-// Linear layers of a list with their adapters, forward and backward: one function an op (core/graph/graph.h). Products are a
-// library's, or in decoding kernels/product; modules whose weights lie one behind the other are multiplied as one.
+// Linear layers of a list with their adapters, forward and backward: one function an op
+// (core/graph/graph.h). Products are a library's, or in decoding kernels/product. Modules whose
+// weights are consecutive in memory are multiplied as one.
 #include "providers/fused/run.h"
 
 namespace forge::fused {
@@ -11,7 +12,7 @@ void linear_input_gradient(const FusedRun& r);
 void linear_weight_gradient(const FusedRun& r);
 void adapter_gradient(const FusedRun& r);
 
-// With adapters in the products of their weights.
+// Compute linear layers whose adapters are folded into the products of their weights.
 void folded_linear(const FusedRun& r);
 void folded_input_gradient(const FusedRun& r);
 void adapter_sums(const FusedRun& r);
@@ -19,9 +20,10 @@ void adapter_sums(const FusedRun& r);
 void adapter_sums_gradient(const FusedRun& r);
 // Adds to A's gradients.
 void adapter_input_gradient(const FusedRun& r);
-// A gated activation and the adapters beside it, where one kernel does them at once. → whether it did
+// Computes a gated activation and the adapters beside it if one kernel does both. Returns false if
+// none does.
 bool gate_with_adapters(const FusedRun& r);
-// Copies A and B to where the products read them: after they have changed.
+// Copies A and B to the weights' matrices that the products read, after A and B have changed.
 void place_adapters(const FusedRun& r);
 
 void dora_ratio(const FusedRun& r);

@@ -14,7 +14,8 @@
 namespace forge {
 namespace {
 
-// nf4, fp4, the dynamic map of bytes and E4M3, as they lie behind each other where the device reads them.
+// The code books of nf4, fp4, the dynamic map of bytes and E4M3 are consecutive in the device's
+// memory.
 constexpr size_t kFourBits = 16;  // entries of a book
 
 std::vector<float> all_books() {
@@ -108,13 +109,14 @@ const void* FusedModules::expert_in_compute_type(const FusedModule& module, int6
 
 namespace {
 
-// Modules whose weights an op reads, in its order.
+// Visits the modules whose weights an op reads, in its order.
 template <class Visit>
 void each_weight(const Graph& graph, const Op& op, Visit visit) {
   const bool products = op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient;
   if (!products && op.kind != OpKind::dora_ratio) return;
   for (size_t i = 0; i < op.modules.size(); ++i) {
-    if (op.kind == OpKind::linear && graph.module(op, i).fp8) continue;  // it is multiplied as it lies
+    // It is multiplied in E4M3.
+    if (op.kind == OpKind::linear && graph.module(op, i).fp8) continue;
     if (products || graph.module(op, i).rank > 0) visit(op.modules[i]);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The modules of a step as the device's kernels read them: pointers and numbers.
+// The modules of a step for the device's kernels: pointers and numbers.
 #include <map>
 #include <vector>
 
@@ -11,19 +11,21 @@
 namespace forge {
 
 struct FusedModule {
-  // The weight as it is held: of a linear layer [out, in], of the embedding [vocabulary, hidden], of a norm [width].
+  // The weight as it is held: [out, in] for a linear layer, [vocabulary, hidden] for the embedding,
+  // [width] for a norm.
   const void* weight = nullptr;  // null: in blocks
   Element held = Element::f32;
-  int64_t stride = 0;  // elements between the rows of a matrix; more than its width where adapters have room beside it
+  // Elements between the rows of a matrix; more than its width if adapters have room beside it.
+  int64_t stride = 0;
   DequantizeBlocks blocks;
   bool fp8 = false;  // blocks are rows in E4M3
-  int64_t stored_bytes = 0;  // of blocks that a GGUF has so
+  int64_t stored_bytes = 0;  // bytes of blocks that come from a GGUF
   int64_t rows = 0;
   const void *bias = nullptr, *a = nullptr, *b = nullptr, *magnitude = nullptr;  // of the compute type; null: none
   float scale = 0;
   double dropout = 0;
   uint64_t dropout_stream = 0;
-  // Gradients of what is trained, fp32; null: frozen, or before the first zero_grad().
+  // Gradients of trained tensors, fp32; null: frozen, or before the first zero_grad().
   float *d_weight = nullptr, *d_bias = nullptr, *d_a = nullptr, *d_b = nullptr, *d_magnitude = nullptr;
 
   bool operator==(const FusedModule&) const = default;
@@ -31,23 +33,26 @@ struct FusedModule {
 
 class FusedModules {
  public:
-  // `modules` must outlive it. `type`: the compute type. `folded`: adapters run on in the products of their weights. `ahead`:
-  // decodes_ahead() of the lists.
+  // `modules` must outlive the object. `type` is the compute type. `folded`: adapters are folded
+  // into the products of their weights. `ahead`: decodes_ahead() of the lists.
   FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type, bool folded = false,
                bool ahead = false);
 
-  // Reads the tensors anew: gradients appear after the model, and weights may move.
+  // Reads the tensors again: gradients are allocated after the model, and weights may move.
   void refresh();
-  // From here on ops [first, end) of `list` ask for their weights, one after the other. The list must stay where it is.
+  // Announces that ops [first, end) of `list` will ask for their weights, one after the other. The
+  // list must stay at its address.
   void begin(const Graph& list, size_t first, size_t end);
   const FusedModule& operator[](int32_t module) const { return modules_[static_cast<size_t>(module)]; }
-  // A linear layer's weight in the compute type. [out, in] One that is held otherwise is valid until the next one is asked for.
+  // Returns a linear layer's weight in the compute type. [out, in] A converted weight is valid
+  // until the next one is asked for.
   const void* in_compute_type(int32_t module);
-  // One in E4M3, as d x reads it. [in, out] Valid as long.
+  // Returns a weight in E4M3, transposed for d x. [in, out] Valid like a converted weight.
   const uint8_t* transposed(int32_t module) { return static_cast<const uint8_t*>(converted_->next(module)); }
-  // fp32, as many as the widest weight in E4M3 has input features: scales of what has none.
+  // Returns fp32 ones, as many as the widest weight in E4M3 has input features: the scales of
+  // operands without scales.
   const float* ones() const { return ones_.as<float>(); }
-  // One of the experts that a weight [experts, in, out] holds. [in, out]
+  // Returns one of the experts that a weight [experts, in, out] holds. [in, out]
   const void* expert_in_compute_type(const FusedModule& module, int64_t expert, int64_t in, int64_t out);
   uint32_t* counters() const { return counters_.as<uint32_t>(); }  // AdapterSums::counters
   const std::vector<FusedModule>& all() const { return modules_; }

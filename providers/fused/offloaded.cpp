@@ -21,7 +21,7 @@ struct Copy {
   Event copied;
 };
 
-// `value`: the one at the beginning of the rows, which are copied whole.
+// Returns the copy of a value. `value` is at the beginning of the rows, which are copied whole.
 Copy copy_of(const FusedRun& r, ValueId value) {
   const auto slot = static_cast<size_t>(r.op.attributes.slot);
   return {r.m.host.memory.begin() + r.m.layout.host_offsets[slot], r.m.data(value),

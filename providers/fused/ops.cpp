@@ -13,7 +13,7 @@ namespace {
 
 // ---- rows ----
 
-// The factor as transformers multiplies with it: a number of the stream's type.
+// Returns the factor rounded to the stream's type, in which transformers multiplies.
 float factor_of(double scale, Element type) {
   const auto wide = static_cast<float>(scale);
   if (type == Element::f32) return wide;
@@ -79,7 +79,8 @@ void scatter(const FusedRun& r) {
   r.device.run(args);
 }
 
-// The first output lies in the place of the second input (add) or of the first (add_gradient); of two types in its own.
+// Adds. The first output is in the memory of the second input (add) or of the first (add_gradient);
+// if the types differ, in its own.
 void add(const FusedRun& r) {
   const ValueId sum = r.out(0);
   const bool apart = r.m.graph.buffer_of(r.in(1)).type != r.m.graph.buffer_of(sum).type;
@@ -90,7 +91,7 @@ void add(const FusedRun& r) {
   r.device.run(args);
 }
 
-// In place, from one type to the other, or added to a gradient.
+// Scales in place, from one type to the other, or adds to a gradient.
 void scale(const FusedRun& r) {
   const ValueId x = r.in(0), y = r.out(0);
   r.device.run(ScaleRows{.type = r.m.element(y),
@@ -107,7 +108,8 @@ void scale(const FusedRun& r) {
 
 // ---- norm ----
 
-// Each head by itself: one has the width of the whole row but for norms of q and k.
+// Normalises each head by itself. A head has the width of the whole row, except in norms of q and
+// k.
 void norm(const FusedRun& r) {
   const bool adds = r.op.kind == OpKind::add_norm;
   const ValueId x = r.in(adds ? 1 : 0), y = r.out(adds ? 1 : 0), inverse = r.out(adds ? 2 : 1);
@@ -202,7 +204,7 @@ void regroup(const FusedRun& r) {
                             .y_stride = r.m.stride(r.out(0))});
 }
 
-// q and k one behind the other in one row are turned at once.
+// Rotates q and k at once if they are consecutive in one row.
 void rope(const FusedRun& r) {
   const Attributes& a = r.op.attributes;
   Rope args{.type = r.type(),
@@ -230,7 +232,7 @@ const void* sinks_of(const FusedRun& r) {
   return r.module().weight;
 }
 
-// What forward and backward of attention read.
+// Returns the arguments that forward and backward of attention share.
 template <class Args>
 Args attention_args(const FusedRun& r, ValueId out, ValueId lse) {
   const Attributes& a = r.op.attributes;
@@ -276,7 +278,7 @@ void cached_attention(const FusedRun& r) {
   args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
   args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
   args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
-  args.workspace = r.workspace;  // that of attention over blocks is larger
+  args.workspace = r.workspace;  // the one for attention over blocks is larger
   r.device.run(args);
 }
 
@@ -298,7 +300,7 @@ void attention_backward(const FusedRun& r) {
   r.device.run(args);
 }
 
-// And back.
+// Assembles the heads, or in the backward splits their gradients.
 void latent_heads(const FusedRun& r) {
   const Attributes& a = r.op.attributes;
   const bool back = r.op.kind == OpKind::latent_heads_backward;
@@ -413,7 +415,7 @@ void glu_backward(const FusedRun& r) {
 
 void run_op(const FusedRun& r);
 
-// By one kernel, or one after the other.
+// Runs one kernel, or the op's parts one after the other.
 void gate_with_adapters(const FusedRun& r) {
   if (fused::gate_with_adapters(r)) return;
   for (const Op& part : gate_parts(r.op)) run_op({r.device, r.m, part, r.workspace, r.modules, r.batch});

@@ -1,5 +1,5 @@
 #pragma once
-// Columns of values as products read and write them.
+// Columns of values for the products that read and write them.
 #include "core/base/error.h"
 #include "providers/fused/run.h"
 
@@ -13,14 +13,14 @@ struct Part {
 
 inline Part whole(const FusedRun& r, ValueId id) { return {r.m.data(id), r.m.stride(id), r.m.width(id)}; }
 
-// What belongs to one of the op's modules.
+// Returns the columns that belong to one of the op's modules.
 inline Part part(const FusedRun& r, ValueId id, size_t module) {
   int64_t column = 0;
   for (size_t i = 0; i < module; ++i) column += r.use(i).out;
   return {static_cast<char*>(r.m.data(id)) + column * r.bytes(), r.m.stride(id), r.use(module).out};
 }
 
-// The mask of a module's adapter, for rows whose keys are `example` and `position` [rows].
+// Returns the mask of a module's adapter, for rows whose keys are `example` and `position` [rows].
 inline LoraDropout dropout_of(const FusedRun& r, const FusedModule& m, const int64_t* example, const int32_t* position) {
   return {.probability = m.dropout,
           .seed = r.batch.seed,
@@ -40,7 +40,7 @@ inline void copy(const FusedRun& r, int64_t rows, const Part& from, const Part& 
                         .y_stride = to.stride});
 }
 
-// What the op's product adds to its result: its last input, if it adds one.
+// Returns the value that the op's product adds to its result: the op's last input, if it adds one.
 inline Part added(const FusedRun& r) { return r.op.attributes.accumulate ? whole(r, r.op.in.back()) : Part{}; }
 inline Gemm plus(Gemm product, const Part& h, void* workspace) {
   if (!h.data) return product;

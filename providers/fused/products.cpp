@@ -21,7 +21,8 @@ Weight base(const FusedRun& r, size_t i) {
 
 namespace {
 
-// In fp32 a text's bits do not depend on its neighbours': that holds for whole prompts on our tiles, not on MKL's.
+// True if rows are multiplied one by one. In fp32 a text's bits must not depend on its neighbours:
+// whole prompts have that property on forge's tiles, not on MKL's.
 bool row_by_row(const FusedRun& r) {
   const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_work(r.type());
   return r.batch.cache && !(r.batch.cache->begins && whole_prompts);
@@ -43,7 +44,7 @@ Weight multiplied(const FusedRun& r, size_t i) {
 
 namespace {
 
-// y is added to where there is a bias, which lies there by then.
+// Adds to y if there is a bias, which has been written to y before.
 Gemm product_of(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight, bool biased) {
   return {.type = r.type(),
           .m = rows,

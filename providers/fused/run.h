@@ -1,5 +1,5 @@
 #pragma once
-// One op of a list at work: what ops.cpp and linear.cpp read of it.
+// One op of a list while it runs: the state that ops.cpp and linear.cpp read.
 #include "core/graph/graph.h"
 #include "providers/fused/arena.h"
 #include "providers/fused/batch.h"

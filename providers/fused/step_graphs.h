@@ -1,8 +1,9 @@
 #pragma once
-// What tells one micro-batch's work of a list from another's, as a key of its captures.
+// The key of a list's captures, which distinguishes one micro-batch's work from another's.
 //
-// An op reads nothing on the host but its list, where it lies, its modules and the batch's numbers and places. What is not in the key
-// lies in the device's memory, in its places: ids, angles, a dropout's step, weights, gradients.
+// On the host, an op reads only its list, its places, its modules and the batch's numbers and
+// places. Everything that is not in the key is in the device's memory at fixed places: ids, angles,
+// a dropout's step, weights, gradients.
 #include <vector>
 
 #include "kernels/device/captures.h"

@@ -11,7 +11,7 @@ WeightsAhead::WeightsAhead(ComputeDevice& device, int64_t bytes, bool ahead, Dec
   for (Event* event : {&ready_[0], &ready_[1], &read_}) *event = device.new_event();
 }
 
-// Memory goes back in the order of the compute stream.
+// Memory is released in the order of the compute stream.
 WeightsAhead::~WeightsAhead() {
   if (!places_[1].as()) return;
   device_.record(read_, Stream::weights);
@@ -23,7 +23,7 @@ void WeightsAhead::begin(const std::vector<int32_t>& order) {
   if (places_[1].as() && !order.empty()) decode_ahead(0);
 }
 
-// Everything that reads its place is queued by now.
+// All work that reads the weight's place has been enqueued before.
 void WeightsAhead::decode_ahead(size_t number) {
   device_.record(read_, Stream::compute);
   device_.wait(Stream::weights, read_);

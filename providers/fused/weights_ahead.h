@@ -1,12 +1,13 @@
 #pragma once
-// Frozen weights that are held in blocks or in another type, brought into the compute type while the product before them runs: on the
-// device's second stream, into two places that take turns.
+// Converts frozen weights that are held in blocks or in another type to the compute type while the
+// product before them runs: on the device's second stream, into two alternating places.
 //
 //   WeightsAhead ahead(device, bytes_of_the_largest, decode);
 //   ahead.begin(order);                    the weights of a list, in the order in which its ops read them
-//   const void* w = ahead.next(module);    for products that are queued on the compute stream, until the next call
+//   const void* w = ahead.next(module);    for products on the compute stream until the next call
 //
-// A weight is decoded behind the products that read the one before the last out of its place, and read behind its decoding.
+// A weight is decoded after the products that read the previous weight from its place, and is read
+// after its decoding.
 #include <functional>
 #include <vector>
 
@@ -24,11 +25,13 @@ class WeightsAhead {
   WeightsAhead(const WeightsAhead&) = delete;
   WeightsAhead& operator=(const WeightsAhead&) = delete;
 
-  // `order` must outlive its reading. A list that was not read to its end is left. One that is read to its end leaves no work on the
-  // second stream that the compute stream does not wait for, so both can be captured together.
+  // `order` must outlive its reading. A list that was not read to its end is abandoned. A list that
+  // is read to its end leaves no work on the second stream that the compute stream does not wait
+  // for, so both can be captured together.
   void begin(const std::vector<int32_t>& order);
   const void* next(int32_t module);
-  // A weight that no order foretells, such as that of an expert which rows reach; where nothing runs ahead.
+  // Decodes a weight that is in no order, such as that of an expert that gets rows. Not allowed if
+  // weights are decoded ahead.
   const void* at_once(const std::function<void(void* to, Stream stream)>& decode);
 
  private:

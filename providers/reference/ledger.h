@@ -1,6 +1,6 @@
 #pragma once
-// Bytes held and freed in the order in which a step does it, without tensors: who holds what at the highest
-// moment.
+// Bytes held and freed in the order of a step, without tensors. Reports the bytes by use at the
+// moment of the highest total.
 //
 //   Ledger ledger;
 //   Held gate = ledger.hold(Use::layer, 4 * tokens * inner);   // freed with the last copy of the handle
@@ -26,7 +26,7 @@ struct UseBytes {
 
 using Held = std::shared_ptr<void>;
 
-// Must outlive what it handed out.
+// The ledger must outlive its handles.
 class Ledger {
  public:
   Ledger() = default;

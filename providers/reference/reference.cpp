@@ -17,13 +17,14 @@
 namespace forge {
 namespace {
 
-// A piece at work: a detached input, and the output whose graph leads back to it; undefined while it is not kept.
+// A segment in use: a detached input, and the output whose graph leads back to it; undefined while
+// it is not kept.
 struct Kept {
   at::Tensor input, output;
   std::vector<at::Tensor> probabilities;  // of its routers (Routed::probability), in the same graph
 };
 
-// Of all routers in a forward: sums over layers and tokens.
+// Sums of all routers in a forward, over layers and tokens.
 struct Balance {
   at::Tensor counts, probability;  // [experts], on the host
   double rows = 0;
@@ -94,7 +95,8 @@ class ReferenceProvider : public StepProvider {
       if (!segment.first()) continue;
       for (size_t op = segment.begin - segment.stem; trains_embeddings_ && op < segment.begin; ++op)
         if (list_.ops[op].kind == OpKind::embed && module_of(list_.ops[op]).weight) embed_backward(list_.ops[op], grad, batch);
-      grad = std::exchange(d_source_, at::Tensor());  // below it lies the encoder, whose result nobody reads again
+      // The segment below it is the encoder, whose result is not read again.
+      grad = std::exchange(d_source_, at::Tensor());
       source_ = at::Tensor();
     }
     source_ = at::Tensor();
@@ -109,7 +111,7 @@ class ReferenceProvider : public StepProvider {
     const int64_t frozen = op.attributes.frozen_row;
     at::Tensor row = frozen < 0 ? at::Tensor() : table[frozen], before = frozen < 0 ? row : row.clone();
     table.index_add_(0, rows_read(list_, op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, grad.scalar_type()));
-    if (frozen >= 0) row.copy_(before);  // what a tied head has added to it stays
+    if (frozen >= 0) row.copy_(before);  // the gradient that a tied head has added to it stays
   }
 
   std::vector<Trainable*> trained_of(const Segment& segment) const {
@@ -123,7 +125,8 @@ class ReferenceProvider : public StepProvider {
     return trained;
   }
 
-  // A piece whose graph is kept holds its input too; below the lowest nothing is made again.
+  // A segment whose graph is kept holds its input too. No segment below the lowest is computed
+  // again.
   bool keeps_input(size_t i) const {
     return segments_[i].kept || segments_[i].first() || i == lowest_ || segments_[i - 1].keeps_output;
   }
@@ -137,7 +140,7 @@ class ReferenceProvider : public StepProvider {
     return hidden + neftune_noise(batch, hidden.size(1), neftune_alpha_).to(hidden.options());
   }
 
-  // `probabilities`: where those of routers go.
+  // `probabilities` receives those of routers.
   at::Tensor run_ops(const Segment& segment, const at::Tensor& input, const BatchTensors& batch,
                      std::vector<at::Tensor>* probabilities = nullptr) {
     ForwardRun run{list_, model_, modules_, batch, packed_attend(batch)};
@@ -165,7 +168,8 @@ class ReferenceProvider : public StepProvider {
     c10::NoGradGuard no_grad;
     return run_ops(segments_[i], input, batch);
   }
-  // With `keep` under autograd from a detached copy of the input. → the output, detached.
+  // Runs a segment on a detached copy of the input, with `keep` under autograd. Returns the output,
+  // detached.
   at::Tensor run(size_t i, const at::Tensor& input, const BatchTensors& batch, bool keep) {
     c10::AutoGradMode mode(keep);
     Kept& kept = kept_[i];
@@ -177,7 +181,8 @@ class ReferenceProvider : public StepProvider {
     return kept.output.detach();
   }
 
-  // Makes the graph of a piece where it was not kept, and those before it in the layer where not even its input was.
+  // Computes the graph of a segment that was not kept, and of those before it in the layer if not
+  // even its input was kept.
   void compute_again(size_t i, const BatchTensors& batch) {
     if (kept_[i].output.defined()) return;
     if (!kept_[i].input.defined()) {
@@ -187,7 +192,8 @@ class ReferenceProvider : public StepProvider {
     run(i, kept_[i].input, batch, true);
   }
 
-  // d output → d input of a piece, or nothing when nothing below wants it; gradients of what it trains are added to their buffers.
+  // Returns d input of a segment from d output, or nothing if no segment below needs it. Gradients
+  // of the segment's trained tensors are added to their buffers.
   at::Tensor pull(size_t i, const at::Tensor& grad, bool needs_input_grad) {
     std::vector<at::Tensor> inputs;
     if (needs_input_grad) inputs.push_back(kept_[i].input);
@@ -200,7 +206,7 @@ class ReferenceProvider : public StepProvider {
     for (const at::Tensor& probability : kept_[i].probabilities)
       if (balance_.slope.defined() && probability.requires_grad())
         outputs.push_back(probability), slopes.push_back(balance_.slope.to(probability.device()));
-    // An expert that got no token has no gradient.
+    // An expert without tokens has no gradient.
     auto grads = torch::autograd::grad(outputs, inputs, slopes, {}, false, true);
     c10::NoGradGuard no_grad;
     const size_t first = static_cast<size_t>(needs_input_grad) + needs_source_grad;
@@ -210,7 +216,8 @@ class ReferenceProvider : public StepProvider {
     return needs_input_grad ? grads[0] : at::Tensor();
   }
 
-  // d rows of the head → d of the last layer's result, zero where nothing is supervised. [tokens, hidden]
+  // Turns d rows of the head into d of the last layer's result, with zeros at unsupervised tokens.
+  // [tokens, hidden]
   at::Tensor tail_backward(at::Tensor d_rows, const BatchTensors& batch) {
     std::vector<at::Tensor> inputs{rows_};
     const std::vector<Trainable*> trained = trained_of(tail_);
@@ -230,15 +237,16 @@ class ReferenceProvider : public StepProvider {
   std::vector<Segment> segments_;
   std::vector<std::vector<Trainable*>> trained_;  // tensors that a piece's ops read, by segment
   bool trains_embeddings_ = false;
-  Segment tail_;                                  // from the supervised rows to what the head reads
+  Segment tail_;                                  // from the supervised rows to the head's input
   size_t lowest_ = 0;  // the first segment that keeps anything: nothing below is trained
-  // Of the forward at hand.
+  // State of the current forward.
   std::vector<Kept> kept_;    // by segment
   at::Tensor rows_, normed_;  // under autograd, [targets, hidden]
-  at::Tensor source_, d_source_;  // what an encoder made, detached, and its gradient of the decoder's segments so far
+  // An encoder's result, detached, and its gradient from the decoder's segments so far.
+  at::Tensor source_, d_source_;
   int64_t tokens_ = 0;
   Balance balance_;
-  bool forward_done_ = false;  // what runs after it is computed again
+  bool forward_done_ = false;  // later runs are recomputations
 };
 
 }  // namespace

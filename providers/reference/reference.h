@@ -1,6 +1,7 @@
 #pragma once
-// The reference provider: a decoder layer in plain ATen, differentiated by LibTorch's autograd inside one detached
-// layer. Every model, every device; what the fused provider is checked against.
+// The reference provider: a decoder layer in plain ATen, differentiated by LibTorch's autograd
+// inside one detached layer. It supports every model and every device; the fused provider is
+// checked against it.
 #include <memory>
 
 #include "core/model/decoder.h"
@@ -11,8 +12,8 @@
 
 namespace forge {
 
-// It keeps or computes again what lies between two additions to the stream, a layer's half, as a whole: all of it where
-// `shape.recompute` names a part.
+// Returns the provider. It keeps or recomputes the ops between two additions to the stream, half a
+// layer, as a whole: all of them if `shape.recompute` names a part.
 std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
                                                  const StepOptions& options);
 std::unique_ptr<Decoder> reference_decoder(const Model& model, TrainableSet& trainables,

@@ -11,10 +11,10 @@
 namespace forge {
 namespace {
 
-// Rows of a sequence; the memory behind them doubles.
+// Rows of a sequence, in memory that doubles when it is full.
 class CachedRows {
  public:
-  // → all rows
+  // Appends rows and returns all rows.
   at::Tensor append(const at::Tensor& fresh) {
     const int64_t all = length_ + fresh.size(0);
     if (!memory_.defined() || all > memory_.size(0)) {
@@ -47,10 +47,12 @@ class CachedRows {
 struct Sequence {
   int64_t length = 0;
   std::vector<CachedRows> keys, values;  // by layer, [tokens, kv_heads, head_dim]
-  std::vector<at::Tensor> source;  // of an encoder-decoder: keys and values of what the encoder read (SourcePart::read)
+  // Keys and values of an encoder-decoder's source (SourcePart::read).
+  std::vector<at::Tensor> source;
 };
 
-// What of a list its encoder reads once a sequence, and what of that every step reads.
+// The ops of a list that run once a sequence, on its source, and those of every step, with the
+// values that the latter read from the former.
 struct SourcePart {
   std::vector<size_t> once, each;  // ops
   std::vector<ValueId> read;       // by `each`
@@ -119,7 +121,7 @@ class ReferenceDecoder : public Decoder {
     Sequence& copy = at(to);
     FORGE_CHECK(copy.length == 0, "sequence " << to << " has tokens of its own");
     copy.length = source.length;
-    copy.source = source.source;  // which is only read
+    copy.source = source.source;  // shared, since it is only read
     for (size_t layer = 0; layer < source.keys.size(); ++layer) {
       copy.keys[layer] = source.keys[layer].copy();
       copy.values[layer] = source.values[layer].copy();
@@ -155,7 +157,8 @@ class ReferenceDecoder : public Decoder {
     return s;
   }
 
-  // The encoder, for sequences that begin here, which have all of `batch.source`; then that is the source of all.
+  // Runs the encoder for sequences that begin here, to which all of `batch.source` belongs;
+  // afterwards `batch.source` describes the sources of all sequences.
   void read_sources(const std::vector<NewTokens>& tokens, BatchTensors& batch) {
     std::vector<NewTokens> fresh;
     for (const NewTokens& t : tokens)

@@ -12,12 +12,14 @@
 namespace forge {
 namespace {
 
-// For small tensors and LibTorch's own buffers, by measurement: over the cells of bench/memory/run.py the lines above are short by
-// at most 52 KiB, of models with 35 MB and more, and 32 KiB of smaller ones.
+// Allowance for small tensors and LibTorch's own buffers, by measurement: over the cells of
+// bench/memory/run.py the lines above are short by at most 52 KiB for models with 35 MB and more,
+// and by 32 KiB for smaller ones.
 constexpr double kUnrehearsedShare = 0.0075;
 constexpr int64_t kUnrehearsedBytes = 32768;
 
-// A step as reference.cpp takes it, with what lies around the layers as core/train/network.cpp and kernels/ do.
+// A step of reference.cpp, with the work around the layers as in core/train/network.cpp and
+// kernels/.
 class Step {
  public:
   Step(const ActivationShape& shape, Ledger& ledger)
@@ -78,14 +80,15 @@ class Step {
   bool narrow() const { return element() < 4; }
   int64_t chunk() const { return std::min(kHeadChunk, shape_.supervised_tokens); }
   int64_t element_of(ValueId value) const { return list_.buffer_of(value).type == ValueType::fp32 ? 4 : element(); }
-  // The stream's rows where something is supervised.
+  // Holds the stream's rows of supervised positions.
   Held picked() {
     return ledger_.hold(Use::head, element_of(final_norm_op().in[0]) * shape_.supervised_tokens * shape_.spec.hidden_size);
   }
   int64_t rows_of(const Segment& segment) const {
     return list_.buffer_of(segment.input).rows == Rows::source ? shape_.source_tokens : shape_.micro_batch_tokens;
   }
-  // What an encoder or a decoder begins with. The decoder's sees what the encoder made, `before`.
+  // Holds the input of an encoder or a decoder. The decoder also reads the encoder's result,
+  // `before`.
   Held embedded(const Segment& first, const Held& before, Use use) {
     if (before)
       for (const Segment& segment : segments_)
@@ -93,25 +96,26 @@ class Step {
     return ledger_.hold(use, element_of(first.input) * rows_of(first) * shape_.spec.hidden_size);
   }
   int64_t outputs() const { return list_.module(list_.ops.back()).out; }  // of the head
-  // Of a chunk. LibTorch's gradient of an entropy takes two more matrices in fp32, the kernel's none.
+  // Holds the logits of a chunk. LibTorch's gradient of an entropy takes two more matrices in fp32,
+  // the kernel's none.
   Held logits(bool entropy) {
     const HeadRowCounts rows = head_rows(chunk(), narrow(), false, shape_.cuda);
     return ledger_.hold(Use::head, outputs() * (4 * rows.wide + (shape_.cuda && entropy ? 8 : 0) * rows.product + element() * rows.product));
   }
-  // Tiles allocate nothing.
+  // Rehearses a product of the head. Tiles allocate nothing.
   void multiply_head(const Product& product) {
     if (!shape_.bf16_tiles) ops_.multiply(product);
   }
   bool learns(const Op& op) const { return list_.module(op).trained; }
 
-  // Ids, angles, and ids, positions and weights of what is supervised.
+  // Holds ids and angles, and ids, positions and weights of supervised tokens.
   Held batch_tensors() {
     const int64_t angles = shape_.micro_batch_tokens * shape_.spec.angles();
     const int64_t ids = (shape_.micro_batch_tokens + shape_.source_tokens) * (shape_.spec.learned_positions && shape_.spec.reads_source() ? 16 : 8);
     return ledger_.hold(Use::batch, ids + angles * element() + 20 * shape_.supervised_tokens);
   }
 
-  // Behind the gathering of supervised rows.
+  // Returns the norm after the gathering of supervised rows.
   const Op& final_norm_op() const {
     size_t i = segments_.back().end;
     while (list_.ops[i].kind != OpKind::gather) ++i;
@@ -136,7 +140,7 @@ class Step {
     return ops_.norm(Use::head, op.in[0], shape_.supervised_tokens, 1, learns(op), node);
   }
 
-  // core/train/network.cpp and kernels/lm_head.
+  // Rehearses core/train/network.cpp and kernels/lm_head.
   Held head_backward() {
     const int64_t rows = shape_.supervised_tokens, e = element(), hidden = shape_.spec.hidden_size;
     Held rows_held = picked();
@@ -147,13 +151,14 @@ class Step {
       Held logits_held = logits(shape_.needs_entropy);
       multiply_head({chunk(), hidden, outputs()});
       multiply_head({chunk(), outputs(), hidden});
-      // In fp32 and on forge's tiles the head's gradient is added where it belongs; else it is a matrix of its own first.
+      // In fp32 and on forge's tiles the head's gradient is added to its buffer directly; otherwise
+      // it is a matrix of its own first.
       if (learns(list_.ops.back()) && narrow() && !shape_.bf16_tiles) {
         Held gradient = ledger_.hold(Use::head, e * outputs() * hidden);
         ops_.multiply({outputs(), chunk(), hidden, true});
       }
     }
-    // The engine's own handle of d normed lives on.
+    // The engine's own handle keeps d normed alive.
     Held d_rows = ops_.norm_backward(Use::head, final_norm_op().in[0], rows, learns(final_norm_op()), node, d_normed, false);
     return ledger_.hold(Use::layer, element_of(final_norm_op().in[0]) * shape_.micro_batch_tokens * hidden);
   }
@@ -220,7 +225,7 @@ std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, c
   reading.longest_sequence = decoding.longest_prompt;
   std::vector<MemoryLine> lines = reference_activation_lines(reading);
   for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
-  // Rows double when they are full, and old and new are held while they are copied.
+  // Rows double when they are full, and old and new memory is held while they are copied.
   const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);
   const int64_t token = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * bytes_of(shape.precision);
   lines.push_back({"rollout: cache", tokens * token,

@@ -1,6 +1,7 @@
 #pragma once
-// The reference provider's memory, without torch: a step rehearsed, everything that it allocates held and freed in its own order, so
-// that the peak is the engine's and not an estimate of it. tests/memory compares both; bench/memory measures them on real sizes.
+// The reference provider's memory, without torch: rehearses a step and holds and frees all its
+// allocations in their order, so that the peak is the engine's and not an estimate of it.
+// tests/memory compares both; bench/memory measures them on real sizes.
 #include "core/plan/memory/memory.h"
 #include "core/plan/provider.h"
 

@@ -12,12 +12,13 @@ int64_t query_block(int64_t length) {
   return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
 }
 
-// Attention that LibTorch's kernels do not know: with a cap, with sinks, or with a bias by distance.
+// True for attention that LibTorch's kernels do not support: with a cap, with sinks, or with a bias
+// by distance.
 bool by_steps(const Op& attention) { return attention.attributes.softcap != 0 || !attention.modules.empty(); }
 
 }  // namespace
 
-// kernels/rope: two products, a sum or difference, for each half; then both together.
+// Rehearses kernels/rope: two products and a sum or difference for each half; then both together.
 Held RehearsedOps::turned(int64_t width, Use use) {
   Held first = wide(use, width / 2);
   Held a = wide(use, width / 2), b = wide(use, width / 2), second = wide(use, width / 2);
@@ -33,7 +34,7 @@ Held RehearsedOps::turned_backward(Held grad, int64_t width) {
     wide(Use::layer, width / 2);
   }
   grad.reset();
-  // Each half's gradient in a zeroed tensor of the whole width.
+  // Each half's gradient is in a zeroed tensor of the whole width.
   Held whole = wide(Use::layer, width);
   second.reset();
   wide(Use::layer, width);
@@ -58,7 +59,8 @@ int64_t RehearsedOps::backward_scratch(const Op& op) {
   return shape_.threads * (rows * keys * 2 * (4 + (narrow() ? element() : 0)) + 4 * rows + product);
 }
 
-// LibTorch's attention has as many key heads as query heads; of several sequences each is called for.
+// Rehearses LibTorch's attention, which has as many key heads as query heads; several sequences
+// take a call each.
 void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
   if (padded()) return padded_attention(op, use, node);
   const Attributes& a = op.attributes;
@@ -72,8 +74,9 @@ void RehearsedOps::attention(const Op& op, Use use, SavedOp* node) {
   if (node) node->saved = {value(op.in[0]), keys, values, output, logsumexp, pairs.scores, pairs.narrow};
 }
 
-// What attention with a mask or a cap keeps of every pair of tokens in a sequence: LibTorch's kernels know no cap, so scores are
-// capped, masked, made probabilities and rounded one after the other. Of the longest sequence more while it is at work.
+// Holds the numbers that attention with a mask or a cap keeps for every pair of tokens in a
+// sequence. LibTorch's kernels support no cap, so scores are capped, masked, made probabilities and
+// rounded one after the other. The longest sequence takes more while it is computed.
 RehearsedOps::Pairs RehearsedOps::scores(const Op& op, Use use, const SavedOp* node) {
   const Attributes& a = op.attributes;
   const auto [queries, length] = longest(op);
@@ -98,11 +101,11 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   Held grad = take(op.out[0]), dq = wide(Use::layer, q), dk = keys(q), dv = keys(q);
   ledger_.hold(Use::layer, backward_scratch(op));
   if (by_steps(op)) {
-    // The softmax's two gradients, both in fp32.
+    // Holds the softmax's two gradients, both in fp32.
     node.saved.back().reset();
     const int64_t pairs = longest(op).queries * longest(op).keys * op.attributes.heads;
     ledger_.hold(Use::layer, pairs * 8);
-    // The scaled scores', and that of a trained bias.
+    // Holds the scaled scores' gradient, and that of a trained bias.
     const bool table = op.attributes.position_distance > 0 && list_.module(op).trained;
     ledger_.hold(Use::layer, pairs * element() * (table ? 3 : 2));
   }
@@ -118,7 +121,8 @@ void RehearsedOps::attention_backward(SavedOp& node) {
   gradients_[op.in[2]] = {dv};
 }
 
-// As kernels/attention's grouped_attention: all texts padded, the groups in turn, their results joined, the padding left out.
+// Rehearses grouped_attention() of kernels/attention: all texts are padded, the groups are computed
+// in turn, their results are joined, and the padding is left out.
 void RehearsedOps::padded_attention(const Op& op, Use use, SavedOp* node) {
   const int64_t q = width(op.in[0]), heads = op.attributes.heads, e = element();
   const PaddedSide &queries = queries_of(op), &keys = keys_of(op);
@@ -126,7 +130,7 @@ void RehearsedOps::padded_attention(const Op& op, Use use, SavedOp* node) {
   std::vector<Held> saved{slots(queries), slots(keys), slots(keys)};
   Held output;
   if (by_steps(op)) {
-    // Products want each head by itself.
+    // Products need each head by itself.
     std::vector<Held> apart{slots(queries), slots(keys), slots(keys)};
     apart.push_back(node ? ledger_.hold(use, 4 * queries.pairs * heads) : nullptr);
     apart.push_back(node && narrow() ? ledger_.hold(use, e * queries.pairs * heads) : nullptr);
@@ -153,7 +157,7 @@ void RehearsedOps::padded_attention_backward(SavedOp& node) {
   Held dq = slots(queries), dk = slots(keys), dv = slots(keys);
   if (by_steps(op)) {
     node.saved.back().reset();
-    // The softmax's two gradients in fp32, the scores', and that of a trained bias.
+    // Holds the softmax's two gradients in fp32, the scores' gradient, and that of a trained bias.
     const int64_t pairs = queries.group_pairs * op.attributes.heads;
     ledger_.hold(Use::layer, pairs * (8 + e * (list_.module(op).trained ? 2 : 1)));
   } else {

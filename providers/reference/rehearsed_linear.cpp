@@ -22,7 +22,7 @@ void RehearsedOps::dora(const Op& op, Use use, SavedOp* node) {
     const ModuleUse& module = list_.module(op, i);
     Held y = std::move(value(made.parts[i]));
     if (module.rank > 0) {
-      // The whole weight in fp32 for its rows' norms; A and B too where they are not.
+      // Holds the whole weight in fp32 for its rows' norms, and A and B if they are not in fp32.
       const int64_t factors = narrow() ? module.rank * (module.in + module.out) : 0;
       ledger_.hold(use, 4 * (module.in * module.out + factors));
       if (node) node->modules[i].unscaled = y;
@@ -47,7 +47,7 @@ void RehearsedOps::dora_backward(SavedOp& node) {
   }
 }
 
-// kernels/linear
+// Rehearses kernels/linear.
 Held RehearsedOps::adapted(const ModuleUse& module, const Held& x, Use use, SavedModule* saved) {
   if (module.rank == 0) {
     if (saved && module.trained) saved->x = x;
@@ -65,7 +65,7 @@ Held RehearsedOps::adapted(const ModuleUse& module, const Held& x, Use use, Save
   return y;
 }
 
-// kernels/experts
+// Rehearses kernels/experts.
 void RehearsedOps::route(const Op& op, Use use, SavedOp* node) {
   const int64_t experts = width(op.in[0]), chosen = tokens() * op.attributes.route.per_token;
   Held wide_logits = narrow() ? ledger_.hold(use, 4 * tokens() * experts) : Held();
@@ -76,7 +76,7 @@ void RehearsedOps::route(const Op& op, Use use, SavedOp* node) {
   if (node) node->saved = {scores, indices, weights};
 }
 
-// Each expert's result, then all of them joined.
+// Holds each expert's result, then all of them joined.
 void RehearsedOps::expert_linear(const Op& op, Use use, SavedOp* node) {
   const ModuleUse& module = list_.module(op);
   const int64_t per_token = op.attributes.route.per_token;
@@ -92,7 +92,7 @@ void RehearsedOps::expert_linear(const Op& op, Use use, SavedOp* node) {
   multiply({tokens(), module.in, module.out});
   if (module.rank > 0 && shape_.adapter.use_dora) {
     saved.unscaled = wide(use, per_token * module.out);
-    // One expert's weight in fp32 for its rows' norms.
+    // Holds one expert's weight in fp32 for its rows' norms.
     ledger_.hold(use, 4 * (module.in * module.out + (narrow() ? module.rank * (module.in + module.out) : 0)));
   }
   Held each = wide(use, per_token * module.out);
@@ -106,13 +106,13 @@ void RehearsedOps::expert_linear_backward(SavedOp& node) {
   const int64_t per_token = op.attributes.route.per_token;
   Held grad = take(op.out[0]), each = wide(Use::layer, per_token * module.in);
   multiply({tokens(), module.out, module.in});
-  // All experts' as one, since none is freed before the last.
+  // All experts' gradients count as one, since none is freed before the last.
   const int64_t trained = (module.trained ? module.in * module.out : 0) + module.rank * (module.in + module.out);
   const int64_t experts = module.experts > 0 ? module.experts : static_cast<int64_t>(op.modules.size());
   weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * experts));
   if (module.experts > 0) weight_grads_.push_back(ledger_.hold(Use::weight_grads, element() * trained * experts));  // joined
   if (module.trained) multiply({module.out, tokens(), module.in, true});
-  // Of one expert at a time: d s, unscaled and scaled, and its product with A.
+  // One expert at a time holds d s, unscaled and scaled, and its product with A.
   if (module.rank > 0)
     ledger_.hold(Use::layer, element() * tokens() * per_token * (2 * module.rank + module.in) / experts);
   Held joined = wide(Use::layer, per_token * module.in);
@@ -123,7 +123,8 @@ void RehearsedOps::expert_linear_backward(SavedOp& node) {
   gradients_[op.in[0]] = {sum ? sum : joined};
 }
 
-// The gradient of what a module made, whole: of one whose columns went apart each part's lies in a zeroed tensor of all.
+// Returns the gradient of a module's whole result. If its columns were split, each part's gradient
+// is in a zeroed tensor of all columns.
 Held RehearsedOps::module_gradient(const Op& op, size_t module) {
   if (op.parts.size() == op.modules.size()) return take(op.parts[module]);
   Held whole;
@@ -142,7 +143,7 @@ void RehearsedOps::linear_backward(SavedOp& node) {
   gradients_[op.in[0]] = {sum};
 }
 
-// Adds to `sum`, the gradient of x so far, in place; the first one becomes it.
+// Adds to `sum`, the gradient of x so far, in place; the first gradient becomes the sum.
 Held RehearsedOps::adapted_backward(const ModuleUse& module, SavedModule& saved, Held grad, Held sum) {
   Held ds;
   if (module.rank > 0) {

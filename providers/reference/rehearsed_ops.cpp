@@ -98,7 +98,7 @@ void RehearsedOps::forward(const Op& op, Use use, SavedOp* node) {
       return;
     case OpKind::activation:
       value(op.out[0]) = wide(use, width(op.in[0]));
-      // Where relu is zero so is its slope: its result is enough.
+      // The slope of relu is zero wherever its result is, so the result suffices.
       if (node) node->saved = {value(op.attributes.activation == ActivationKind::relu ? op.out[0] : op.in[0])};
       return;
     case OpKind::gate_rows:
@@ -155,7 +155,7 @@ void RehearsedOps::backward(SavedOp& node) {
       return;
     }
     case OpKind::regroup: {
-      // Each part's gradient in a zeroed tensor of all.
+      // Each part's gradient is in a zeroed tensor of all.
       Held whole;
       for (size_t part = op.parts.size(); part-- > 0;) {
         const Held grad = take(op.parts[part]), padded = wide(Use::layer, width(op.in[0]));
@@ -242,8 +242,8 @@ void RehearsedOps::backward(SavedOp& node) {
   }
 }
 
-// Step by step in kernels/swiglu: gates and what they let through clamped, alpha times the former, its sigmoid, their product, 1 more than
-// the latter.
+// Rehearses kernels/swiglu step by step: gates and up values clamped, alpha times the gates, its
+// sigmoid, their product, 1 plus the up values.
 void RehearsedOps::clamped_glu(const Op& op, Use use, SavedOp* node) {
   const int64_t inner = width(op.out[0]);
   Held gate = wide(use, inner), up = wide(use, inner), more = wide(use, inner), sharp = wide(use, inner), open = wide(use, inner);
@@ -261,13 +261,13 @@ void RehearsedOps::clamped_glu_backward(SavedOp& node) {
   node.saved[2].reset(), node.saved[4].reset();
   Held gate = wide(Use::layer, inner), open = wide(Use::layer, inner), more = wide(Use::layer, inner);
   gated.reset();
-  // Each one's gradient in a zeroed tensor of both.
+  // The gradients of gates and up values are each in a zeroed tensor of both.
   Held first = wide(Use::layer, 2 * inner), second = wide(Use::layer, 2 * inner);
   node.saved.clear();
   gradients_[op.in[0]] = {wide(Use::layer, 2 * inner)};
 }
 
-// kernels/layer_norm: in the type of x, then in its own.
+// Rehearses kernels/layer_norm: in the type of x, then in its own.
 void RehearsedOps::layer_norm(const Op& op, Use use, SavedOp* node) {
   const bool converts = list_element(op.in[0]) != list_element(op.out[0]);
   Held statistics = ledger_.hold(use, 8 * tokens()), normed = converts ? whole(use, op.in[0]) : Held();
@@ -275,7 +275,7 @@ void RehearsedOps::layer_norm(const Op& op, Use use, SavedOp* node) {
   if (node) node->saved = {value(op.in[0]), statistics};
 }
 
-// kernels/rms_norm
+// Rehearses kernels/rms_norm.
 Held RehearsedOps::norm(Use use, ValueId x, int64_t rows, int64_t heads, bool trained, SavedOp* node) {
   const int64_t fp32 = 4 * rows * width(x), own = element() * rows * width(x);
   Held input = narrow(x) ? ledger_.hold(use, fp32) : Held();
@@ -300,7 +300,7 @@ Held RehearsedOps::norm_backward(Use use, ValueId x, int64_t rows, bool trained,
   scaled.reset();
   if (residual && !narrow(x)) sum = ledger_.hold(use, fp32);
   {
-    // d mean, then d square: grad · (2 · input¹), each a tensor.
+    // Holds d mean, then d square: grad · (2 · input¹), each a tensor.
     Held mean = ledger_.hold(use, fp32), power = ledger_.hold(use, fp32), twice = ledger_.hold(use, fp32);
     ledger_.hold(use, fp32);
   }

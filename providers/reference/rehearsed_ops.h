@@ -1,8 +1,9 @@
 #pragma once
-// The ops of a forward list as the reference provider computes them, rehearsed without tensors: each holds and frees what
-// core/model/forward.cpp and kernels/ do, in their order. And LibTorch's autograd: a node's saved tensors are freed when it has run,
-// nodes run in the reverse of the order they were made in, and a second gradient of the same tensor is added in place where the
-// first is nobody else's.
+// Rehearses the ops of a forward list without tensors, as the reference provider computes them:
+// each holds and frees the memory of core/model/forward.cpp and kernels/, in their order. It also
+// rehearses LibTorch's autograd: a node's saved tensors are freed when it has run, nodes run in the
+// reverse of the order in which they were made, and a second gradient of the same tensor is added
+// in place if the first has no other owner.
 #include <map>
 #include <utility>
 #include <vector>
@@ -14,8 +15,10 @@
 
 namespace forge {
 
-// What autograd keeps of an op until its backward has run. Of a norm: the input in fp32, 1 / rms, and the normed value where the
-// weight is trained. Of attention: queries, keys and values as heads, result and logsumexp, and what there is of pairs of tokens. Of a gated activation: its three factors.
+// The tensors that autograd keeps for an op until its backward has run. For a norm: the input in
+// fp32, 1 / rms, and the normed value if the weight is trained. For attention: queries, keys and
+// values as heads, result and logsumexp, and the numbers for pairs of tokens. For a gated
+// activation: its three factors.
 struct SavedModule {
   Held x, mask, s, unscaled;
 };
@@ -34,21 +37,22 @@ class RehearsedOps {
         products_(shape.instructions, shape.threads),
         values_(list.values.size()) {}
 
-  // Ops [begin, end) from `input`, the value that they read from before, to `output`. `nodes` null: without autograd. `use` is
-  // what their results count as.
+  // Runs ops [begin, end) from `input`, the value `from` that they read from before, to `to`.
+  // `nodes` null: without autograd. `use` is the use that their results are counted under.
   Held run(size_t begin, size_t end, ValueId from, const Held& input, ValueId to, Use use,
            std::vector<SavedOp>* nodes);
-  // What an encoder made, which the ops that follow read too; its gradient adds up in pull(), until it is taken.
+  // Sets the encoder's result, which the ops after it read too; its gradient adds up in pull(),
+  // until it is taken.
   void read_source(ValueId source, const Held& held) { source_ = source, value(source) = held; }
   Held take_source_gradient() { return std::exchange(source_gradient_, nullptr); }
-  // d output → d input. Takes the nodes' tensors with it.
+  // Returns d input from d output. Frees the nodes' tensors.
   Held pull(std::vector<SavedOp> nodes, ValueId from, ValueId to, const Held& d_output);
 
-  // The final norm, under autograd beside the list. `residual`: the input has another gradient, which is the caller's.
-  // `x`: what it reads, whose type decides.
+  // Rehearses the final norm, under autograd beside the list. `residual`: the input has another
+  // gradient, which belongs to the caller. `x` is the norm's input, whose type decides.
   Held norm(Use use, ValueId x, int64_t rows, int64_t heads, bool trained, SavedOp* node);
   Held norm_backward(Use use, ValueId x, int64_t rows, bool trained, SavedOp& node, Held grad, bool residual);
-  // What LibTorch takes beside the result while it multiplies.
+  // Holds the bytes that LibTorch takes beside the result while it multiplies.
   void multiply(const Product& product);
 
  private:
@@ -58,7 +62,7 @@ class RehearsedOps {
   };
 
   int64_t tokens() const { return rows_; }
-  // Of the op at hand from now on.
+  // Sets the rows to those of the op.
   void take_rows(const Op& op) {
     if (!op.in.empty()) rows_ = rows_of_value(op.in[0]);
   }
@@ -70,7 +74,7 @@ class RehearsedOps {
   int64_t width(ValueId value) const { return list_.value(value).width; }
   Held& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   Held wide(Use use, int64_t width) { return ledger_.hold(use, element() * tokens() * width); }
-  // In the value's own type: the stream's may be fp32 where the rest is not.
+  // Holds a value in its own type: the stream's may be fp32 where the rest is not.
   Held whole(Use use, ValueId id) { return ledger_.hold(use, list_element(id) * tokens() * width(id)); }
   int64_t list_element(ValueId id) const { return list_.buffer_of(id).type == ValueType::fp32 ? 4 : element(); }
   bool narrow(ValueId id) const { return list_element(id) < 4; }
@@ -104,16 +108,17 @@ class RehearsedOps {
   const PaddedSide& queries_of(const Op& op) const { return op.attributes.sight == Sight::whole ? shape_.sources : shape_.answers; }
   const PaddedSide& keys_of(const Op& op) const { return op.attributes.sight == Sight::causal ? shape_.answers : shape_.sources; }
   struct Pairs {
-    Held scores, narrow;  // and the probabilities in 16 bits
+    Held scores, narrow;  // narrow: the probabilities in 16 bits
   };
   Pairs scores(const Op& op, Use use, const SavedOp* node);
-  // Tokens of the longest texts that queries and keys of an op are.
+  // Tokens of the longest texts among an op's queries and keys.
   struct Lengths {
     int64_t queries = 0, keys = 0;
   };
   Lengths longest(const Op& attention) const;
   int64_t product_scratch(const Product& product);
-  // Of LibTorch's attention: each thread takes a block, and its products their own.
+  // Return the bytes of LibTorch's attention: each thread takes a block, and its products their
+  // own.
   int64_t forward_scratch(const Op& op);
   int64_t backward_scratch(const Op& op);
 

@@ -5,7 +5,7 @@ namespace {
 
 bool embeds(const Op& op) { return op.kind == OpKind::embed || op.kind == OpKind::add || op.kind == OpKind::scale; }
 
-// Of an op in a segment: the value that the segment's encoder made, if it reads one from before.
+// Returns the encoder's value that an op reads from before its segment, or kNoValue.
 ValueId source_read(const Graph& list, const Segment& segment, const Op& op) {
   for (ValueId in : op.in) {
     const bool before = static_cast<size_t>(list.producers[static_cast<size_t>(in)]) < segment.begin;

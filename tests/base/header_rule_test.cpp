@@ -1,6 +1,8 @@
-// Functions stand beside their header: a .cpp with a header of its name defines nothing that another header declares, any other
-// .cpp serves one header, and both lie in one folder (or the .cpp in one below). Read off declarations and definitions at the
-// left margin; names that several headers declare or several files define are left out, since a name alone does not tell them apart.
+// Checks that functions are defined beside their header: a .cpp with a header of its name defines
+// nothing that another header declares, any other .cpp serves one header, and both are in one
+// folder (or the .cpp in one below). The test reads declarations and definitions at the left
+// margin. Names that several headers declare or several files define are left out, since a name
+// alone does not distinguish them.
 #include <map>
 #include <regex>
 #include <set>
@@ -16,7 +18,8 @@ namespace {
 
 using FilesOfName = std::map<std::string, std::set<std::string>>;
 
-// Names of the functions whose heads end in `end`: ';' finds declarations, '{' definitions.
+// Returns the names of the functions whose heads end in `end`: ';' finds declarations, '{'
+// definitions.
 std::vector<std::string> functions_of(const std::string& text, char end) {
   static const std::regex kComment(R"(//[^\n]*)");
   static const std::string kHead =
@@ -30,7 +33,7 @@ std::vector<std::string> functions_of(const std::string& text, char end) {
   return names;
 }
 
-// What is wrong with `declared` in `header` when `source` defines it; empty when nothing is.
+// Returns what is wrong if `source` defines a function that `header` declares; empty if nothing is.
 std::string misplaced(const std::string& header, const std::string& source, bool source_has_header) {
   const fs::path above = fs::path(header).parent_path(), below = fs::path(source).parent_path();
   if (fs::path(header).replace_extension() == fs::path(source).replace_extension()) return "";

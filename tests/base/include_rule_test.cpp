@@ -1,4 +1,4 @@
-// The dependency rule of docs/architecture.md, read off every #include line of the tree.
+// Checks the dependency rule of docs/architecture.md on every #include line of the tree.
 #include <map>
 #include <regex>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 
 const std::string kRoot = FORGE_SOURCE_DIR;
 
-// What a folder may include besides itself. Longest prefix wins.
+// The folders that a folder may include besides itself. The longest prefix decides.
 const std::map<std::string, std::set<std::string>> kMay{
     {"core/base", {}},
     {"core/net", {"core/base", "core/io"}},

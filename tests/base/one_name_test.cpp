@@ -1,6 +1,7 @@
-// One name, one type: two types of one name in one namespace make a program whose parts disagree on what a type is, which no
-// compiler says (the one-definition rule). Read off every definition at the left margin; what is private to a file counts too where
-// another file says the same name in public, since a header may bring both together.
+// Checks that a name has one type: two types of one name in one namespace violate the
+// one-definition rule, and no compiler reports it. The test reads every definition at the left
+// margin. A type that is private to a file counts too if another file has a public type of the same
+// name, since a header may bring both together.
 #include <map>
 #include <regex>
 
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Types of a file by their full names; those of unnamed namespaces are left out.
+// Returns the types of a file by their full names; those of unnamed namespaces are left out.
 std::vector<std::string> types_of(const std::string& text) {
   static const std::regex kOpens(R"(^namespace\s*([\w:]*)\s*\{$)"), kType(R"(^(?:struct|class|enum class) (\w+)(?: final)?(?: : [^;(]*)? \{.*$)");
   std::vector<std::string> scopes, types;

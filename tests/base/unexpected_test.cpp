@@ -23,7 +23,7 @@ TEST_CASE("What the system refuses is no bug in forge") {
 }
 
 TEST_CASE("what LibTorch adds for those who debug it is left out") {
-  // LibTorch 2.11's own text, from an engine over tests/hollow.
+  // This is LibTorch 2.11's own text, from an engine over tests/hollow.
   const std::runtime_error error(
       "r.cuStreamWriteValue32_ INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/driver_api.cpp\":22, please report a bug to PyTorch.\n"
       "Exception raised from create_driver_api at /pytorch/c10/cuda/driver_api.cpp:22 (most recent call first):\n"

@@ -10,14 +10,14 @@ using namespace forge;
 
 namespace {
 
-// As waitpid gives it.
+// Returns the status that waitpid gives for an exit code.
 int exited(int code) { return code << 8; }
 
 EngineProcess::OnEvent ignore() {
   return [](const Json&) {};
 }
 
-// A shell script as an engine.
+// Returns an engine that is a shell script.
 EngineLocation script(const TemporaryFolder& folder, const std::string& body) {
   std::string path = folder.write("engine", "#!/bin/sh\n" + body);
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -92,7 +92,8 @@ TEST_CASE("A request and events larger than a pipe's buffer pass") {
   CHECK(done["bytes"] == 500012);
 }
 
-// In both directions a long line takes time proportional to its length, however many pieces it comes in.
+// A long line takes time proportional to its length in both directions, however many pieces it
+// comes in.
 TEST_CASE("A long request and a long event take no more than their share of time") {
   TemporaryFolder folder;
   const auto seconds_of = [&](int64_t mebibytes) {

@@ -5,7 +5,7 @@ using namespace forge;
 
 namespace {
 
-// The text that is let through, piece by piece.
+// Returns the text that passes the stops, piece by piece.
 std::string through(std::vector<std::string> stops, const std::vector<std::string>& pieces, bool* met = nullptr) {
   StopTexts stream(std::move(stops));
   std::string text;

@@ -1,5 +1,5 @@
-// A run folder is input: whatever its files contain, the readers report it or go on, and never
-// with a bug.
+// A run folder is input: whatever its files contain, the readers report it or continue. They never
+// fail with an internal error.
 #include "cli/run_decision.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::vector<Json> amendments_of(const Plan& plan) {
            {"plan", to_json(plan)}}};
 }
 
-// A run folder with a checkpoint of step 6 and one of step 9.
+// Writes a run folder with a checkpoint of step 6 and one of step 9.
 void write_run(const TemporaryFolder& folder, const Plan& plan, bool finished) {
   folder.write("plan.json", to_json(plan).dump(2));
   std::string lines;
@@ -121,7 +121,7 @@ void for_each_mutation(Json root, const std::function<void(const std::string& wh
   }
 }
 
-// An Error of a kind meant for users, or nothing. Any other exception is a bug.
+// Expects an Error of a kind meant for users, or none. Any other exception is a bug.
 template <class Action>
 void expect_no_bug(const std::string& where, Action action) {
   try {
@@ -262,8 +262,9 @@ TEST_CASE("checkpoints that are passed over are named with what is wrong") {
   CHECK_THAT(damaged[1], Catch::Contains("step-000012/manifest.json") && Catch::Contains("passed over"));
 }
 
-// What forge wrote before it knew a value network, attention by layer, and several keys. Members that come later are
-// optional, keys that come later count as their defaults: a run that was begun then goes on now.
+// The files were written before forge had a value network, attention by layer, and several keys.
+// Later members are optional, and later keys have their defaults: a run that was begun then
+// continues now.
 TEST_CASE("a run that an older forge began goes on") {
   const std::string older = FORGE_SOURCE_DIR "/tests/run/goldens/older";
   const auto read = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// What is generated from the tables matches the checked-in files and what the parser accepts.
+// The files generated from the tables match the checked-in ones, and the parser accepts them.
 #include "core/config/emit.h"
 
 #include <ctime>
@@ -110,7 +110,8 @@ TEST_CASE("every key has a role, and only what rows give is part of the token ca
     CHECK(field->role != KeyRole::none);
     const bool of_rows = key.starts_with("data.") || key.starts_with("objective.");
     if (field->makes_examples) CHECK(of_rows);
-    // Examples stand in the identity by their content; what of them is not content must be identity itself.
+    // Examples are part of the identity by their content. Other properties of theirs must be
+    // identity keys themselves.
     if (field->makes_examples && !key.starts_with("data.eval."))
       CHECK((field->role == KeyRole::content || field->role == KeyRole::identity));
   }

@@ -1,5 +1,5 @@
-// Every flag of OpenRLHF, of its versions 0.3 to 0.11, and the keys of five systems that forge is to stand for: each
-// has a counterpart or a reason, where it stands and by its leaf.
+// Checks every flag of OpenRLHF 0.3 to 0.11, and the keys of five systems that forge replaces: each
+// has a counterpart or a reason, in its section and by its last component.
 #include <fstream>
 #include <set>
 
@@ -21,7 +21,8 @@ std::vector<std::string> names_in(const std::string& file) {
   return names;
 }
 
-// A job that states this key and nothing else that is unknown. Keys of forge's own sections go below them.
+// Returns a job that states this key and no other unknown one. Keys of forge's own sections go
+// below them.
 std::string job_with(const std::string& name) {
   std::string text = "version: 1\n";
   const std::vector<std::string> parts = split(name, '.');
@@ -39,7 +40,8 @@ bool is_bare(const std::string& hint) {
   return hint.empty() || starts_with(hint, "known ") || starts_with(hint, "forge has no such section");
 }
 
-// Why nobody would know what to do about this key; empty where it is valid, or it or a section above it is answered.
+// Returns why the answer to this key would not help a user; empty if it is valid, or if it or a
+// section above it is answered.
 std::string unanswered(const TemporaryFolder& folder, const std::string& name) {
   if (find_field(name)) return "";
   folder.write("job.yaml", job_with(name));

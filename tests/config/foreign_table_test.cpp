@@ -1,4 +1,4 @@
-// The table of other tools' keys: what its rows say about forge is true.
+// Checks the table of other tools' keys: all that its rows say about forge is true.
 #include "core/config/foreign.h"
 
 #include <regex>
@@ -26,7 +26,7 @@ const Field* field_named(std::string key) {
   return short_form ? find_field(key + "." + field->shorthand) : field;
 }
 
-// Why `key: word` would be refused; empty when it is not.
+// Returns why `key: word` would be refused; empty if it is valid.
 std::string refusal(const std::string& key, const std::string& word) {
   const Field* field = field_named(key);
   if (!field) return key + " is no key of forge";
@@ -37,7 +37,7 @@ std::string sibling(const std::string& key, const std::string& name) {
   return name.find('.') == std::string::npos ? key.substr(0, key.rfind('.') + 1) + name : name;
 }
 
-// "lora, with adapter.use_dora: true" or "constant, with warmup_steps".
+// Checks texts such as "lora, with adapter.use_dora: true" or "constant, with warmup_steps".
 void check_written(const std::string& key, std::string text) {
   text = std::regex_replace(text, std::regex(R"( \(.*\))"), "");
   const size_t with = text.find(", with ");
@@ -55,7 +55,8 @@ std::vector<std::smatch> all_matches(const std::string& text, const std::regex& 
   return {std::sregex_iterator(text.begin(), text.end(), pattern), std::sregex_iterator()};
 }
 
-// Dotted keys, "KEY: VALUE", {type: …} of a reward and {path: …} of a data file within a sentence.
+// Checks the dotted keys, "KEY: VALUE", {type: …} of a reward and {path: …} of a data file in a
+// sentence.
 void check_sentence(const std::string& text) {
   static const std::regex dotted(
       R"(\b((?:model|adapter|objective|data|train|optimizer|schedule|checkpoint|eval|log|hardware|rewards|reward_mix|rollout)(?:\.[a-z_]+)+)(?:: ([\w+]+))?)");

@@ -1,5 +1,5 @@
-// Keys and values of other tools: each gets its counterpart or the reason why there is none, also when nested, and
-// guesses are made only for likely misspellings.
+// Keys and values of other tools: each gets its counterpart or the reason why there is none, also
+// when nested. Guesses are made only for likely misspellings.
 #include "core/config/foreign.h"
 
 #include <set>
@@ -14,7 +14,7 @@ using namespace forge;
 
 namespace {
 
-// "key: hint" of every fault whose key the file states, in the order of the file.
+// Returns "key: hint" of every fault whose key the file states, in the order of the file.
 std::vector<std::string> hints(const std::string& text) {
   TemporaryFolder folder;
   folder.write("job.yaml", text);
@@ -37,7 +37,7 @@ struct Case {
   const char *text, *says;  // a part of the last fault's "key: hint"
 };
 
-// One line each: what a config of this tool says, and forge's answer.
+// One line each: a line of a config of this tool, and forge's answer.
 const Case kAxolotl[] = {
     {"base_model: NousResearch/Llama-3.2-1B",
      "is model.path here; a name of the hub is model: {repo: NousResearch/Llama-3.2-1B}, which forge fetch downloads"},
@@ -344,7 +344,7 @@ const Case kOthers[] = {
     {"lora_config: {target_modules: all-linear, init_lora_weights: true}",
      "is adapter.init here; write default"},
     {"lora_config: {task_type: CAUSAL_LM}", "has no counterpart: leave it out"},
-    // In PEFT's other methods a name may mean something else than in other tools.
+    // In PEFT's other methods a name may have another meaning than in other tools.
     {"peft_type: BOFT\nblock_size: 64", "has no counterpart yet: it belongs to another of PEFT's methods; forge has LoRA"},
     {"peft_type: LOHA\nmodule_dropout: 0.1", "it belongs to another of PEFT's methods"},
     {"peft_config: {peft_type: VERA, random_seed: 3}", "peft_config.random_seed: random_seed has no counterpart yet: it belongs"},
@@ -370,8 +370,8 @@ const Case kOthers[] = {
     {"data: {init_args: {ignore_index: -100}}", "objective.train_on says which tokens are trained"},
 };
 
-// Values of other tools in forge's own keys.
-// Also of OpenRLHF, whose flags have the same words.
+// Values of other tools in forge's own keys, including those of OpenRLHF, whose flags have the same
+// words.
 const Case kVerl[] = {
     {"data: {train_files: a.jsonl, val_files: b.jsonl}", "data.val_files: val_files is data.eval here"},
     {"data: {prompt_key: question}", "is data.train[].columns here; write columns: {prompt: NAME}"},
@@ -405,7 +405,7 @@ const Case kVerl[] = {
     {"agent_func_path: agent.py", "is rollout.tools.command here"},
 };
 
-// A name in one of forge's own sections, where it often means something else than elsewhere.
+// A name in one of forge's own sections, where it often has another meaning than elsewhere.
 const Case kOwnSections[] = {
     {"rollout: {max_tokens: 64}", "is rollout.max_new_tokens here"},
     {"rollout: {base_url: http://x/v1}", "is rollout.server.url here"},

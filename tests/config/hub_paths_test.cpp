@@ -1,4 +1,4 @@
-// Names of the hub as paths of its cache, whatever stands there.
+// Resolves names of the hub to paths of its cache, for any content of the cache.
 #include <filesystem>
 
 #include "core/config/load.h"
@@ -29,7 +29,7 @@ std::string faults_of(const TemporaryFolder& folder, const std::string& model, c
   return "";
 }
 
-// The commit as the branch main.
+// Writes a snapshot of the commit, to which the branch main points.
 void fetched(const TemporaryFolder& folder, const std::string& repository) {
   std::filesystem::create_directories(folder.path("hf/hub/" + repository + "/snapshots/" + kCommit));
   std::filesystem::create_directories(folder.path("hf/hub/" + repository + "/refs"));

@@ -191,7 +191,7 @@ TEST_CASE("the environment fills in, and secrets are never shown") {
   CHECK(read("seed: ${env:SEED:-7}\n").job.seed == 7);
   CHECK(read("seed: ${env:EMPTY:-7}\n").job.seed == 7);
   CHECK(read("name: run-${env:RANK}-$${x}\n").job.name == "run-8-${x}");
-  // Whatever the variable is called: headers, and a URL's user and password.
+  // Values are secret for any name of the variable: in headers, and as a URL's user and password.
   LoadedJob sent = read("objective: grpo\nrewards: [{type: http, url: \"http://ada:${env:PLACE}@host/${env:PLACE}\"}]\n");
   CHECK(sent.secrets.size() == 2);
   CHECK(read("objective: grpo\nrewards: [{type: http, url: \"http://${env:PLACE}/x\", headers: {X-Key: \"Bearer ${env:PLACE}\"}}]\n").secrets.size() == 1);

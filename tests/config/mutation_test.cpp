@@ -1,4 +1,5 @@
-// Deterministic damage: a misspelt key is always named, and nothing that a file can hold crashes or hangs.
+// Deterministic damage: a misspelt key is always named, and no content of a file crashes or hangs
+// the reader.
 #include <set>
 
 #include "core/base/text.h"
@@ -11,7 +12,7 @@ using namespace forge;
 
 namespace {
 
-// Every key that can stand in one valid job.
+// Every key that one valid job can have.
 constexpr const char* kGolden = R"(version: 1
 name: golden
 seed: 7

@@ -1,4 +1,5 @@
-// What a job that draws completions may not say, each with its message: servers, tools, and what ppo cannot train with.
+// Faults of a job that draws completions, each with its message: servers, tools, and settings that
+// ppo cannot train with.
 #include "core/config/load.h"
 #include "tests/test.h"
 
@@ -6,7 +7,7 @@ namespace forge {
 namespace {
 
 struct Case {
-  std::string text, message;  // behind the job that stands below; empty: no fault
+  std::string text, message;  // appended to the job below; message empty: no fault
 };
 
 std::string fault_of(const std::string& text) {

@@ -1,4 +1,4 @@
-// The keys of rewards: which belong to which type, what each needs, and where a job may have them.
+// Tests the keys of rewards: their types, their requirements, and the jobs that may have them.
 #include "core/config/diagnostics.h"
 #include "core/config/job_json.h"
 #include "core/config/load.h"
@@ -14,7 +14,7 @@ LoadedJob load(const std::string& text, bool rewards_only = true) {
   return load_job("job.yaml", {.cwd = folder.path(), .rewards_only = rewards_only});
 }
 
-// "key: message" of every fault, apart by " | ".
+// Returns "key: message" of every fault, joined by " | ".
 std::string faults(const std::string& rewards, bool rewards_only = true) {
   std::string text;
   try {

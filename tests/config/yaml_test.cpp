@@ -1,4 +1,4 @@
-// What yaml-cpp and nlohmann/json silently accept, and forge does not.
+// Tests input that yaml-cpp and nlohmann/json silently accept and forge does not.
 #include "core/config/diagnostics.h"
 #include "core/config/node.h"
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Texts of a grammar: whether it holds one, and any of its own.
+// Tests whether a grammar holds a text, and draws texts of a grammar.
 #include <array>
 #include <random>
 #include <string>
@@ -23,7 +23,8 @@ inline bool accepts(Matcher& matcher, const std::string& text) {
   return state != Matcher::kDead && matcher.may_end(state);
 }
 
-// Any text of the grammar with at most about `budget` bytes: every byte that can still end in time is as likely.
+// Draws a text of the grammar with at most about `budget` bytes: every byte that can still end in
+// time is equally likely.
 inline std::string draw(Matcher& matcher, std::mt19937& random, int64_t budget) {
   std::string text;
   for (int state = matcher.start();;) {

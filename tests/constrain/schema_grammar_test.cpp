@@ -1,4 +1,4 @@
-// Grammars of schemas, judged by the validator that rewards use, which knows nothing of grammars.
+// Grammars of schemas, checked by the validator that rewards use, which is independent of grammars.
 #include "core/constrain/schema_grammar.h"
 
 #include <random>

@@ -2,9 +2,10 @@
 //
 //   FORGE_JSON_SCHEMA_SUITE=JSON-Schema-Test-Suite/tests/draft2020-12 constrain_test "[suite]"
 //
-// A schema is refused, by a keyword that stands in it, or read; then the validator must say of every value what the suite says,
-// and the grammar must hold no invalid one. What it does not hold of the valid ones (the order of members, blanks, properties that
-// nothing names: schema_grammar.h) is counted.
+// A schema is refused, with a keyword that it has, or read. If it is read, the validator must agree
+// with the suite on every value, and the grammar must hold no invalid one. Valid values that the
+// grammar does not hold (the order of members, blanks, properties without a name: schema_grammar.h)
+// are counted.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -29,7 +30,7 @@ struct Count {
   int valid = 0, held = 0, invalid = 0;         // values of those that made a grammar
 };
 
-// What made a schema refused; empty: it was read.
+// Returns why a schema was refused; empty if it was read.
 template <class Read>
 std::string refusal(Read read) {
   try {
@@ -40,7 +41,7 @@ std::string refusal(Read read) {
   }
 }
 
-// A refusal must say what of the schema it is about.
+// True if a refusal names the part of the schema that caused it.
 bool names_its_cause(const std::string& said, const Json& schema) {
   if (!schema.is_object()) return said.find("false") != std::string::npos;
   const Json flat = schema.flatten();

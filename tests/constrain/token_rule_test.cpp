@@ -13,7 +13,7 @@ namespace {
 
 const std::string kTiny = std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama";
 
-// The likeliest allowed token at each place, under logits of chance.
+// Writes the likeliest allowed token at each position, under random logits.
 std::string write(TokenRule& rule, const Tokenizer& tokenizer, int64_t most, std::mt19937& random, int32_t stop) {
   std::vector<float> logits(static_cast<size_t>(tokenizer.vocab_size()));
   std::vector<int32_t> ids;

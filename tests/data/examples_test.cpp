@@ -51,7 +51,7 @@ Job job_of(TrainOn train_on, int64_t max_length = 4096) {
 
 std::vector<uint8_t> mask_of(const Json& golden) { return golden["mask"].get<std::vector<uint8_t>>(); }
 
-// The trained text, pieces joined by "|".
+// Returns the trained text, its pieces joined by "|".
 std::string trained_text(const Example& example, const Tokenizer& tokenizer) {
   std::string all;
   for (size_t begin = 0, end = 0; begin < example.ids.size(); begin = end) {
@@ -169,7 +169,8 @@ TEST_CASE("parts of an answer that the chat template does not write are named an
   CHECK(join(untold.unsaid, " ") == "tools");
   CHECK(untold.cuts.unsaid == 0);
   CHECK(untold.cuts.unsaid_tools == 1);
-  // Turns apart: what the template drops after a later question is still in the turn's own example.
+  // Turns as separate examples: text that the template drops after a later question is still in the
+  // turn's own example.
   const ChatTemplate forgets = template_of("forgets");
   const ExampleMaker apart(tokenizer, &forgets, job_of(TrainOn::each_assistant));
   const RowExamples made = apart.make(chat_of(
@@ -448,7 +449,8 @@ TEST_CASE("a row that trains on nothing is named") {
 
 namespace {
 
-// A tokenizer of single characters whose template wraps texts as BART's does: <s> 0, </s> 1, "a" 2, "b" 3 …
+// Returns a tokenizer of single characters whose template wraps texts like BART's does: <s> 0, </s>
+// 1, "a" 2, "b" 3 …
 Tokenizer wrapping_tokenizer() {
   Json vocabulary{{"<s>", 0}, {"</s>", 1}};
   for (char c = 'a'; c <= 'z'; ++c) vocabulary[std::string(1, c)] = c - 'a' + 2;
@@ -482,7 +484,7 @@ TEST_CASE("an encoder-decoder's example is a source, the token before an answer,
   REQUIRE(made.examples.size() == 1);
   CHECK(made.examples[0].ids == Ids{0, 2, 3, 4, 1, 27, 0, 5, 6, 1});
   CHECK(made.examples[0].supervised == std::vector<uint8_t>{4, 4, 4, 4, 4, 0, 1, 1, 1, 1});
-  // What a file wrote is no control token.
+  // Text of a file is never a control token.
   CHECK(sourced(PairRow{"</s>", "d"}).examples[0].ids == Ids{0, 20, 1, 27, 0, 5, 1});
   CHECK_THAT(sourced(TextRow{"abc"}).problem, Catch::StartsWith("no source with its answer"));
   CHECK(sourced(TokensRow{{7, 8, 9}, {kSource, kSource, 1}}).examples[0].ids == Ids{7, 8, 27, 9});
@@ -507,7 +509,7 @@ TEST_CASE("cuts of a source and of an answer leave what the tokenizer's template
   CHECK(sourced(row, all(8)).examples[0].ids == Ids{0, 2, 1, 27, 0, 8, 9, 1});
   CHECK(sourced(row, [](Job& job) { job.data.max_length = 12, job.data.truncation_side = TruncationSide::left; }).examples[0].ids ==
         Ids{0, 5, 6, 7, 1, 27, 0, 8, 9, 10, 11, 1});
-  // Learned positions end.
+  // The number of learned positions limits an example.
   CHECK(sourced(row, [](Job&) {}, 4).examples[0].ids == Ids{0, 2, 3, 1, 27, 0, 8, 9, 1});
   const RowExamples dropped = sourced(row, [](Job& job) { job.data.max_length = 12, job.data.overlong = Overlong::drop; });
   CHECK(dropped.dropped);

@@ -8,7 +8,7 @@ using namespace forge;
 
 namespace {
 
-// "unread, unread | key: what it is told; …"; the messages are cut at their first comma or colon.
+// Returns "unread, unread | key: message; …"; the messages are cut at their first comma or colon.
 std::string keys_of(const std::string& text, RowFormat format, Stated stated = Stated::nothing,
                     bool has_template = true) {
   const Json row = parse_row({1, 1, text}, "f");
@@ -138,7 +138,7 @@ TEST_CASE("keys are known in any spelling, and under their other names") {
   CHECK(pair_with(R"("Answer": "another one", "Weight": 0.5, "Rating": 2)") ==
         " | Answer is not read in prompt_completion rows; Weight is not read in prompt_completion rows; "
         "Rating is not read in prompt_completion rows");
-  // Innocent in well-known data sets.
+  // Keys that are harmless in well-known data sets.
   CHECK(chat_with(R"("video_id": "x", "evidence": "the first page", "title": "a longer title")") ==
         "video_id, evidence, title");
   CHECK(pair_with(R"("document": 17)") == "document");
@@ -188,7 +188,7 @@ TEST_CASE("answers that the row itself calls bad are refused, and classes are no
        {R"("label": 0)", R"("label": "negative")", R"("label": "no")", R"("is_correct": true)",
         R"("accepted": false)", R"("correct": "B")", R"("quality": 0)"})
     CHECK(alpaca(more).find('|') == std::string::npos);
-  // A row with a label of its own says already how good it is.
+  // A row with a label of its own already states its quality.
   CHECK(keys_of(R"({"prompt": "p", "completion": "c", "label": true, "rating": 2})", RowFormat::kto) ==
         "rating");
 }
@@ -204,7 +204,7 @@ TEST_CASE("a preference whose own scores or label say the opposite is refused") 
   CHECK(pair(R"("chosen-rating": "2", "rejected-rating": "4")") == "rejected-rating | chosen-rating is 2");
   CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)", Stated::format) ==
         "score_chosen, score_rejected");
-  // Ties, and what is lower where it is better.
+  // Ties, and values that are lower where the answer is better.
   CHECK(
       pair(
           R"("score_chosen": 8, "score_rejected": 8, "chosen_rank": 1, "rejected_rank": 2, "chosen_logps": -9, "rejected_logps": -3)")

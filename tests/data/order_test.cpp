@@ -20,7 +20,8 @@ std::vector<int64_t> random_lengths(int64_t count, uint64_t seed) {
   return lengths;
 }
 
-// Most answers are short, a few reach the limit: a log-normal with median 300, cut.
+// Returns lengths of which most are short and a few reach the limit: a log-normal with median 300,
+// cut.
 std::vector<int64_t> chat_lengths(int64_t count, int64_t limit) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < count; ++i) {
@@ -49,7 +50,7 @@ int64_t tokens_of(const std::vector<int64_t>& part, const std::vector<int64_t>& 
   return tokens;
 }
 
-// The fewest parts, by trying all assignments.
+// Returns the fewest parts, by trying all assignments.
 size_t optimal_parts(const std::vector<int64_t>& lengths, int64_t budget, size_t next = 0,
                      std::vector<int64_t> parts = {}) {
   if (next == lengths.size()) return parts.size();
@@ -258,7 +259,7 @@ TEST_CASE("best fit finds the packing that in-order filling misses") {
   BatchFill fill;
   fill.add({{0, 2}, {7}, {5}}, lengths, 10);
   CHECK(fill.share() == Approx(25.0 / 30));
-  // Against the best of all 203 partitions of six examples into sets.
+  // Compares with the best of all 203 partitions of six examples into sets.
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const auto six = random_lengths(6, seed);
     const auto parts = best_fit({0, 1, 2, 3, 4, 5}, six, 400);

@@ -1,4 +1,5 @@
-// Two answers to one prompt: what is cut, what is dropped, and that a pair is never torn apart.
+// Tests pairs of answers to one prompt: which are cut, which are dropped, and that a pair is never
+// split.
 #include <algorithm>
 
 #include "core/config/names.h"
@@ -30,7 +31,7 @@ struct Pairs {
     job.data.train = {{folder.write(name, rows), RowFormat::automatic, {}}};
     return prepare_dataset(job, Split::train, tokenizer, &chat, {.cache_folder = folder.path("cache"), .threads = 2});
   }
-  // "prompt|answer" of every example.
+  // Returns "prompt|answer" of every example.
   std::vector<std::string> texts(const Prepared& prepared) const {
     std::vector<std::string> all;
     for (int64_t i = 0; i < prepared.data->size(); ++i) {
@@ -47,7 +48,7 @@ std::string row(const std::string& prompt, const std::string& chosen, const std:
   return dump_json({{"prompt", prompt}, {"chosen", chosen}, {"rejected", rejected}}) + "\n";
 }
 
-// Rows whose sides differ in length, so that order and packing matter.
+// Returns rows whose sides differ in length, so that order and packing matter.
 std::string many_rows(int64_t count) {
   std::string rows;
   for (int64_t i = 0; i < count; ++i)
@@ -109,7 +110,7 @@ TEST_CASE("no order and no packing tears a pair apart") {
   }
 }
 
-// Cuts as TRL's DPOTrainer does (truncation_mode keep_start).
+// Answers are cut like TRL's DPOTrainer does (truncation_mode keep_start).
 TEST_CASE("a long answer loses its end, and the prompt of both stays") {
   Pairs pairs;
   const std::string prompt = "one two three four";

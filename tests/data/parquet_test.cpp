@@ -1,4 +1,4 @@
-// The component that reads Parquet; built if Arrow's libraries are available.
+// Tests the component that reads Parquet. It is built if Arrow's libraries are available.
 #include "core/io/parquet.h"
 
 #include <fstream>

@@ -30,7 +30,7 @@ struct Fixture {
     return prepare_dataset(job, split, tokenizer, &chat,
                            {.cache_folder = folder.path("cache"), .threads = threads});
   }
-  // The message of the error without the folder's name.
+  // Returns the message of the error without the folder's name.
   std::string problem(Split split = Split::train) {
     std::string text = error_of([&] { prepare(split); });
     for (size_t at; (at = text.find(folder.path("") + "/")) != std::string::npos;)
@@ -351,7 +351,7 @@ TEST_CASE("an estimate reads a part and scales; small data is prepared whole") {
   CHECK(estimate.summary.rows == Approx(40'000).epsilon(0.05));
   CHECK(estimate.summary.tokens == Approx(whole.summary.tokens).epsilon(0.05));
   CHECK(estimate.summary.supervised_tokens == Approx(whole.summary.supervised_tokens).epsilon(0.05));
-  // From here on the cache is used.
+  // The cache is used from here on.
   CHECK_FALSE(prepare_dataset(fixture.job, Split::train, fixture.tokenizer, &fixture.chat, options)
                   .summary.estimated);
   options.estimate_bytes = kEstimateBytes;

@@ -11,7 +11,7 @@ namespace {
 
 const RowOptions kOptions{true, 100};
 
-// The faults of a row as "line:col message", or its meaning as text.
+// Returns the faults of a row as "line:col message", or its meaning as text.
 std::string meaning(const std::string& text, RowFormat format, const RowOptions& options = kOptions) {
   const SourceRow source{1, 1, text};
   RowFaults faults;
@@ -454,7 +454,7 @@ TEST_CASE("common columns are taken where only one reading is possible, and prop
   CHECK(columns(R"({"dialog": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: dialog}");
   CHECK(columns(R"({"messages": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: messages}");
   CHECK(columns(R"({"messages": [{"role": "user", "content": "q", "from": "x", "value": "y"}]})") == "messages {}");
-  // A CSV's header with a blank after its comma: the name as YAML reads it back.
+  // A CSV's header with a blank after its comma: the name is written such that YAML reads it back.
   CHECK(hint(R"({"article": "q", " summary": "a"})") == R"(map them: columns: {instruction: article, output: " summary"})");
   CHECK(hint(R"({"article": "q", "summary": "a"})") == "map them: columns: {instruction: article, output: summary}");
   CHECK(hint(R"({"question": "q", "answer": "a", "response": "b"})") ==
@@ -470,9 +470,9 @@ TEST_CASE("for an encoder-decoder a document beside its summary is a pair, where
   CHECK(columns(R"({"text": "d", "summary": "s"})") == "{completion: summary, prompt: text}");
   CHECK(columns(R"({"input": "d", "target": "s"})") == "{completion: target, prompt: input}");
   CHECK(columns(R"({"question": "q", "context": "c", "answer": "a"})") == "{input: context, instruction: question, output: answer}");
-  // Two sources: nobody says which is meant.
+  // Two columns may be the source, and nothing says which is meant.
   CHECK_THROWS_AS(columns(R"({"article": "d", "dialogue": "e", "summary": "s"})"), Error);
-  // Of a decoder it is not taken: no word says what to do.
+  // A decoder's job does not take these columns: nothing says what to do with the document.
   CHECK_THROWS_AS(detect_format({{parse_row({1, 1, R"({"document": "d", "summary": "s"})"}, "f"), 1}}, "f"), Error);
 }
 

@@ -19,7 +19,7 @@ std::string text_of(uint64_t seed, int64_t words) {
   return text;
 }
 
-// One word in `every` replaced.
+// Returns the text with one word in `every` replaced.
 std::string edited(const std::string& text, size_t every) {
   std::string out;
   size_t word = 0;
@@ -30,7 +30,7 @@ std::string edited(const std::string& text, size_t every) {
   return out;
 }
 
-// Jaccard similarity of the sets of three words in a row, the plain way.
+// Returns the Jaccard similarity of the sets of three consecutive words, computed directly.
 double jaccard(const std::string& a, const std::string& b) {
   auto shingles = [](const std::string& text) {
     std::vector<std::string> words{""};

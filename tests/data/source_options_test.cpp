@@ -29,7 +29,7 @@ struct Prepare {
     return prepare_dataset(job, split, tokenizer, &chat,
                            {.cache_folder = folder.path("cache"), .threads = 2});
   }
-  // The texts of the examples, joined by " | ".
+  // Returns the texts of the examples, joined by " | ".
   std::string texts(Split split = Split::train) {
     const Prepared prepared = prepare(split);
     std::vector<std::string> all;
@@ -231,7 +231,7 @@ TEST_CASE("rows of eval are never weighted, and none is in both") {
   const std::vector<std::string> train = split(set.texts(Split::train), '|'),
                                  eval = split(set.texts(Split::eval), '|');
   CHECK(train.size() + 3 * eval.size() == 900);
-  CHECK(eval.size() % 2 == 0);  // a row and its twin under another id
+  CHECK(eval.size() % 2 == 0);  // a row and its duplicate under another id
   for (const std::string& text : eval)
     CHECK(std::find_if(train.begin(), train.end(), [&](auto& other) { return trim(other) == trim(text); }) ==
           train.end());

@@ -9,7 +9,7 @@ using namespace forge;
 
 namespace {
 
-// "line:column text" of every row, joined by " | ".
+// Returns "line:column text" of every row, joined by " | ".
 std::string rows_of(const std::string& path) {
   auto source = open_source(path);
   std::string all;
@@ -41,8 +41,8 @@ TEST_CASE("a JSON file gives the elements of its array with their places") {
         "1:32 1 | 1:35 2");
 }
 
-// Tokenising a row takes many times its size in memory, so one that is too long must not get there; but the
-// other rows of its file are unaffected.
+// Tokenising a row takes many times its size in memory, so one that is too long must not reach the
+// tokenizer. The other rows of its file are unaffected.
 TEST_CASE("a row that is too long is passed over without being held, and refused when it is parsed") {
   TemporaryFolder folder;
   const auto bytes = static_cast<size_t>(kMaxRowBytes);

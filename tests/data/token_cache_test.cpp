@@ -155,11 +155,12 @@ TEST_CASE("an unfinished cache leaves nothing, and litter of dead writers is rem
   const std::string mark = own.substr(0, own.rfind('-') + 1).substr(8);
   const std::string dead = "cache/a.tokens" + mark + "999999999", alive = "cache/a.tokens" + mark + "1";
   const std::string other = "cache/b.tokens" + mark + "999999999";
-  // A reused process id, here this process's own, and the id of another user's process.
+  // The files have a reused process id, here this process's own, and the id of another user's
+  // process.
   const std::string reused = "cache/c" + own.substr(0, own.rfind('.')) + ".17", init = "cache/c.tokens" + mark + "1.987654321";
   const std::string mine = "cache/" + own + "-XYZ";
   const std::string elsewhere = "cache/a.tokens.tmp-another.machine-999999999";
-  // One that was killed and whose parent has not looked yet.
+  // A process that was killed and that its parent has not reaped yet.
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   siginfo_t ended;

@@ -1,5 +1,5 @@
 #pragma once
-// The cards of STUB_CARDS, for both stub libraries.
+// Reads the cards of STUB_CARDS, for both stub libraries.
 #include <cstdlib>
 #include <sstream>
 #include <string>

@@ -1,5 +1,5 @@
-// libcuda.so.1 as a driver would answer for the cards that the environment names. It computes
-// nothing.
+// A stub of libcuda.so.1: answers like a driver for the cards that the environment names. It
+// computes nothing.
 //   STUB_CARDS   "NVIDIA H100|90|80|79;…": name, compute capability, GiB, GiB free
 //   STUB_CUDA    newest CUDA of the driver, 13000; STUB_INIT: what cuInit returns, 0
 #include <array>

@@ -1,4 +1,5 @@
-// libnvidia-ml.so.1 for the cards of STUB_CARDS: free memory, and the driver's version STUB_DRIVER.
+// A stub of libnvidia-ml.so.1 for the cards of STUB_CARDS: free memory, and the driver's version
+// STUB_DRIVER.
 #include <cstring>
 
 #include "tests/door/stub_cards.h"

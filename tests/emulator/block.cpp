@@ -53,7 +53,7 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-// SplitMix64: orders need no better.
+// SplitMix64, which is good enough for orders.
 uint64_t next_random(uint64_t& state) {
   uint64_t z = state += 0x9E3779B97F4A7C15ull;
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -61,7 +61,7 @@ uint64_t next_random(uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// The lane that a shuffle reads.
+// Returns the lane that a shuffle reads.
 int source_lane(const Thread& thread, int lane) {
   int segment = lane & ~(thread.width - 1), source = lane;
   switch (thread.collective) {
@@ -80,7 +80,7 @@ int source_lane(const Thread& thread, int lane) {
   return source >= segment + thread.width ? lane : source;
 }
 
-// What votes and reductions give to all lanes of the mask.
+// Returns the result of a vote or reduction for all lanes of the mask.
 uint64_t reduced(const Thread* lanes, uint32_t mask, CollectiveKind kind) {
   uint32_t ballot = 0, total = 0;
   bool first = true;
@@ -203,7 +203,7 @@ Allocation* Block::shared(const void* key, size_t bytes, size_t alignment) {
   if (array == nullptr) {
     array = std::make_unique<SharedArray>();
     array->storage = std::make_unique<unsigned char[]>(bytes + 256);
-    // Aligned as asked and no better: code that needs 16 bytes must say so.
+    // The array has exactly the requested alignment: code that needs 16 bytes must request it.
     auto address = reinterpret_cast<uintptr_t>(array->storage.get());
     auto* begin = reinterpret_cast<unsigned char*>((address + 255) / 256 * 256);
     if (alignment < 128) begin += alignment;
@@ -272,7 +272,8 @@ bool Block::release_barrier() {
     if (thread.state == State::done) continue;
     if (thread.state != State::at_barrier) return false;
     if (first == nullptr) first = &thread;
-    // The same barrier for all: a condition must come out alike in the whole block.
+    // All threads must wait at the same barrier: a condition must have the same value in the whole
+    // block.
     if (thread.site.line != first->site.line || thread.barrier != first->barrier ||
         std::strcmp(thread.site.file, first->site.file) != 0)
       return false;

@@ -1,6 +1,6 @@
 #pragma once
-// One block of emulated CUDA threads: a fiber each, barriers, warp collectives, shared memory. grid.h is what
-// others use.
+// One block of emulated CUDA threads: a fiber each, barriers, warp collectives, shared memory.
+// Other files use grid.h.
 #include <cstring>
 #include <functional>
 #include <map>
@@ -28,7 +28,7 @@ struct Thread {
   uint32_t mask = 0;
   int operand = 0, width = kWarpSize;
   uint64_t value = 0;
-  // What the wait answers.
+  // The result of the wait.
   uint64_t result = 0;
 };
 
@@ -38,25 +38,25 @@ struct SharedArray {
 };
 
 Dim3 unflatten(unsigned index, Dim3 dim);
-// 0 … count − 1 as the schedule visits them; advances `random`.
+// Returns 0 … count − 1 in the order in which the schedule visits them; advances `random`.
 std::vector<int> visiting_order(int count, Order order, uint64_t& random);
 
 class Block {
  public:
   Block(const Grid& grid, Dim3 index, const std::function<void()>& body, uint64_t& random);
 
-  // Until all threads are done. Throws Fault.
+  // Runs until all threads are done. Throws Fault.
   void run();
-  // Of the running thread; see grid.h.
+  // Act for the running thread; see grid.h.
   [[noreturn]] void stop(const std::string& what);
   int barrier(BarrierKind kind, int predicate, Site site);
   uint64_t collective(CollectiveKind kind, uint32_t mask, uint64_t value, int operand, int width, Site site);
   Allocation* shared(const void* key, size_t bytes, size_t alignment);
   Allocation* dynamic_shared() { return shared(&grid_.shared_bytes, grid_.shared_bytes, 128); }
-  // Two threads touched a byte, one of them writing, and nothing orders them.
+  // True if two threads touched a byte, one of them writing, and nothing orders them.
   bool races(const Allocation::Access& earlier) const;
   Allocation::Access stamp() const;
-  // Among the blocks of its grid.
+  // Returns the block's number in its grid.
   size_t number() const { return index_.x + grid_.grid.x * (index_.y + size_t{grid_.grid.y} * index_.z); }
 
  private:
@@ -65,7 +65,7 @@ class Block {
   Thread& current();
   int alive() const;
   std::string prefix(int thread) const;
-  // Every runnable thread once; false when there was none.
+  // Runs every runnable thread once; false when there was none.
   bool run_round();
   bool release_barrier();
   bool complete(int warp, uint32_t mask, CollectiveKind kind, Site site) const;

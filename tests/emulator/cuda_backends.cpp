@@ -8,7 +8,7 @@
 namespace forge::kernel_test {
 namespace {
 
-// Host memory of which the kernels may touch the operands alone.
+// Host memory of which kernels may only touch the operands.
 class EmulatedMemory : public Memory {
  public:
   ~EmulatedMemory() override { forget(); }
@@ -40,7 +40,7 @@ std::vector<Backend> cuda_backends() {
   std::vector<Backend> backends;
   for (const auto& [name, schedule] : orders) {
     Backend backend(std::string("emulated/") + name, std::make_shared<EmulatedMemory>());
-    // Never read: a stream that is not the default one.
+    // A stream that is not the default one. It is never read.
     const CudaStream stream = reinterpret_cast<CudaStream>(uintptr_t{1});
     add_cuda_launchers(
         backend, stream,
@@ -57,7 +57,8 @@ std::vector<Backend> cuda_backends() {
 
 namespace {
 
-// Rows that do not begin at 16 bytes are another kernel's (attention_cuda.h), and here the CPU's.
+// Rows that are not aligned to 16 bytes belong to another kernel (attention_cuda.h), which is the
+// CPU's here.
 template <class Args>
 void flash_or_cpu(const Args& args, void (*flash)(const Args&, CudaStream), int64_t (*workspace)(const Args&),
                   void (*cpu)(const Args&, CpuLevel)) {

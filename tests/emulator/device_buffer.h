@@ -12,7 +12,7 @@ namespace forge {
 template <class T>
 class DeviceBuffer {
  public:
-  // An output: holds nothing readable.
+  // Makes an output: reading it before it is written is a fault.
   explicit DeviceBuffer(size_t count, const std::string& name = "output", size_t misalign = 0)
       : count_(count), pointer_(static_cast<T*>(device_allocate(count * sizeof(T), name, misalign))) {}
   explicit DeviceBuffer(const std::vector<T>& values, const std::string& name = "input", size_t misalign = 0)
@@ -25,7 +25,7 @@ class DeviceBuffer {
 
   T* get() const { return pointer_; }
   size_t size() const { return count_; }
-  // Every byte must have been written, and none around it.
+  // Returns the values. Every byte must have been written, and none around them.
   std::vector<T> read() const {
     device_synchronise();
     emulator::check_guards(pointer_);

@@ -26,7 +26,7 @@ void store(Element type, void* data, int64_t index, double value) {
     from_float(narrow, static_cast<F16*>(data)[index]);
 }
 
-// [rows, columns] in fp64, as it is multiplied.
+// Returns a matrix [rows, columns] in fp64, as it enters the product.
 std::vector<double> values_of(Element type, const GemmOperand& x, int64_t rows, int64_t columns) {
   const int64_t lying_rows = x.transposed ? columns : rows, lying = x.transposed ? rows : columns;
   emulator::touch("product", x.data, lying_rows, lying * bytes_of(type), x.stride * bytes_of(type), /*writes=*/false);
@@ -44,7 +44,8 @@ void multiply(const Gemm& g) {
   const int64_t added_stride = g.c ? g.c_stride : g.out_stride;
   if (g.add) emulator::touch("product", added, g.m, row_bytes, added_stride * bytes, /*writes=*/false);
   emulator::touch("product", g.out, g.m, row_bytes, g.out_stride * bytes, /*writes=*/true);
-  if (const int64_t space = device_gemm_workspace(g); space > 0) {  // NaN, for who has something there
+  // The workspace is filled with NaN, so that a value kept there is noticed.
+  if (const int64_t space = device_gemm_workspace(g); space > 0) {
     emulator::touch("product", g.workspace, 1, space, space, /*writes=*/true);
     std::memset(g.workspace, 0xff, static_cast<size_t>(space));
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The CUDA model as host C++: the names that device code uses, each with the meaning the emulator gives it.
-// Its twin for nvcc and NVRTC is kernels/device/cuda/device_model.cuh; the include path decides which one a
-// file gets.
+// The CUDA model as host C++: the names that device code uses, each with its meaning in the
+// emulator. The counterpart for nvcc and NVRTC is kernels/device/cuda/device_model.cuh; the include
+// path decides which one a file gets.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -116,7 +116,7 @@ inline int __all_sync(uint32_t mask, int predicate, FORGE_HERE) {
                                                            predicate != 0, 0, 32, FORGE_SITE));
 }
 
-// sm_80's integer reductions over a mask.
+// Reduce integers over a mask, like the instructions of sm_80.
 inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value, FORGE_HERE) {
   return forge::emulator::warp_call(forge::emulator::CollectiveKind::reduce_add, mask, value, 0, 32,
                                     FORGE_SITE);
@@ -194,8 +194,8 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
-// Rounded one by one: never contracted to a fused multiply-add (the emulated files are compiled with
-// -ffp-contract=off).
+// Each operation is rounded by itself and never contracted to a fused multiply-add (the emulated
+// files are compiled with -ffp-contract=off).
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
@@ -203,14 +203,14 @@ inline float __fsqrt_rn(float a) { return std::sqrt(a); }
 
 namespace forge {
 
-// ---- Twins of the PTX in kernels/device/cuda/device_model.cuh.
+// ---- Counterparts of the PTX in kernels/device/cuda/device_model.cuh.
 inline uint16_t bf16_bits(float value) {
   uint32_t bits = __float_as_uint(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return 0x7FFF;  // the NaN that cvt.rn.bf16 gives
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-// Round to nearest even, subnormals kept, overflow to infinity.
+// Rounds to nearest even; subnormals are kept, and overflow gives infinity.
 inline uint16_t fp16_bits(float value) {
   uint32_t bits = __float_as_uint(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
   if (magnitude > 0x7F800000) return 0x7FFF;
@@ -233,7 +233,7 @@ inline float fp16_value(uint16_t half) {
   return sign != 0 ? -magnitude : magnitude;
 }
 
-// None: what stands in their place on old GPUs is run.
+// The emulator has none: it runs the code that replaces them on old GPUs.
 template <bool kBf16>
 constexpr bool kTensorCores = false;
 template <bool kBf16>
@@ -241,7 +241,7 @@ bool tensor_cores(float (&)[4], const uint32_t (&)[4], const uint32_t (&)[2]) {
   return false;
 }
 
-// One access of sizeof(Packed) bytes, which must be aligned to it.
+// Reads sizeof(Packed) bytes with one access, which must be aligned to them.
 template <class Packed, class T>
 Packed load_packed(emulator::Pointer<T> p) {
   return emulator::checked_load<Packed>(p.allocation(), reinterpret_cast<const Packed*>(p.address()));
@@ -251,7 +251,8 @@ void store_packed(emulator::Pointer<T> p, const Packed& value) {
   emulator::checked_store<Packed>(p.allocation(), reinterpret_cast<Packed*>(p.address()), value);
 }
 
-// Without a runtime it runs now: the launch has ended when this returns. Throws emulator::Fault.
+// Launches a kernel. Without a runtime it runs immediately: the launch has ended when this returns.
+// Throws emulator::Fault.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, CudaStream stream, Args... args) {
   std::tuple<Params...> converted{static_cast<Params>(args)...};

@@ -1,4 +1,5 @@
-// The emulator against kernels with planted faults: each is reported, and its right twin is not.
+// Tests the emulator on kernels with planted faults: each fault is reported, and its correct
+// counterpart is not.
 #include <cmath>
 #include <limits>
 
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(64) bounded(Global<float> y) {
   y[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
 
-// Two blocks write one place.
+// Two blocks write the same address.
 __global__ void all_to_one(Global<float> y, bool wrong) {
   if (wrong || blockIdx.x == 0) y[threadIdx.x] = static_cast<float>(threadIdx.x);
 }
@@ -142,7 +143,7 @@ __global__ void count_threads(Global<int> y, bool wrong) {
     atomicAdd(y, 1);
 }
 
-// The block that comes last adds what the others left.
+// The last block adds the results of the others.
 __global__ void last_block_adds(Global<float> parts, Global<int> finished, Global<float> total,
                                 bool publishes, bool acquires) {
   if (threadIdx.x != 0) return;
@@ -155,7 +156,7 @@ __global__ void last_block_adds(Global<float> parts, Global<int> finished, Globa
   total[0] = sum;
 }
 
-// In place: a thread overwrites what its neighbour reads.
+// Shifts in place: a thread overwrites the value that its neighbour reads.
 __global__ void shift_in_place(Global<float> x, bool wrong) {
   const float next = x[(threadIdx.x + 1) % 64];
   if (!wrong) __syncthreads();

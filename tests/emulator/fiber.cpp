@@ -76,7 +76,7 @@ void swap(FiberContext& from, FiberContext& to) { forge_switch_stack(&from.stack
 
 #else
 
-// Any other machine: correct, and slow by the signal mask's system call.
+// Other machines: correct, but slow because of the signal mask's system call.
 struct FiberContext {
   ucontext_t context{};
   void (*entry)(void*) = nullptr;

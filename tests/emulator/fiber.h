@@ -11,7 +11,7 @@ namespace forge::emulator {
 
 struct FiberContext;  // where a suspended stack continues
 
-// `count` stacks of `kStackBytes`, reused from block to block. A stack that grew past its end is reported.
+// Stacks of `kStackBytes`, reused from block to block. A stack that grew past its end is reported.
 class FiberPool {
  public:
   static constexpr size_t kStackBytes = 64 << 10;
@@ -24,9 +24,9 @@ class FiberPool {
   // Makes fiber `index` ready to call entry(argument), which must never return: it ends by switching out for
   // good.
   void prepare(int index, void (*entry)(void*), void* argument);
-  // From the scheduler to fiber `index`; returns when that fiber calls switch_out().
+  // Switches from the scheduler to fiber `index`; returns when that fiber calls switch_out().
   void switch_in(int index);
-  // From the running fiber back to the scheduler.
+  // Switches from the running fiber back to the scheduler.
   void switch_out();
   // False when fiber `index` overran its stack.
   bool intact(int index) const;

@@ -1,5 +1,6 @@
-// LibTorch's flash launchers (kernels/attention/flash_params.h) as plain loops in fp32 on host memory, with the checks that the kernels lack
-// and what each of their launches touches. They round results alone; FlashAttention rounds p and d s as well.
+// LibTorch's flash launchers (kernels/attention/flash_params.h) as plain loops in fp32 on host
+// memory, with checks that the kernels lack and the accesses of each launch. These loops only round
+// results; FlashAttention also rounds p and d s.
 #include <cmath>
 #include <string>
 #include <type_traits>
@@ -18,7 +19,7 @@ using forge::narrow;
 using forge::widen;
 namespace emulator = forge::emulator;
 
-// The launcher's own template arguments against what it is given.
+// Compares the launcher's own template arguments with its parameters.
 template <class T, int kHeadDim>
 void check(const Flash_fwd_params& p) {
   const auto demand = [](bool holds, const char* what) {
@@ -38,7 +39,7 @@ void check(const Flash_fwd_params& p) {
 template <class T>
 using Number = std::conditional_t<std::is_same_v<T, cutlass::bfloat16_t>, forge::bf16, forge::fp16>;
 
-// Tokens of a sequence of the launch, and where its rows lie in scratch.
+// The tokens of one sequence of the launch, and the offset of its rows in scratch.
 struct Sequence {
   int64_t begin = 0, length = 0, in_scratch = 0;
 };
@@ -121,14 +122,15 @@ void forward(const Flash_fwd_params& p, const char* name) {
   }
 }
 
-// Blocks of keys that run beside each other, each with sums of its own.
+// Returns the number of blocks of keys that run in parallel, each with its own sums.
 int64_t splits_of(const Flash_bwd_params& p) {
   if (!p.deterministic) return 1;
   const int64_t grids = int64_t{p.sequences} * p.heads;
   return (emulator::multiprocessors() + grids - 1) / grids;
 }
 
-// Rows of the fp32 sums of one sequence in a split: whole blocks of 128 are cleared and added to.
+// Returns the rows of the fp32 sums of one sequence in a split: whole blocks of 128 are cleared and
+// added to.
 Rows<float> sums_of(const Flash_bwd_params& p, const Sequence& s, const char* name, bool writes, int64_t split = 0) {
   const int64_t row = int64_t{p.heads} * p.head_dim_rounded;
   float* first = p.d_q_sums + split * p.d_q_sums_stride + s.in_scratch * row;

@@ -1,5 +1,6 @@
-// What gemm_lt asks of cuBLASLt: this program exports functions of its names that multiply on the host as NVIDIA documents them, column by
-// column, and check what they are given. The emulator's product, which knows nothing of columns, must give the same.
+// Tests the calls that gemm_lt makes to cuBLASLt: this program exports functions of cuBLASLt's
+// names that multiply on the host as NVIDIA documents them, column by column, and check their
+// arguments. The emulator's product, which is row by row, must give the same.
 #include "kernels/device/gemm_lt.h"
 
 #include <cublasLt.h>
@@ -12,7 +13,7 @@
 
 namespace {
 
-// What the library was told and asked.
+// The calls that the library received, and the answers that it gives.
 struct Seen {
   int handles = 0, searches = 0, products = 0;
   uint64_t workspace_bytes = 0;  // that the last product might use
@@ -35,7 +36,7 @@ struct Preference {
   uint32_t reductions, aligned[4];  // of A, B, C, D
 };
 
-// An opaque descriptor holds where its content is.
+// Returns the content of an opaque descriptor, which holds its address.
 template <class Content, class Opaque>
 Content& in(Opaque* opaque) {
   Content* content = nullptr;
@@ -128,7 +129,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return destroy<Preference>(p); }
 
-// The algorithm holds what it was found for.
+// Returns an algorithm that records the problem it was found for.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t p, int asked,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
@@ -179,7 +180,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, c
 namespace forge {
 namespace {
 
-// Rows with gaps, each operand's own; `off`: elements behind an aligned address.
+// Operands whose rows have gaps of different sizes; `off`: elements after an aligned address.
 struct Operands {
   std::vector<uint64_t> a, b, c, out, workspace;
   Gemm gemm;

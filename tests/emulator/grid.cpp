@@ -25,7 +25,7 @@ void fault(const std::string& what) {
 
 namespace {
 
-// What the driver refuses to launch.
+// Returns why the driver would refuse a launch; empty if it would not.
 std::string refusal(const Grid& grid) {
   constexpr unsigned kMostX = 0x7FFFFFFF, kMostY = 65535, kMostThreads = 1024;
   constexpr size_t kMostShared = 48 << 10;  // without asking for more
@@ -168,7 +168,7 @@ void check_access(Allocation* allocation, const void* address, size_t bytes, siz
         fault(std::string(verb) + at() + ", " + unordered.what());
       }
     }
-    // What no kernel writes cannot race.
+    // Memory that no kernel writes cannot race.
     const int other = allocation->writable ? launch_order().access(*allocation, static_cast<size_t>(offset),
                                                                    bytes, writes, atomic)
                                            : -1;

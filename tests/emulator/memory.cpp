@@ -26,7 +26,7 @@ std::mutex& mutex() {
   return instance;
 }
 
-// By the address of the first byte.
+// Returns the allocations by the address of their first byte.
 std::map<const unsigned char*, std::unique_ptr<Owned>>& registry() {
   static std::map<const unsigned char*, std::unique_ptr<Owned>> instance;
   return instance;

@@ -30,18 +30,20 @@ struct Allocation {
   std::vector<GlobalAccess> global_writes, global_reads;  // [bytes / granule], once a kernel touched it
 };
 
-// `misalign` bytes past a 256-byte boundary; filled with a pattern that is NaN in every float type.
+// Allocates memory `misalign` bytes past a 256-byte boundary, filled with a pattern that is NaN in
+// every float type.
 void* allocate(size_t bytes, const std::string& name, size_t misalign = 0);
 void release(void* pointer);
-// Memory that somebody else owns and guards, of elements of `granule` bytes, taken for written; release() forgets it.
+// Registers memory that another owner allocates and guards, with elements of `granule` bytes. It
+// counts as written; release() forgets it.
 void expose(void* begin, size_t bytes, const std::string& name, bool writable, size_t granule = 1);
-// Marks the bytes as written: what a copy to the device does.
+// Marks the bytes as written, like a copy to the device does.
 void mark_written(void* pointer, size_t bytes);
-// The offset of the first byte that nobody wrote, or -1.
+// Returns the offset of the first byte that was not written, or -1.
 int64_t first_unwritten(const void* pointer);
 // Throws when a guard region around an allocation was touched.
 void check_guards(const void* pointer);
-// The allocation that holds `pointer`, or null.
+// Returns the allocation that holds `pointer`, or null.
 Allocation* find_allocation(const void* pointer);
 
 }  // namespace forge::emulator

@@ -1,7 +1,9 @@
 #pragma once
-// Which accesses of global memory a launch orders: those of one thread; of one block with a barrier between them, of one warp with
-// a collective; of two blocks when the first published it (a write, __threadfence, an atomic) and the second acquired it (an
-// atomic, __threadfence). Anything else, one of them writing and not both atomic, is a race, whichever came first here.
+// The order of accesses to global memory in a launch. Ordered are accesses of one thread; of one
+// block with a barrier between them; of one warp with a collective; and of two blocks when the
+// first published it (a write, __threadfence, an atomic) and the second acquired it (an atomic,
+// __threadfence). Two other accesses, one of them writing and not both atomic, are a race, in
+// whichever order they ran here.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -11,7 +13,7 @@ namespace forge::emulator {
 
 struct Allocation;
 
-// The last access of a few bytes: by whom, and when.
+// The last access to a few bytes: its thread and its time.
 struct GlobalAccess {
   uint32_t launch = 0, block = 0, time = 0, block_epoch = 0, warp_epoch = 0;
   int16_t thread = -1;
@@ -19,11 +21,12 @@ struct GlobalAccess {
   bool of_threads = false, of_warps = false, of_blocks = false;  // of several readers that nothing orders
 };
 
-// The running launch, of this operating-system thread.
+// The running launch of this operating-system thread.
 class LaunchOrder {
  public:
   void begin(size_t blocks);
-  // What the running thread did. `earlier` that is no part of this order is answered with its thread, else −1.
+  // Record an operation of the running thread. access() returns the thread of an earlier access
+  // that is not ordered before it, else −1.
   void fence();
   int access(Allocation& allocation, size_t offset, size_t bytes, bool writes, bool atomic);
 

@@ -24,7 +24,7 @@ void checked_store(Allocation* allocation, T* address, const T& value) {
   std::memcpy(address, &value, sizeof value);
 }
 
-// What an index or a dereference gives: reading and storing are different accesses.
+// The result of an index or a dereference: reading and storing are different accesses.
 template <class T>
 class Reference {
  public:
@@ -52,7 +52,7 @@ class Pointer {
   using Value = std::remove_const_t<T>;
   Pointer() = default;
   Pointer(std::nullptr_t) {}
-  // What a launcher does with the address it was handed.
+  // Finds the allocation of an address that a launcher was given.
   Pointer(T* address) : address_(address) {
     if (address == nullptr) return;
     allocation_ = find_allocation(address);
@@ -91,7 +91,7 @@ class Pointer {
   Allocation* allocation_ = nullptr;
 };
 
-// Reads, changes and writes as one access. → the old value.
+// Reads, changes and writes as one access. Returns the old value.
 template <class T, class Change>
 T atomic_update(Pointer<T> pointer, Change change) {
   check_access(pointer.allocation(), pointer.address(), sizeof(T), alignof(T), /*writes=*/false,

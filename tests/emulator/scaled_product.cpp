@@ -17,7 +17,7 @@ std::vector<double> values_of(const uint8_t* codes, int64_t rows, int64_t column
   return values;
 }
 
-// Of one row, without gaps.
+// Touches one row without gaps.
 void touch_row(const void* data, int64_t bytes, bool writes = false) { emulator::touch("scaled_product", data, 1, bytes, bytes, writes); }
 
 void multiply(const ScaledProduct& p) {

@@ -1,8 +1,9 @@
 #pragma once
-// Batches for tests of a step's memory and launches: what stands in them does not matter.
+// Makes batches for tests of a step's memory and launches. Their content does not matter.
 #include "core/data/batch/batch.h"
 
-// `sequences` of `length` tokens below `vocab`; all but the first two of each are supervised.
+// Returns `sequences` of `length` tokens below `vocab`; all but the first two of each are
+// supervised.
 inline forge::Batch batch_of(int64_t sequences, int64_t length, int64_t vocab) {
   forge::Batch batch;
   for (int64_t id = 0; id < sequences; ++id) {

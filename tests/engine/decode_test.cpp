@@ -1,4 +1,4 @@
-// Decoding: many sequences together, and what must not affect any one of them.
+// Tests decoding: many sequences together, and settings that must not affect any one of them.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -51,7 +51,7 @@ struct Loaded {
   }
 };
 
-// Of 1, 6, 11 … tokens, then some that pass a page of the cache.
+// Returns prompts of 1, 6, 11 … tokens, some of them longer than a page of the cache.
 std::vector<std::vector<int32_t>> prompts(size_t count, int64_t vocab) {
   std::vector<std::vector<int32_t>> all;
   for (size_t i = 0; i < count; ++i) {
@@ -113,7 +113,8 @@ TEST_CASE("in fp32 a sequence's logits have the same bits in whatever company") 
 
 namespace {
 
-// The tiny model with its matrices in a block type of GGUF, where they are as wide as whole blocks; `tied`: without a head of its own.
+// The tiny model with its matrices in a block type of GGUF, if their rows are whole blocks; `tied`:
+// without a head of its own.
 class EncodedFile : public TensorFile {
  public:
   explicit EncodedFile(DType dtype, bool tied = false) {
@@ -294,7 +295,7 @@ TEST_CASE("what may follow is looked up where the last tokens stood before") {
   CHECK(look_up({4, 2, 3, 9, 8, 1, 2, 3, 5, 6, 1, 2, 3}, 3) == Ids{5, 6, 1});  // three tokens, the latest place
   CHECK(look_up({1, 2, 3, 9, 5, 2, 3, 8, 1, 2, 3}, 1) == Ids{9});              // three before two that stood later
   CHECK(look_up({0, 2, 3, 9, 7, 2, 3}, 4) == Ids{9, 7, 2, 3});
-  CHECK(look_up({5, 5, 5}, 4) == Ids{5, 5, 5, 5});  // goes on with itself
+  CHECK(look_up({5, 5, 5}, 4) == Ids{5, 5, 5, 5});  // continues with itself
   CHECK(look_up({7, 1, 2, 1, 2}, 5) == Ids{1, 2, 1, 2, 1});
   for (const Ids& held : {Ids{}, Ids{3}, Ids{3, 3}, Ids{3, 1, 3}, Ids{1, 2, 3, 4, 5}}) CHECK(look_up(held, 4).empty());
   CHECK(look_up({5, 5, 5}, 0).empty());
@@ -355,7 +356,7 @@ std::vector<Drawn> draws(Decoder& decoder, const std::vector<std::vector<int32_t
                         [&](int64_t text, int32_t id, float logp) {
                           all[static_cast<size_t>(text)].ids.push_back(id);
                           all[static_cast<size_t>(text)].logps.push_back(logp);
-                          return id != 17;  // whoever listens may end a text, too
+                          return id != 17;  // the listener may end a text, too
                         },
                     .end =
                         [&](int64_t text, const GenerationEnd& end) {
@@ -385,7 +386,8 @@ TEST_CASE("guessed tokens change no token and no log-probability in fp32") {
   GenerationStats plain, stats;
   const auto free = draws(*loaded.decoder("fused"), repetitive, config, {12, 2048}, plain);
   CHECK(plain.guessed == 0);
-  // A pair and a token that some texts have, so that they end in the middle of what is guessed.
+  // The stops are a pair and a token that some texts have, so that they end inside the guessed
+  // tokens.
   const bool stops = GENERATE(false, true);
   if (stops) {
     config.stop_sequences = {{free[0].ids[40], free[0].ids[41]}, {1, 2, 3, 4, 5, 6}};
@@ -419,7 +421,8 @@ TEST_CASE("only the new tokens of a prompt that continues what is kept are compu
   KeptTokens kept;
   std::vector<int32_t> prompt = prompts(4, loaded.model.spec.vocab_size)[3];
   size_t held = 0;
-  // Goes on, goes on longer than a page, the same again, an earlier place, another beginning, one token.
+  // The turns: continues, continues for more than a page, the same again, an earlier position,
+  // another beginning, one token.
   for (int turn = 0; turn < 7; ++turn) {
     INFO("turn " << turn);
     if (turn == 4) prompt.resize(20), prompt.push_back(11);
@@ -495,7 +498,7 @@ TEST_CASE("pages of a sequence that ended serve the next") {
   cache.extend(2, 2 * kCachePage + 1);
   const CacheShape next = cache.shape({2});
   CHECK(std::vector<int32_t>(next.pages, next.pages + 3) == first);
-  cache.shorten(2, kCachePage + 1);  // both pages behind the first
+  cache.shorten(2, kCachePage + 1);  // both pages after the first
   CHECK(cache.length(2) == kCachePage);
   cache.extend(3, 1);
   CHECK(cache.shape({3}).pages[0] == first[1]);

@@ -1,4 +1,4 @@
-// The gate of a base in fp8: the pass over the file's weights, and its verdict.
+// Tests the gate of a base in fp8: the pass over the file's weights, and its verdict.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 const c10::Device kCpu(c10::DeviceType::CPU);
 
-// What a model gives whose weights all lie in memory.
+// Returns the log-probabilities of a model whose weights are all in memory.
 std::vector<at::Tensor> logps_in_memory(const TensorFile& file, const ModelSpec& spec, const std::vector<BatchTensors>& batches) {
   const Job job;
   Model model = load_model(spec, file, at::kFloat, kCpu);
@@ -117,7 +117,7 @@ TEST_CASE("the gate's verdict") {
         "model.quantization: fp8: the base's loss is 2.00000 as its file has it and 2.01020 in fp8, on 4,000 tokens of data.eval: they differ by 0.51 %, "
         "with twice its standard error by up to 0.51 %, of which at most 0.5 % is allowed (model.fp8_tolerance) / use model.quantization: nf4, int8 or "
         "none; or allow as much with model.fp8_tolerance: 0.0051");
-  // Too few tokens show too little.
+  // Too few tokens give too large an error.
   CHECK_THAT(refused(0.0001, 0.0025), Catch::Contains("by up to 0.51 %") && Catch::Contains("fp8_tolerance: 0.0051"));
   CHECK_THAT(refused(std::nan(""), std::nan("")), Catch::Contains("they differ by nan %") && !Catch::Contains("allow as much"));
 }

@@ -1,4 +1,5 @@
-// The fused provider takes its memory once: the arena that the plan laid out, to the byte, and nothing in a step.
+// Checks that the fused provider allocates its memory once: the arena that the plan laid out, to
+// the byte, and nothing in a step.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -31,7 +32,7 @@ struct Fixture {
   BatchTensors batch;
   int64_t planned = 0;  // bytes of the arena
 
-  // `variant`: of the tiny model, with weights that are drawn; null: the model itself.
+  // `variant` is that of the tiny model, with random weights; null: the model itself.
   Fixture(const AdapterConfig& adapter, Checkpointing checkpointing, const char* variant, c10::ScalarType type, Residual residual) {
     spec = variant ? model_spec_from_config(variant_config(variant), variant) : read_model_spec(kModel);
     install_counting_allocator();

@@ -1,4 +1,4 @@
-// The fused provider against the reference: loss and every gradient of a step.
+// Compares the fused provider with the reference: loss and every gradient of a step.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -74,7 +74,8 @@ std::vector<Setting> settings() {
   return list;
 }
 
-// Of mixtures of experts: a shared one, layers without, a loss that balances them.
+// Returns settings for mixtures of experts: with a shared one, with layers without experts, with a
+// loss that balances them.
 std::vector<Setting> expert_settings() {
   std::vector<Setting> list;
   for (const char* variant : {"mixtral-balanced", "qwen2-moe", "qwen3-moe-sparse", "gpt-oss-balanced",
@@ -83,7 +84,7 @@ std::vector<Setting> expert_settings() {
     list.push_back({"lora", lora(), false, variant});
   }
   list.push_back({"lora with dropout", lora(0.3), false, "qwen2-moe"});
-  AdapterConfig some = lora(0.2);  // of some experts, one of them with another rank
+  AdapterConfig some = lora(0.2);  // adapts some experts, one of them with another rank
   some.target_modules = {"experts.1.gate_proj", "experts.3.gate_proj", "experts.2.down_proj", "shared_expert_gate"};
   some.rank_pattern = {{{"experts.3.gate_proj", 9}}};
   some.layers_to_transform = {1, 2};
@@ -92,7 +93,7 @@ std::vector<Setting> expert_settings() {
   whole.target_modules = {"gate"};
   whole.modules_to_save = {"experts.0.up_proj", "experts.4.down_proj"};
   list.push_back({"lora of the router, experts trained whole", whole, false, "qwen3-moe"});
-  AdapterConfig joined = lora();  // of experts in one tensor
+  AdapterConfig joined = lora();  // adapts experts in one tensor
   joined.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
   list.push_back({"lora of joined experts", joined, false, "gpt-oss"});
   joined.target_modules.clear();
@@ -126,7 +127,8 @@ struct Step {
   std::vector<std::pair<std::string, at::Tensor>> grads;
 };
 
-// What of a step is recomputed: a fixed choice, or of all candidates, cheapest first, those that `picks` selects.
+// The part of a step that is recomputed: a fixed choice, or those of all candidates, cheapest
+// first, that `picks` selects.
 struct Again {
   Again(Checkpointing fixed) : policy(fixed) {}
   explicit Again(std::function<bool(size_t)> some) : picks(std::move(some)) {}
@@ -143,10 +145,11 @@ struct Again {
   std::function<bool(size_t)> picks;
 };
 
-// Beside their products; the same, with room for them in the weights, as another model that shares these has it; or in them.
+// The place of adapters: beside their products; the same, with room for them in the weights, which
+// another model that shares these needs; or folded into the products.
 enum class Adapters { apart, apart_beside_room, folded, folded_norms_kept };
 
-// What decides the residual stream, and how far it goes.
+// Settings of the residual stream.
 struct StreamOf {
   Residual residual = Residual::compute;
   double embedding_scale = 0;                      // of the model; 0: its own
@@ -191,7 +194,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
       linear.bias = (at::randn({linear.weight.size(0)}) * 0.1).to(type);
   StepOptions options = step_options(spec, job, sites, Checkpointing::none);
   options.shape.folded_adapters = adapters == Adapters::folded || adapters == Adapters::folded_norms_kept;
-  // As on a GPU; the list does not know of these biases.
+  // The settings are those of a GPU. The list does not contain these biases.
   options.shape.folded_residuals = options.shape.folded_adapters && !setting.biases;
   options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
   options.shape.offloaded = offloaded;
@@ -292,7 +295,8 @@ TEST_CASE("layers' inputs that wait elsewhere change no bit of a step") {
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
   const auto adapters = GENERATE(Adapters::apart, Adapters::folded);
   std::vector<Setting> all = settings();
-  all.push_back({"lora", lora(), false, "olmo2"});  // whose products read the stream itself, with an adapter's sums behind it
+  // The products of olmo2 read the stream itself, which is followed by an adapter's sums.
+  all.push_back({"lora", lora(), false, "olmo2"});
   for (const Setting& setting : all) {
     INFO(setting.name << ", recompute " << static_cast<int>(checkpointing));
     const Step stays = step(setting, at::kFloat, "fused", checkpointing, kLengths, adapters),
@@ -328,7 +332,7 @@ TEST_CASE("in bf16 the fused provider is no further from fp32 than the reference
 
 namespace {
 
-// How far a step is from another: its loss, and all gradients together.
+// The distance of a step from another: its loss, and all gradients together.
 struct Distance {
   double loss = 0, grads = 0;
 };
@@ -349,7 +353,8 @@ bool finite(const Step& x) {
 
 }  // namespace
 
-// In fp32 both streams are the same numbers: what differs is the list, with its casts and sums apart.
+// In fp32 both streams are the same numbers; only the list differs, with its casts and separate
+// sums.
 TEST_CASE("a list whose stream has a type of its own gives the same") {
   at::set_num_threads(2);
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
@@ -360,7 +365,7 @@ TEST_CASE("a list whose stream has a type of its own gives the same") {
     all.push_back({"full", {}, false, variant});
     all.push_back({"lora", lora(), false, variant});
   }
-  AdapterConfig dora = lora();  // whose gradients are written in the place of what they are made of
+  AdapterConfig dora = lora();  // its gradients overwrite the values that they are computed from
   dora.use_dora = true;
   for (const char* variant : {"granite", "cohere", "gpt-neox"}) all.push_back({"dora", dora, false, variant});
   for (const Setting& setting : all) {
@@ -383,7 +388,8 @@ TEST_CASE("fp16 beside an fp32 stream is closer to fp32 than fp16 alone") {
   at::set_num_threads(2);
   const std::string provider = GENERATE("fused", "reference");
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::full);
-  // Embeddings that are large beside what layers add, as in the models of Gemma and Granite. Losses of one step are too near to tell.
+  // Embeddings are large compared with the outputs of layers, like in the models of Gemma and
+  // Granite. The losses of one step are too close to be compared.
   const auto with = [&](c10::ScalarType type, Residual residual) {
     return step({"full", {}, false, "granite"}, type, provider, checkpointing, kLengths, Adapters::apart, {residual, 1e4, true});
   };

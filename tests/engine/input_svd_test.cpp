@@ -1,4 +1,5 @@
-// Principal directions of rows that come in batches, against the eigenvectors of their covariance.
+// Compares principal directions of rows that come in batches with the eigenvectors of their
+// covariance.
 #include "tests/test.h"
 
 #include "core/adapter/input_svd.h"
@@ -7,7 +8,8 @@ using namespace forge;
 
 namespace {
 
-// Rows [count, 24] around a mean, whose variance falls from feature to feature of a turned basis.
+// Returns rows [count, 24] around a mean, whose variance falls from feature to feature of a rotated
+// basis.
 at::Tensor rows_of(int64_t count, int64_t seed) {
   at::manual_seed(7);
   const at::Tensor basis = std::get<0>(at::linalg_qr(at::randn({24, 24}, at::kDouble)));
@@ -16,7 +18,8 @@ at::Tensor rows_of(int64_t count, int64_t seed) {
   return (at::mm(at::randn({count, 24}, at::kDouble) * scale, basis) + 3).to(at::kFloat);
 }
 
-// Of the largest eigenvalues of the covariance; [rank, 24], [rank]
+// Returns the eigenvectors [rank, 24] of the largest eigenvalues of the covariance, and the
+// eigenvalues in falling order.
 std::pair<at::Tensor, at::Tensor> exact(const at::Tensor& rows, int64_t rank) {
   const at::Tensor x = rows.to(at::kDouble) - rows.to(at::kDouble).mean(0);
   const auto [values, vectors] = at::linalg_eigh(at::mm(x.t(), x));
@@ -40,7 +43,7 @@ TEST_CASE("the directions of rows in batches are those of all rows together") {
   CHECK(at::mm(found, found.t()).sub(at::eye(kRank, at::kDouble)).abs().max().item<double>() < 1e-5);
   for (int64_t i = 0; i < kRank; ++i) {
     INFO("direction " << i);
-    // What lies outside of the rank so far is forgotten with every batch.
+    // The tolerance is needed because each batch drops the directions beyond the rank.
     CHECK(std::abs(at::dot(found[i], directions[i]).item<double>()) > 0.99);
     CHECK(svd.singular_values()[i].item<double>() == Approx(std::sqrt(values[i].item<double>())).epsilon(1e-2));
     CHECK(found[i][found[i].abs().argmax()].item<double>() > 0);

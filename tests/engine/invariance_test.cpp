@@ -1,4 +1,5 @@
-// What must not matter: how an optimizer step is cut into micro-batches, and recompute.
+// Tests settings that must not affect a step: how an optimizer step is cut into micro-batches, and
+// recompute.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct Run {
   at::Tensor grad;
 };
 
-// Ways to compute a step; except for `lora` none may affect its result.
+// A way to compute a step; only `lora` may affect the result.
 struct How {
   std::string provider;
   bool lora = true;

@@ -1,4 +1,5 @@
-// The head's hand-written gradients against autograd of the plain composition, in the same precision and in fp64.
+// Compares the head's hand-written gradients with autograd of the plain composition, in the same
+// precision and in fp64.
 #include "kernels/lm_head/lm_head.h"
 
 #include <ATen/ATen.h>
@@ -30,7 +31,7 @@ TEST_CASE("head outputs and gradients equal autograd's for every need") {
   TokenNeeds needs{.logp = true, .logsumexp = true, .mean_logit = true, .entropy = true, .temperature = shape.temperature};
   TokenGrads grads{at::randn({shape.positions}), at::randn({shape.positions}), at::randn({shape.positions}), at::randn({shape.positions})};
 
-  // fp64, differentiated by LibTorch.
+  // The head is also computed in fp64 and differentiated by LibTorch.
   at::Tensor h = hidden.to(at::kDouble).requires_grad_(true), w = weight.to(at::kDouble).requires_grad_(true);
   at::Tensor z = at::mm(h, w.t()) / shape.temperature;
   at::Tensor lse = at::logsumexp(z, {1}), logp = z.gather(1, targets.unsqueeze(1)).squeeze(1) - lse;
@@ -74,7 +75,7 @@ TEST_CASE("a head on a CPU works on the logits where the product left them") {
   const TokenNeeds needs{.logp = true, .logsumexp = true, .mean_logit = true, .entropy = true, .top1 = true, .temperature = 0.7};
   const TokenGrads grads{at::randn({kPositions}), at::randn({kPositions}), at::randn({kPositions}), at::randn({kPositions})};
 
-  // fp64 from the logits as they are rounded.
+  // The expected values are computed in fp64 from the rounded logits.
   at::Tensor x = at::mm(hidden, weight.t()).to(at::kDouble).requires_grad_(true);
   at::Tensor z = (softcap == 0 ? x : softcap * (x / softcap).tanh()) / needs.temperature;
   at::Tensor lse = at::logsumexp(z, {1}), logp = z.gather(1, targets.unsqueeze(1)).squeeze(1) - lse;

@@ -1,4 +1,4 @@
-// Weights that are used where the file has them.
+// Tests weights that are used in place, in the file's mapping.
 #include <ATen/ATen.h>
 
 #include "core/io/model_file.h"
@@ -17,7 +17,7 @@ Model load(const std::string& folder, c10::ScalarType type, const BaseStorage& s
   return load_model(read_model_spec(folder), *open_model(folder), type, c10::Device(c10::DeviceType::CPU), storage);
 }
 
-// A tensor over memory that came from elsewhere cannot grow.
+// True if a weight is in the file's mapping: a tensor over foreign memory cannot grow.
 bool in_file(const at::Tensor& weight) { return !weight.storage().resizable(); }
 
 }  // namespace
@@ -38,7 +38,8 @@ TEST_CASE("weights in the type they are stored in are the file's own memory, whi
     CHECK(in_file(mapped.head));
     CHECK_FALSE(in_file(copied.embedding));
     CHECK_FALSE(in_file(mapped.norms.at("model.norm")));  // a few bytes
-    // One product reads both, so they must lie one behind the other, as they do in the file; queries, keys and values do not there.
+    // One product reads both, so they must be adjacent, like in the file; queries, keys and values
+    // are not adjacent there.
     const at::Tensor gate = mapped.linears.at(kGate).weight, up = mapped.linears.at(kUp).weight;
     CHECK(in_file(gate));
     CHECK(up.const_data_ptr() == static_cast<const char*>(gate.const_data_ptr()) + gate.nbytes());

@@ -34,7 +34,7 @@ TEST_CASE("packed sequences attend to themselves alone") {
   at::manual_seed(3);
   at::Tensor q = at::randn({12, 6, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
   at::Tensor packed = packed_attention(q, k, v, {0, 5, 6, 12}, {.scale = 0.3});
-  // Against the formula, query by query.
+  // Compares with the formula, query by query.
   for (int64_t t = 0; t < 12; ++t) {
     int64_t begin = t < 5 ? 0 : t < 6 ? 5 : 6;
     for (int64_t head = 0; head < 6; ++head) {

@@ -1,5 +1,5 @@
-// Each optimizer against fifty updates of its reference implementation, and each schedule against transformers' rates
-// (tests/parity/make_optimizer_goldens.py).
+// Compares each optimizer with fifty updates of its reference implementation, and each schedule
+// with transformers' rates (tests/parity/make_optimizer_goldens.py).
 #include <ATen/ATen.h>
 
 #include "core/io/safetensors.h"
@@ -56,7 +56,8 @@ struct Run {
     optimizer.measure(1, 0, workspace.data());
     optimizer.update(kRate * std::min(1.0, static_cast<double>(number) / 5), number + 1);
   }
-  // The largest distance from the reference's weights, as a share of the largest change since the start.
+  // Returns the largest distance from the reference's weights, as a share of the largest change
+  // since the start.
   double distance(const std::string& stage) {
     double worst = 0;
     for (Trainable& item : set.items()) {
@@ -70,7 +71,7 @@ struct Run {
     }
     return worst;
   }
-  // Distances after 10 and 50 updates.
+  // Returns the larger of the distances after 10 and 50 updates.
   double follow(const std::string& name) {
     double worst = 0;
     for (int64_t number = 0; number < kSteps; ++number) {
@@ -94,7 +95,7 @@ TEST_CASE("adafactor follows transformers for fifty updates") { CHECK(Run(Optimi
 TEST_CASE("muon follows torch.optim.Muon, and AdamW for what is no hidden matrix") {
   Run run(OptimizerType::muon);
   CHECK(run.follow("muon") < 1e-4);
-  // Orthogonalized in bf16 as PyTorch has it, the weights end where bf16's rounding leads.
+  // PyTorch orthogonalizes in bf16, so its weights differ by bf16's rounding.
   CHECK(run.distance("muon_bf16.50") < 0.05);
 }
 

@@ -14,7 +14,8 @@ namespace {
 Parameter parameter(const char* name, int64_t count, Role role, bool decay) {
   return {.name = name, .shape = {count}, .role = role, .trainable = true, .weight_decay = decay};
 }
-// Big enough for 8-bit state, too small for it, an embedding, and a factor of LoRA+; with and without decay.
+// Returns parameters that are large enough for 8-bit state or too small for it, an embedding, and a
+// factor of LoRA+; with and without decay.
 std::vector<Parameter> parameters() {
   return {parameter("a", 4'500, Role::lora_a, true), parameter("b", 5'001, Role::lora_b, true),
           parameter("n", 40, Role::norm, false), parameter("e", 6'000, Role::embedding, true),
@@ -47,7 +48,7 @@ struct Trained {
   }
   void take_gradients(int number) {
     at::manual_seed(static_cast<uint64_t>(number));
-    // The blocks of a tensor differ in size, as they do in training.
+    // The blocks of a tensor differ in magnitude, like in training.
     for (Trainable& item : set.items())
       item.grad.copy_(at::randn(item.grad.sizes()) * (at::arange(item.grad.numel()) / 300 + 1).view(item.grad.sizes()));
   }

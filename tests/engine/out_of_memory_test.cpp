@@ -1,4 +1,5 @@
-// Running out of memory during a run: the micro-batch is halved, the step stays the same, the run folder records it.
+// Running out of memory during a run: the micro-batch is halved, the step stays the same, and the
+// run folder records it.
 #include "core/train/trainer.h"
 
 #include "core/base/file.h"
@@ -66,7 +67,7 @@ Plan plan_in(const TemporaryFolder& folder) {
   return make_plan(input);
 }
 
-// Memory held for the whole run.
+// Returns the bytes that are held for the whole run.
 int64_t fixed_bytes(const Plan& plan) {
   int64_t fixed = 0;
   for (const MemoryLine& line : plan.memory)
@@ -75,7 +76,7 @@ int64_t fixed_bytes(const Plan& plan) {
   return fixed;
 }
 
-// The limit is the process's: it must not outlive a test that fails.
+// Removes the limit, which is the process's: it must not outlive a test that fails.
 struct NoLimit {
   ~NoLimit() { limit_device_memory(c10::Device(c10::DeviceType::CPU), 0); }
 };
@@ -107,8 +108,8 @@ TEST_CASE("out of memory in the middle of a run halves the micro-batch and chang
   Plan plan = plan_in(folder);
   const Losses roomy = run(plan, folder.path("roomy"));
   CHECK(amendments_of(folder.path("roomy")).empty());
-  // The plan assumed more room than there is: what stays allocated, and 60 % of the rest. What other tests of this
-  // process still hold counts too.
+  // The plan assumed more memory than there is: the memory that stays allocated, and 60 % of the
+  // rest. Memory that other tests of this process still hold counts too.
   const int64_t fixed = fixed_bytes(plan);
   plan.available_bytes = allocator_stats().live_bytes + fixed + (plan.predicted_peak_bytes - fixed) * 6 / 10;
   const Losses tight = run(plan, folder.path("tight"));
@@ -128,7 +129,8 @@ TEST_CASE("out of memory with one example per micro-batch ends the run with the 
   const TemporaryFolder folder;
   const NoLimit afterwards;
   Plan plan = plan_in(folder);
-  plan.available_bytes = allocator_stats().live_bytes + fixed_bytes(plan) + 4096;  // what stays allocated, and nearly nothing else
+  // The memory that stays allocated, and almost nothing else.
+  plan.available_bytes = allocator_stats().live_bytes + fixed_bytes(plan) + 4096;
   StopFlag stop;
   const EventSink ignore = [](const Json&) {};
   try {

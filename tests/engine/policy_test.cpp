@@ -1,5 +1,5 @@
-// Gradients of sampled completions: against weighted likelihood, between the code paths of the head, and on average against the
-// exact gradient of the expected reward.
+// Compares gradients of sampled completions: with weighted likelihood, between the code paths of
+// the head, and on average with the exact gradient of the expected reward.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -69,7 +69,7 @@ struct Trained {
   }
 };
 
-// Two groups of two completions after prompts of their own.
+// Two groups of two completions after different prompts.
 struct Drawn {
   Rollout rollout;
   std::vector<std::vector<int32_t>> prompts;
@@ -256,7 +256,7 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
     Drawn drawn;
     Trained policy(objectives[k]);
     const int64_t update = objectives[k].epochs_per_rollout - 1;
-    // As if a step had moved the policy a little.
+    // The old log-probabilities are those of a policy that a step has moved a little.
     const std::vector<double> now = host_doubles(policy.network->rows(policy.tensors(drawn.batch)).logp);
     size_t at = 0;
     for (Completion& c : drawn.rollout.completions)
@@ -311,7 +311,7 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
 
 namespace {
 
-// The network that foresees rewards, over the tiny model.
+// The value network, over the tiny model.
 struct Foreseeing {
   Job job;
   Model model;
@@ -401,14 +401,16 @@ TEST_CASE("the value network's gradients are the slope of its loss, at every dra
 }
 
 TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
-  // One-token completions, reward 1 for two of sixteen tokens; tokens beyond them are the sixteenth's.
+  // Completions have one token, and two of sixteen tokens have reward 1; tokens beyond the sixteen
+  // count as the sixteenth.
   at::set_num_threads(1);
   ObjectiveConfig objective = grpo();
   objective.advantage = {Baseline::others, AdvantageScale::none};
   Trained policy(objective);
   const std::vector<int32_t> prompt{3, 50, 90};
   const auto decoder = make_decoder("fused", policy.model, *policy.trainables, step_options(policy.spec, policy.job, policy.sites, Checkpointing::none));
-  // Of each action its probability, and the gradient of its log-probability along fixed directions.
+  // For each action: its probability, and the gradient of its log-probability along fixed
+  // directions.
   const int64_t vocab = policy.spec.vocab_size;
   const at::Tensor p = decoder->next_logits({{0, prompt}})[0].to(at::kDouble).softmax(0);
   decoder->release(0);

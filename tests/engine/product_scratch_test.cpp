@@ -1,5 +1,5 @@
-// The planned memory of a product against what LibTorch's allocator hands out, on this processor or on what
-// FORGE_CPU reduces it to.
+// Compares the planned memory of a product with the memory that LibTorch's allocator hands out, on
+// this processor or on the instruction set that FORGE_CPU states.
 #include "core/plan/memory/product_scratch.h"
 
 #include <ATen/ATen.h>

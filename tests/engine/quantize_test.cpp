@@ -1,4 +1,5 @@
-// Quantised weights against bitsandbytes' own codes and values (tests/parity/make_quantize_goldens.py).
+// Compares quantised weights with bitsandbytes' own codes and values
+// (tests/parity/make_quantize_goldens.py).
 #include "kernels/quantize/quantize.h"
 
 #include <ATen/ATen.h>
@@ -32,7 +33,7 @@ const Format kFormats[] = {{"nf4", {QuantizedFormat::nf4, false}},
                            {"fp4.nested", {QuantizedFormat::fp4, true}},
                            {"int8", {QuantizedFormat::int8, false}}};
 
-// The values of a golden as fp32, whatever its type.
+// Returns the values of a golden as fp32, whatever its type.
 at::Tensor golden(const TensorFile& file, const std::string& name) {
   int64_t index = file.find(name);
   INFO(name);
@@ -132,7 +133,7 @@ TEST_CASE("a quantised weight takes the bytes that the plan counts") {
     const int64_t before = allocator_stats().live_bytes;
     QuantizedWeight quantized = quantize(weight, options);
     const int64_t bytes = allocator_stats().live_bytes - before;
-    // The plan counts the mean of absmax, four bytes that stand in the struct.
+    // The plan counts the mean of absmax, four bytes that are in the struct.
     CHECK(bytes + (options.nested ? 4 : 0) == quantized_bytes(weight.size(0), weight.numel(), quantization, options.nested));
     CHECK(8.0 * static_cast<double>(bytes) / static_cast<double>(weight.numel()) ==
           Approx(bits[i]).margin(5e-4));

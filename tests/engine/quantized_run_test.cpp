@@ -49,7 +49,7 @@ Model load(const Job& job, c10::ScalarType type, std::optional<c10::ScalarType> 
                      .parameters = run_parameters(spec, job.adapter, job.model.quantization)});
 }
 
-// Every quantised weight in the place it takes up without quantisation.
+// Replaces every quantised weight by its dequantised values, in their unquantised form.
 void replace_by_dequantized(Model& model) {
   int64_t replaced = 0;
   for (auto& [path, linear] : model.linears) {
@@ -75,7 +75,7 @@ Batch small_batch(int64_t vocab) {
   return batch;
 }
 
-// Twenty steps of plain gradient descent on one batch.
+// Does twenty steps of plain gradient descent on one batch.
 Trained train(Model& model, const Job& job, Checkpointing checkpointing,
               const std::string& provider_name = "reference") {
   c10::NoGradGuard no_grad;
@@ -203,7 +203,7 @@ TEST_CASE("a loaded base takes the bytes that the plan counts") {
     }
     const int64_t before = allocator_stats().live_bytes;
     Model model = load(job, at::kFloat);
-    // The mean of nested absmax stands in the struct.
+    // The mean of nested absmax is in the struct.
     CHECK(allocator_stats().live_bytes - before == planned - (nested ? 4 * matrices : 0));
   }
 }

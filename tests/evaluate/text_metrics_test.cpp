@@ -1,4 +1,5 @@
-// Against torchmetrics' SQuAD and rouge_score (tests/parity/make_metric_goldens.py).
+// Compares the metrics with torchmetrics' SQuAD and rouge_score
+// (tests/parity/make_metric_goldens.py).
 #include "core/evaluate/text_metrics.h"
 
 #include "core/base/file.h"

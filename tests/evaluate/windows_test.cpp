@@ -7,7 +7,8 @@ using namespace forge;
 
 namespace {
 
-// The loop of transformers' page on the perplexity of fixed-length models, by what it predicts.
+// Returns the windows of the loop on transformers' page on the perplexity of fixed-length models,
+// by the tokens that it predicts.
 std::vector<Window> recipe(int64_t tokens, int64_t window, int64_t stride) {
   std::vector<Window> windows;
   int64_t previous_end = 0;

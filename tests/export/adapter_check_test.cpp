@@ -1,4 +1,5 @@
-// adapter_config.json as PEFT 0.21.2 reads it: tests/parity/make_adapter_goldens.py wrote what it made of each.
+// Compares with PEFT 0.21.2's reading of adapter_config.json: tests/parity/make_adapter_goldens.py
+// wrote the result for each file.
 #include "core/export/adapter_check.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Json golden(const std::string& name) {
 
 ModelSpec tiny() { return read_model_spec(std::string(FORGE_SOURCE_DIR) + "/tests/fixtures/tiny-llama"); }
 
-// The module that each adapts, or {} where forge refuses it.
+// Returns each adapted module with its rank and scale, or {} if forge refuses the folder.
 std::map<std::string, std::pair<int64_t, double>> adapted(const std::string& folder, const ModelSpec& spec, std::string& refusal) {
   std::map<std::string, std::pair<int64_t, double>> modules;
   try {
@@ -71,7 +72,7 @@ TEST_CASE("settings adapt the modules that PEFT adapts, with its ranks and scale
 
 namespace {
 
-// A safetensors file under other names, with more tensors of fp32 zeros: name → length.
+// Returns a safetensors file with other names and additional tensors of fp32 zeros: name → length.
 std::string renamed(const std::string& file, const std::string& old, const std::optional<std::string>& now, const std::map<std::string, int64_t>& more) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
@@ -131,7 +132,7 @@ TEST_CASE("adapter check says that PEFT loads a folder where it does, and where 
   const Json settings = parse_json(content(start + "adapter_config.json"), start, ErrorKind::environment);
   std::map<std::string, int> seen;
   for (const Json& edit : golden("adapter-edits.json")) {
-    // PEFT takes an object for the list of its keys, and a model of scores for any model.
+    // PEFT reads an object as the list of its keys, and accepts any model for a model of scores.
     if (edit.value("/set/exclude_modules"_json_pointer, Json()).is_object() || edit.value("/set/task_type"_json_pointer, Json()) == "SEQ_CLS") continue;
     Json changed = settings;
     if (edit.contains("set")) changed.update(edit["set"]);

@@ -1,4 +1,4 @@
-// Answers of servers: a completion that was drawn elsewhere, and a score.
+// Fuzzes answers of servers: a completion that was drawn elsewhere, and a score.
 #include <cmath>
 
 #include "core/net/completion_server.h"

@@ -1,4 +1,4 @@
-// Tables: with commas, and with tabs.
+// Fuzzes tables: with commas, and with tabs.
 #include "tests/fuzz/rows.h"
 #include "tests/fuzz/target.h"
 

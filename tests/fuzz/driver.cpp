@@ -1,12 +1,13 @@
-// Runs a target where there is no libFuzzer: mutations of seeds for some seconds, guided by coverage. All seconds are
-// of processor time: on a busy machine an hour takes longer, and nothing there is a hang.
+// Runs a target where there is no libFuzzer: mutations of seeds for some seconds, guided by
+// coverage. All seconds are processor time, so that a busy machine causes no false hangs.
 //
 //   [FORGE_FUZZ_SEED=N] fuzz_csv SECONDS FINDINGS SEED…
 //
-// A seed is a file or a folder of files. g++ calls __sanitizer_cov_trace_pc at every basic block of the code
-// under test (-fsanitize-coverage=trace-pc); an input that reaches a block, or reaches it clearly more often
-// than any before, joins the corpus. The same seeds and N (default 1) give the same inputs in the same order. The input that
-// crashes, hangs or makes a sanitizer speak is left in the folder FINDINGS. Ctrl-C ends a run early, with its counts.
+// A seed is a file or a folder of files. g++ calls __sanitizer_cov_trace_pc at every basic block of
+// the code under test (-fsanitize-coverage=trace-pc); an input that reaches a block, or reaches it
+// clearly more often than any before, joins the corpus. The same seeds and N (default 1) give the
+// same inputs in the same order. The input that crashes, hangs or makes a sanitizer report is left
+// in the folder FINDINGS. Ctrl-C ends a run early, with its counts.
 #include <sanitizer/common_interface_defs.h>
 #include <sys/time.h>
 #include <csignal>

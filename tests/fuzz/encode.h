@@ -1,5 +1,5 @@
 #pragma once
-// Everything that a tokenizer offers, on a text of many scripts.
+// Calls all functions of a tokenizer on a text of many scripts.
 #include "core/text/tokenizer.h"
 
 namespace forge {

@@ -1,4 +1,4 @@
-// GGUF: metadata of every type, tensors, the model's shapes, the vocabulary.
+// Fuzzes GGUF: metadata of every type, tensors, the model's shapes, the vocabulary.
 #include "core/io/gguf_tensors.h"
 #include "core/families/gguf_spec.h"
 #include "core/run/model_text.h"

@@ -1,4 +1,4 @@
-// The hub's listing of a repository, and what forge would take of it.
+// Fuzzes the hub's listing of a repository, and the choice of files from it.
 #include "core/hub/hub_fetch.h"
 #include "tests/fuzz/target.h"
 

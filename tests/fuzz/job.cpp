@@ -1,4 +1,4 @@
-// Job files, in YAML and in JSON.
+// Fuzzes job files, in YAML and in JSON.
 #include "core/config/load.h"
 #include "tests/fuzz/target.h"
 

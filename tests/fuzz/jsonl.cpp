@@ -1,4 +1,4 @@
-// Rows of JSON: as lines, and as one array.
+// Fuzzes rows of JSON: as lines, and as one array.
 #include "tests/fuzz/rows.h"
 #include "tests/fuzz/target.h"
 

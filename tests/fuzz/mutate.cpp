@@ -70,7 +70,7 @@ void overwrite_number(std::string& input, size_t at, Random& random) {
   if (at + width <= input.size()) std::memcpy(input.data() + at, &number, width);
 }
 
-// Mostly short, occasionally as long as possible.
+// Returns a part of a text: mostly short, occasionally as long as possible.
 std::string part_of(const std::string& text, Random& random) {
   return text.substr(random(text.size() + 1), 1 + random(random(4) ? 32 : text.size()));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Damage to an input, for driver.cpp.
+// Mutates an input, for driver.cpp.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@ namespace forge {
 // A linear congruential generator (Knuth's MMIX constants), high bits.
 struct Random {
   uint64_t state;
-  // Below `count`; 0 when there is nothing to choose from.
+  // Returns a number below `count`; 0 when `count` is 0.
   uint64_t operator()(uint64_t count) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return count == 0 ? 0 : (state >> 33) % count;

@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-// Thousands of two-letter rows would find no more than these, and take 20 s in this build.
+// More rows of two letters would find no further faults and take 20 s in this build.
 constexpr int64_t kConvertedRows = 100;
 
 constexpr RowFormat kFormats[] = {RowFormat::messages, RowFormat::sharegpt,   RowFormat::alpaca,
@@ -18,7 +18,7 @@ constexpr RowFormat kFormats[] = {RowFormat::messages, RowFormat::sharegpt,   Ro
                                   RowFormat::prompt,   RowFormat::preference, RowFormat::kto,
                                   RowFormat::reward};
 
-// Columns with dotted paths and roles under other names, so that mapping has something to do.
+// Returns a mapping with dotted paths and roles under other names.
 RowMapping mapping_for(RowKind kind) {
   DataSource source;
   source.columns = {{"prompt", "a.b"}, {"completion", "choices.0.text"}};

@@ -1,10 +1,11 @@
 #pragma once
-// A data file as training reads it: cut into rows, parsed, mapped, converted, and every fault placed.
+// Reads a data file like training does: it is cut into rows, parsed, mapped and converted, and
+// every fault gets its place.
 #include <string>
 
 namespace forge {
 
-// Throws what the file itself is refused with; faults of rows are consumed.
+// Throws the error with which the file itself is refused; faults of rows are ignored.
 void read_source(const std::string& path);
 
 }  // namespace forge

@@ -1,4 +1,5 @@
-// Files of a run folder that somebody edited: report.json, from which the page is made again, metrics, amendments and the plan.
+// Fuzzes files of a run folder that somebody edited: report.json, from which the page is made
+// again, metrics, amendments and the plan.
 #include <filesystem>
 
 #include "core/base/file.h"
@@ -10,7 +11,7 @@ using namespace forge;
 
 namespace {
 
-// A folder with a whole plan, in which one file is the input's.
+// A folder with a whole plan, in which the input is one of the files.
 class RunUnderTest {
  public:
   RunUnderTest() : folder_("/dev/shm/forge-fuzz-run-" + std::to_string(getpid())) {

@@ -1,4 +1,4 @@
-// safetensors: the header, and the tensors behind it.
+// Fuzzes safetensors: the header, and the tensors after it.
 #include "core/io/safetensors.h"
 #include "tests/fuzz/target.h"
 

@@ -1,4 +1,5 @@
-// JSON Schemas: read for a reward, tried on values, and turned into the grammar of an answer.
+// Fuzzes JSON Schemas: each is read for a reward, tried on values, and turned into the grammar of
+// an answer.
 #include "core/constrain/schema_grammar.h"
 #include "core/reward/json_schema.h"
 #include "tests/fuzz/target.h"

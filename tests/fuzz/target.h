@@ -1,6 +1,7 @@
 #pragma once
-// What every fuzz target is: bytes go in; they are read, or refused with an Error that is no bug of forge. A
-// crash, a hang, a sanitizer's report, another exception or Error(internal) is a finding.
+// The base of every fuzz target. It takes bytes, which are read, or refused with an Error that is
+// not a bug of forge. A crash, a hang, a sanitizer's report, another exception or Error(internal)
+// is a finding.
 #include <unistd.h>
 #include <cstdint>
 #include <cstdio>

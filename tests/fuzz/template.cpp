@@ -1,4 +1,5 @@
-// Chat templates: parsed, and rendered over a conversation with tools and thinking, within small limits.
+// Fuzzes chat templates: parsed, and rendered over a conversation with tools and thinking, within
+// small limits.
 #include "core/text/jinja/template.h"
 #include "tests/fuzz/target.h"
 

@@ -1,4 +1,4 @@
-// tokenizer.json: read, then used.
+// Fuzzes tokenizer.json: it is read, then used.
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/target.h"
 

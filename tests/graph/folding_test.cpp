@@ -1,4 +1,5 @@
-// What is folded into the products of a step: adapters, gates and branches of the stream; and what the backward gives along.
+// Tests what is folded into the products of a step: adapters, gates and branches of the stream; and
+// what the backward writes with them.
 #include <algorithm>
 #include <numeric>
 
@@ -68,7 +69,7 @@ namespace {
 
 bool adds_stream(const Op& op) { return op.kind == OpKind::linear && op.attributes.accumulate; }
 
-// Of a forward list and of what is computed again.
+// The numbers of such products in a forward list and in its recomputation.
 struct Added {
   int64_t forward = 0, again = 0;
 };
@@ -94,7 +95,8 @@ TEST_CASE("a branch's last product adds the stream") {
   CHECK(first[1].kind == OpKind::norm);
   CHECK(first[1].in[0] == first->out[0]);
   CHECK(list.ops[list.forward_ops].kind == OpKind::norm_backward);
-  // Adapters beside a product add to its result behind it; products without one need none folded.
+  // Adapters beside a product add to its result after it; products without an adapter need no
+  // folding.
   CHECK(added(step(dropout, Checkpointing::none, true)).forward == 0);
   CHECK(added(step(dora, Checkpointing::none, true)).forward == 0);
   CHECK(added(step(query_dropout, Checkpointing::none, true)).forward == 2 * layers);
@@ -104,7 +106,8 @@ TEST_CASE("a branch's last product adds the stream") {
   StepShape evaluated{tiny()};
   CHECK(added(StepLists(evaluated).evaluation({.folded_residuals = true})).forward == 2 * layers);
   CHECK(added(StepLists(evaluated).evaluation({})).forward == 0);
-  // A layer's own sum is computed again where everything is; its last one is the next layer's input, and kept.
+  // A layer's own sum is computed again where everything is. Its last sum is the next layer's
+  // input, which is kept.
   CHECK(added(step(lora(), Checkpointing::full, true)).again == layers);
 }
 
@@ -115,13 +118,13 @@ TEST_CASE("which families' branches end in a product that adds the stream") {
   for (const char* name : {"gemma2", "olmo2", "granite"}) CHECK(of(name) == 0);  // a norm or a factor lies between
   for (const char* name : {"gpt2", "starcoder2"}) CHECK(of(name) == 0);          // biases
   CHECK(of("qwen3-moe") == layers("qwen3-moe"));                                 // attention's
-  // Attention's, the first layer's own, and what the shared expert adds to the others.
+  // These are attention's, the first layer's own, and the shared expert's addition to the others.
   CHECK(of("deepseek-v3") == 2 * layers("deepseek-v3"));
 }
 
 namespace {
 
-// A stream, a branch of it, and what is made of both; folded.
+// Returns the folded list of a stream, a branch of it, and `rest`, which uses both.
 template <class Rest>
 Graph branch(bool bias, Rest rest) {
   Recorder g({.all = true});
@@ -149,7 +152,7 @@ TEST_CASE("a branch that anything else reads, or whose stream comes later, is no
   CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { g.add(y, h); })).forward == 0);
   const auto column = [](Recorder& g, ValueId h, ValueId x, ValueId) { g.add(h, g.linear(x, {{"v", 8}, {"u", 8}})[0]); };
   CHECK(added(branch(false, column)).forward == 0);
-  // Of two branches the second one's product adds the first sum, which must be there by then.
+  // The product of the second of two branches adds the first sum, which must be complete by then.
   const auto both = [](Recorder& g, ValueId h, ValueId x, ValueId y) { g.add(g.add(h, y), g.linear(x, {"v", 8})); };
   const auto late = [](Recorder& g, ValueId h, ValueId x, ValueId y) {
     const ValueId z = g.linear(x, {"v", 8});
@@ -236,7 +239,7 @@ TEST_CASE("norms whose results are kept are not made again") {
   const Layout layout = lay_out(list, kSizes, no_workspace);
   CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
   CHECK(layout.kept_bytes >= lay_out(without, kSizes, no_workspace).kept_bytes);
-  if (policy == Checkpointing::full) return;  // which gives them up as everything
+  if (policy == Checkpointing::full) return;  // full recomputes them like all other values
   for (size_t i = list.forward_ops; i < list.ops.size(); ++i) {
     const Op& op = list.ops[i];
     CHECK((op.kind != OpKind::norm && op.kind != OpKind::add_norm && op.kind != OpKind::layer_norm));

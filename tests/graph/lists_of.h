@@ -1,5 +1,5 @@
 #pragma once
-// Steps of tiny models as lists, for tests of what is done with them.
+// Returns steps of tiny models as lists, for tests of passes over lists.
 #include <algorithm>
 #include <string>
 #include <vector>

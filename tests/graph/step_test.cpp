@@ -1,4 +1,5 @@
-// The lists of a step: sound for every policy and adapter, laid out without overlap, and caught when they are not.
+// Tests the lists of a step: they are sound for every policy and adapter, laid out without overlap,
+// and faults in them are detected.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -22,7 +23,8 @@ TEST_CASE("a step is sound under every adapter and policy") {
   dora.use_dora = some_dora.use_dora = true;
   const bool folded = GENERATE(false, true);
   ModelSpec spec = tiny();
-  // Spare columns, which forward values have and their gradients need not, are a fifth of 88: more than an order of placing makes good.
+  // Spare columns, which forward values have and their gradients do not need, are a fifth of 88:
+  // more than the order of placing compensates.
   if (folded) spec.intermediate_size = 512;
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved, dora, some_dora}) {
     const Graph list = step_of(spec, adapter, policy, folded);
@@ -62,7 +64,7 @@ TEST_CASE("a step of every family is sound under every policy") {
 
 TEST_CASE("inputs of layers that wait on the host leave two places in the arena") {
   const bool folded = GENERATE(false, true);
-  // The second one's products read the stream itself; folded, an adapter's sums lie behind it.
+  // The products of olmo2 read the stream itself; folded, an adapter's sums are stored after it.
   ModelSpec spec = GENERATE(tiny(), variant("olmo2"));
   spec.num_layers = 12;
   const Graph stays = step_of(spec, lora(), Checkpointing::full, folded),
@@ -130,7 +132,8 @@ TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back,
         break;
     }
   }
-  // Two a layer, forward; those inside a layer once more, where all is computed again.
+  // There are two a layer in the forward, and those inside a layer once more where all is computed
+  // again.
   CHECK(additions >= static_cast<size_t>(2 * variant(name).num_layers));
 }
 
@@ -170,7 +173,7 @@ TEST_CASE("a window takes from attention's cost what it hides") {
     const Graph list = g.take();
     return cost_of(list, list.ops.back(), kSizes, length).flops;
   };
-  // Of 100 tokens the first 10 see 1 … 10, the others 10 each.
+  // The first 10 of 100 tokens attend to 1 … 10 tokens, the others to 10 each.
   CHECK(flops(10, 100) == Approx(flops(0, 100) * (100 * 10 - 10 * 10 / 2) / (100 * 100 / 2)));
   CHECK(flops(100, 100) == flops(0, 100));
   CHECK(flops(500, 100) == flops(0, 100));
@@ -199,7 +202,7 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
     REQUIRE(units.size() >= 4 * 2);
     StepShape full = shape;
     full.recompute = recomputed_by(shape, Checkpointing::full);
-    // What one layer's backward takes by itself is no less for it.
+    // The backward of one layer needs this much memory whatever is recomputed.
     const int64_t least = lay_out(training_step(full), kSizes, no_workspace).bytes;
     int64_t last = lay_out(training_step(shape), kSizes, no_workspace).bytes;
     for (const RecomputeUnit& unit : units) {
@@ -209,7 +212,7 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
       CHECK(step_faults(list) == std::vector<std::string>{});
       const Layout layout = lay_out(list, kSizes, no_workspace);
       CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
-      // In the highest layer nothing is gained: its backward comes at once.
+      // Recomputing the highest layer saves nothing, since its backward comes at once.
       if (unit.layer + 1 < tiny().num_layers)
         CHECK(static_cast<double>(layout.bytes) <= 1.02 * static_cast<double>(std::max(last, least)));
       last = layout.bytes;
@@ -220,7 +223,7 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
 
 namespace {
 
-// As lay_out places, each buffer compared with all before it.
+// Returns the bytes of lay_out()'s placement when each buffer is compared with all before it.
 int64_t bytes_compared_with_all(const Graph& graph, const StepSizes& sizes, const Layout& layout) {
   struct Item {
     int64_t bytes = 0, first = INT64_MAX, last = -1, offset = -1;
@@ -299,7 +302,8 @@ TEST_CASE("every op of a step is needed where it stands") {
     Graph without = sound;
     without.ops.erase(without.ops.begin() + static_cast<std::ptrdiff_t>(i));
     const bool missed = !step_faults(without).empty();
-    // What nothing reads: gradients that go to weights, the head's row count, the lowest layer's.
+    // Values that no op reads: gradients that go to weights, the head's row count, the lowest
+    // layer's gradient.
     const OpKind kind = sound.ops[i].kind;
     const bool writes_weights = kind == OpKind::embed_backward || kind == OpKind::linear_weight_gradient;
     const bool accumulates =

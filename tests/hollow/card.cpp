@@ -15,8 +15,8 @@ struct Known {
   size_t memory_mib, shared_bytes;
   int threads;
 };
-// Cards as their drivers name them; shared memory and threads from the CUDA C++ programming guide's
-// table of compute capabilities.
+// Cards with the names that their drivers give them. Shared memory and threads are from the table
+// of compute capabilities in the CUDA C++ programming guide.
 constexpr Known kKnown[] = {
     {75, "Tesla T4", 40, 15102, 65536, 1024},
     {80, "NVIDIA A100-SXM4-40GB", 108, 40442, 166912, 2048},

@@ -1,5 +1,5 @@
 #pragma once
-// The cards that the hollow GPU answers as. Everything comes from the environment:
+// The cards of the hollow GPU. All settings come from the environment:
 //
 //   FORGE_HOLLOW_CC=90               compute capability: 75, 80, 86, 89, 90, 100 or 120; with
 //                                    commas, of card after card
@@ -26,7 +26,7 @@ struct Card {
   int capability = 0;
   int multiprocessors = 0;
   size_t memory_bytes = 0;
-  size_t shared_bytes = 0;  // that a block may ask for
+  size_t shared_bytes = 0;  // that a block may request
   int threads = 0;          // that a multiprocessor holds
   size_t free_bytes = 0;    // before this process took any
 };
@@ -34,17 +34,17 @@ struct Card {
 struct Machine {
   std::vector<Card> all;
   int cards = 1;
-  size_t taken_bytes = 0;  // of a card's free ones, by another process, later
+  size_t taken_bytes = 0;  // of a card's free bytes; another process takes them later
   int cuda = 13000;
 };
 
 const Machine& machine();
-// One of machine().cards.
+// Returns one of machine().cards.
 const Card& card_of(int card);
 
-// "0000:01:00.0" for card 0.
+// Returns a card's address: "0000:01:00.0" for card 0.
 std::string pci_of(int card);
-// The card at that address; −1: none.
+// Returns the card at that address; −1 if there is none.
 int card_at(const std::string& pci);
 
 }  // namespace forge::hollow

@@ -1,4 +1,5 @@
-// The driver: what forge's probe, LibTorch's allocator and cuDNN's plans ask of libcuda.so.1.
+// The hollow driver: the functions of libcuda.so.1 that forge's probe, LibTorch's allocator and
+// cuDNN's plans call.
 #include <cuda.h>
 
 #include <atomic>
@@ -12,7 +13,7 @@ using namespace forge::hollow;
 
 namespace {
 
-// Bytes that LibTorch maps at a time; so large are a real driver's pages, too.
+// Bytes that LibTorch maps at a time, which is the page size of a real driver, too.
 constexpr size_t kGranularity = size_t{2} << 20;
 
 bool is_card(CUdevice device) { return device >= 0 && device < machine().cards; }
@@ -161,7 +162,7 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   unmap(reinterpret_cast<void*>(at), bytes);
   return CUDA_SUCCESS;
 }
-// Functions for several processes and several cards, which nothing here has.
+// Functions for several processes and several cards, which are not supported here.
 CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
                                       CUmemAllocationHandleType, unsigned long long) {
   return CUDA_ERROR_NOT_SUPPORTED;

@@ -22,7 +22,8 @@ struct Blas {
   cudaStream_t stream = nullptr;
   int math_mode = 0, pointer_mode = 0;
 };
-// Results in 16 bits whose sums may be rounded between parts of the depth have a name of their own.
+// Counts a product. Results in 16 bits whose sums may be rounded between parts of the depth have a
+// name of their own.
 int product(void* handle, const std::string& name, int type = CUDA_R_32F) {
   if (!handle) return kNotInitialized;
   const auto* blas = static_cast<Blas*>(handle);
@@ -32,7 +33,7 @@ int product(void* handle, const std::string& name, int type = CUDA_R_32F) {
   return give(blas->stream, Work::product, name + (short_sums ? ", sums in 16 bits" : ""), nullptr);
 }
 
-// Things of cuBLASLt that say how to multiply; nothing looks into them but the caller's library.
+// Makes an opaque object of cuBLASLt that describes a product. Only the caller's library reads it.
 template <size_t kBytes>
 int make(void** thing) {
   *thing = std::calloc(1, kBytes);
@@ -122,8 +123,8 @@ int cublasLtMatrixLayoutCreate(void** thing, int, uint64_t, uint64_t, int64_t) {
 }
 int cublasLtMatrixLayoutDestroy(void* thing) { return destroy(thing); }
 int cublasLtMatrixLayoutSetAttribute(void*, int, const void*, size_t) { return kSuccess; }
-// One way to multiply, without scratch memory (cublasLtMatmulHeuristicResult_t is 64 + 8 + 4 + 4 +
-// 16 bytes).
+// Returns one algorithm, without scratch memory (cublasLtMatmulHeuristicResult_t is 64 + 8 + 4 + 4
+// + 16 bytes).
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int,
                                    void* result, int* count) {
   std::memset(result, 0, 96);

@@ -22,7 +22,7 @@ struct Memory {
   std::map<int, size_t> live;                         // by card
 };
 
-// Never destroyed: LibTorch's threads may outlive main.
+// Returns the memory, which is never destroyed: LibTorch's threads may outlive main.
 Memory& memory() {
   static auto* const instance = new Memory;
   return *instance;

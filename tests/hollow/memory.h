@@ -1,6 +1,6 @@
 #pragma once
-// Memory of the hollow cards and memory pinned for them: pages of the host, all zero, which cost
-// nothing until they are written.
+// Memory of the hollow cards and pinned memory: zeroed pages of the host, which cost nothing until
+// they are written.
 #include <cstddef>
 
 namespace forge::hollow {
@@ -14,23 +14,23 @@ struct Range {
   size_t bytes = 0;
 };
 
-// The card's memory that a process may still take.
+// Returns the card's memory that a process may still take.
 size_t free_bytes(int card);
-// Null where the card, or the host, has not so much.
+// Takes memory; null if the card, or the host, does not have as much.
 void* take(Kind kind, int card, size_t bytes);
-// False where nothing begins at the pointer.
+// Releases memory; false if no range begins at the pointer.
 bool give_back(const void* pointer);
-// The range that holds the address; kind `reserved` for address space without memory. Null:
-// neither.
+// Returns the range that holds the address; kind `reserved` for address space without memory. Null
+// if there is neither.
 const Range* find(const void* address);
 
-// True if all of it is memory of the kind.
+// True if the whole range is memory of the kind.
 bool lies_in(Kind kind, const void* at, size_t bytes);
 
-// Counts memory that has no address yet (cuMemCreate). False where the card has not so much.
+// Counts memory that has no address yet (cuMemCreate); false if the card does not have as much.
 bool charge(int card, size_t bytes);
 void discharge(int card, size_t bytes);
-// Address space without memory, and memory in it.
+// Reserve address space without memory, and map memory to it.
 void* reserve(size_t bytes);
 void map(void* at, size_t bytes, int card);
 void unmap(void* at, size_t bytes);

@@ -1,5 +1,5 @@
-// NVML: the driver's version and a card's free memory. Prototypes: NVML reference manual, whose
-// header no wheel has.
+// NVML: the driver's version and a card's free memory. Prototypes: NVML reference manual, since no
+// wheel has its header.
 #include <cstdint>
 #include <cstring>
 #include <string>

@@ -25,7 +25,7 @@ struct Report {
   std::vector<Graph> graphs;
 };
 
-// Never destroyed: the process may end while threads still work.
+// Returns the report, which is never destroyed: the process may end while threads still work.
 Report& report() {
   static auto* const instance = new Report;
   return *instance;
@@ -40,7 +40,7 @@ std::string quoted(const std::string& text) {
   return json + '"';
 }
 
-// {"key": value, …}
+// Returns {"key": value, …}.
 template <class Map, class Key, class Value>
 std::string object(const Map& map, Key key, Value value) {
   std::string json;

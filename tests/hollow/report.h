@@ -9,11 +9,11 @@ namespace forge::hollow {
 void count(const std::string& what, int64_t times = 1);
 // Counts work by the card that it was given to.
 void count_on_card(const char* what, int card);
-// A rule of CUDA that was not kept. Also said on stderr.
+// Reports a violated rule of CUDA, also on stderr.
 void violation(const std::string& what);
-// A recorded graph and how much work it holds.
+// Notes a recorded graph and the amount of its work.
 void captured(int64_t kernels, int64_t products, int64_t copies);
-// The bytes that are now held of a card.
+// Notes the bytes that are now held of a card.
 void holds(int card, int64_t bytes);
 // Writes the report, once.
 void write_report();

@@ -1,8 +1,8 @@
 // The CUDA runtime of the hollow GPU: kernels, cards, memory. Streams and graphs are in work.cpp.
 //
 // LibTorch's libraries and the engine bind cudart's functions by name, so this library, loaded
-// before them (LD_PRELOAD), stands before libcudart. A function that is not here is the real one's,
-// which finds no driver and fails.
+// before them (LD_PRELOAD), takes precedence over libcudart. Other functions are those of the real
+// libcudart, which finds no driver and fails.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <sys/syscall.h>
@@ -42,7 +42,8 @@ struct Registry {
   std::unordered_map<const void*, size_t> variables;
   std::unordered_map<const void*, void*> symbols;
 };
-// Libraries register before anything here is constructed, and are never asked to end.
+// Returns the registry. Libraries register kernels before objects here are constructed, and may
+// never unregister.
 Registry& registry() {
   static auto* const instance = new Registry;
   return *instance;
@@ -66,7 +67,8 @@ std::string shape_of(const Configuration& c) {
          std::to_string(c.shared_bytes) + " bytes of shared memory";
 }
 
-// The limits of the CUDA C++ programming guide for all compute capabilities.
+// Returns why a launch is refused: the limits of the CUDA C++ programming guide for all compute
+// capabilities.
 std::string refusal(const Function& f, const Configuration& c) {
   const uint64_t threads = uint64_t{c.block.x} * c.block.y * c.block.z;
   if (threads == 0 || threads > 1024 || c.block.z > 64) return "a block has 1 to 1024 threads";
@@ -78,8 +80,9 @@ std::string refusal(const Function& f, const Configuration& c) {
   return "";
 }
 
-// The code that a card runs: the newest that LibTorch 2.11's wheel for CUDA 13 has for its
-// generation (torch.cuda.get_arch_list()). CUB takes a kernel's settings by it and knows no other.
+// Returns the version of the code that a card runs: the newest that LibTorch 2.11's wheel for CUDA
+// 13 has for its generation (torch.cuda.get_arch_list()). CUB chooses a kernel's settings by it and
+// accepts no other.
 int code_version() {
   int version = 0;
   for (const int compiled : {75, 80, 86, 90, 100, 120})
@@ -103,7 +106,7 @@ cudaError_t launch(const void* function, const Configuration& c, void** argument
   return give(c.stream, Work::kernel, f.name, stand_in(f.name, arguments, c.grid.x));
 }
 
-// "" or what is wrong with a copy.
+// Returns what is wrong with a copy; empty if nothing is.
 std::string fault_of_copy(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const bool to_card = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_card = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
@@ -152,7 +155,7 @@ void forge::hollow::watch_launches(std::function<void(const Launch&)> watch) {
 
 extern "C" {
 
-// The engine ends by it.
+// Replaces _exit(), by which the engine ends, and writes the report first.
 void _exit(int code) {
   write_report();
   syscall(SYS_exit_group, code);
@@ -238,7 +241,7 @@ cudaError_t cudaGetDeviceCount(int* cards) {
   return *cards > 0 ? cudaSuccess : fails(cudaErrorNoDevice);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int card) {
-  // The runtime numbers attributes as the driver does.
+  // The runtime numbers attributes like the driver does.
   static const auto ask =
       reinterpret_cast<int (*)(int*, int, int)>(dlsym(RTLD_DEFAULT, "cuDeviceGetAttribute"));
   return ask(value, static_cast<int>(attribute), card) == 0 ? cudaSuccess
@@ -293,7 +296,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : cudaGetErrorName(error);
 }
-// The driver's functions that are here; a driver that lacks one says so.
+// Finds the driver's functions that are here; like a driver, it reports one that is missing.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
                                              unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {

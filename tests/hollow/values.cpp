@@ -19,7 +19,7 @@ T argument(void** arguments, int number) {
 }
 
 // NormArgs of kernels/optimizer/optimizer.cuh. Gradients that no kernel wrote are zero, so the norm
-// is, too: it is not read through, since that would cost what the host's time is measured for.
+// is, too: it is not computed, since that would distort the host's measured time.
 struct NormArgs {
   const float* grad;
   double* partial;
@@ -35,8 +35,8 @@ std::function<void()> norm(void** arguments) {
   };
 }
 
-// ChooseArgs of kernels/experts/route.cuh. The router's scores are all equal here, so experts take
-// turns: each has rows.
+// ChooseArgs of kernels/experts/route.cuh. The router's scores are all equal here, so experts are
+// chosen in turn, and each has rows.
 struct ChooseArgs {
   struct {
     const void* data;
@@ -54,7 +54,7 @@ std::function<void()> choose(void** arguments, int64_t tokens) {
     for (int64_t i = 0; i < slots; ++i) a.places[i] = static_cast<int32_t>(i % a.experts);
   };
 }
-// expert_sort_kernel(places, ends, slots, experts): experts in, rows out.
+// Sorts for expert_sort_kernel(places, ends, slots, experts): experts in, rows out.
 std::function<void()> sort(void** arguments) {
   return [places = argument<int32_t*>(arguments, 0), ends = argument<int32_t*>(arguments, 1),
           slots = argument<int64_t>(arguments, 2), experts = argument<int64_t>(arguments, 3)] {
@@ -66,8 +66,8 @@ std::function<void()> sort(void** arguments) {
   };
 }
 
-// LogitsArgs of kernels/lm_head/logits.cuh. All logits are zero here, so each token has one chance
-// in a vocabulary.
+// LogitsArgs of kernels/lm_head/logits.cuh. All logits are zero here, so each token has the
+// probability 1 / vocabulary.
 struct LogitsArgs {
   const void* logits;
   const int64_t* targets;
@@ -87,8 +87,8 @@ std::function<void()> logits(void** arguments, int64_t positions) {
   };
 }
 
-// LibTorch's softmax of at most 1,024 columns: softmax_warp_forward<in, out, sums, log2 of the
-// columns, is it log?, …>(to, from, rows, stride, columns, …), of zeros.
+// Computes LibTorch's softmax of at most 1,024 columns: softmax_warp_forward<in, out, sums, log2 of
+// the columns, is it log?, …>(to, from, rows, stride, columns, …), of zeros.
 std::function<void()> log_softmax(void** arguments) {
   return [to = argument<float*>(arguments, 0), rows = argument<int>(arguments, 2),
           stride = argument<int>(arguments, 3), columns = argument<int>(arguments, 4)] {
@@ -96,8 +96,8 @@ std::function<void()> log_softmax(void** arguments) {
       to[i] = -std::log(static_cast<float>(columns));
   };
 }
-// The loop that LibTorch 2.11's gather hands to its kernel (count, loop), of four-byte numbers by
-// int64 along rows that lie one after the other. An index that no kernel computed may be anything.
+// The loop that LibTorch 2.11's gather passes to its kernel (count, loop): four-byte numbers by
+// int64 indices along adjacent rows. An index that no kernel computed may have any value.
 struct GatherLoop {
   char offsets[608];
   const int64_t* index;  // in a row
@@ -114,7 +114,7 @@ std::function<void()> gather(void** arguments) {
   const bool as_said = lies_in(Kind::device, a.index, 8 * count) &&
                        lies_in(Kind::device, a.to, 4 * count) &&
                        lies_in(Kind::device, a.from, 4 * count * columns);
-  if (!as_said) return nullptr;  // along another dimension, or rows that lie elsewhere
+  if (!as_said) return nullptr;  // along another dimension, or with rows that are not adjacent
   return [=] {
     for (size_t i = 0; i < count; ++i) {
       const auto index = static_cast<size_t>(a.index[i]);

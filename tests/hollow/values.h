@@ -1,14 +1,14 @@
 #pragma once
-// The few kernels whose results the host reads to decide what to do next, computed truly from what
-// lies in memory. All others do nothing: what they would write stays what it was, mostly zero.
+// The few kernels whose results the host reads to decide what to do next, computed from the actual
+// memory. All others do nothing: their outputs keep their old values, mostly zero.
 #include <cstdint>
 #include <functional>
 #include <string>
 
 namespace forge::hollow {
 
-// Returns what runs in the place of a kernel with these arguments, which are copied, and so many
-// blocks; null: nothing.
+// Returns the function that replaces a kernel with these arguments, which are copied, and so many
+// blocks; null if none does.
 std::function<void()> stand_in(const std::string& mangled, void** arguments, int64_t blocks);
 
 }  // namespace forge::hollow

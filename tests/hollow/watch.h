@@ -1,5 +1,5 @@
 #pragma once
-// Every launch of the hollow runtime, for a program that is linked to it.
+// Observes every launch of the hollow runtime, for a program that is linked to it.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

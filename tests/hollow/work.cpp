@@ -16,7 +16,7 @@ namespace forge::hollow {
 namespace {
 
 using Time = std::chrono::steady_clock::time_point;
-// For each stream, the captured work that something comes after.
+// For each stream, the number of its captured works that precede a point.
 using Clock = std::map<cudaStream_t, int64_t>;
 
 struct Graph {
@@ -30,7 +30,8 @@ struct Capture {
   cudaStream_t origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id thread;
-  std::map<cudaStream_t, Clock> streams;  // that take part, and what their next work comes after
+  // The streams that take part, and the work that precedes their next one.
+  std::map<cudaStream_t, Clock> streams;
   Graph graph;
   cudaError_t invalid = cudaSuccess;
 };
@@ -56,7 +57,7 @@ struct State {
   std::map<cudaGraph_t, Graph> graphs;
   std::map<cudaGraphExec_t, Graph> runnable;
 };
-// Never destroyed: LibTorch's threads may outlive main.
+// Returns the state, which is never destroyed: LibTorch's threads may outlive main.
 State& state() {
   static auto* const instance = new State;
   return *instance;
@@ -105,7 +106,7 @@ bool is_captured(cudaStream_t stream) {
   return capture_of(stream) != nullptr;
 }
 
-// CUDA's manual at cudaThreadExchangeStreamCaptureMode.
+// Follows CUDA's manual at cudaThreadExchangeStreamCaptureMode.
 bool forbidden_in_capture(const char* call) {
   const std::lock_guard lock(state().mutex);
   if (thread_mode == cudaStreamCaptureModeRelaxed) return false;
@@ -275,7 +276,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   count("host waits for an event");
   return cudaSuccess;
 }
-// The host's time between the records.
+// Returns the host's time between the records.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   const std::lock_guard lock(state().mutex);
   const auto time = state().events[end].time - state().events[begin].time;

@@ -12,16 +12,16 @@ namespace forge::hollow {
 
 enum class Work { kernel, product, copy };
 
-// Gives `run`, which may be null, to the stream. `name` for the report.
+// Gives `run`, which may be null, to the stream. `name` is for the report.
 cudaError_t give(cudaStream_t stream, Work work, const std::string& name,
                  std::function<void()> run);
 
 // Remembers the error for cudaGetLastError and reports a broken rule.
 cudaError_t broken(cudaError_t error, const std::string& rule);
-// Does what `broken` does without a report: errors that a careful program meets, such as no memory.
+// Like broken(), without a report: for errors that a correct program may meet, such as no memory.
 cudaError_t fails(cudaError_t error);
 
-// True, and reported, if the calling thread may not make this call, because it would break a
+// True, with a report, if the calling thread may not make this call, because it would break a
 // capture.
 bool forbidden_in_capture(const char* call);
 bool is_captured(cudaStream_t stream);

@@ -20,7 +20,7 @@ Lines read(const std::string& path, int64_t limit = 64 << 20) {
   return lines;
 }
 
-// Without the file's path.
+// Returns the problem without the file's path.
 std::string problem(const std::string& content) {
   TemporaryFolder folder;
   const std::string path = folder.write("a", content);
@@ -33,7 +33,7 @@ std::string repeated(const std::string& text, int64_t count) {
   return all;
 }
 
-// Lines of text that hardly compress.
+// Returns lines of text that hardly compress.
 std::string noise(int64_t lines) {
   std::string text;
   uint64_t state = 1;

@@ -23,19 +23,19 @@ std::string little(Scalar value) {
   return bytes;
 }
 
-// A safetensors file from its header's text.
+// Returns a safetensors file with this text as header.
 inline std::string safetensors_bytes(const std::string& header, const std::string& data = "") {
   return little<uint64_t>(header.size()) + header + data;
 }
 
-// "dtype":…, for the header of one tensor.
+// Returns the header's entry of one tensor.
 inline std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
                          int64_t begin, int64_t end) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":[" +
          std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
-// A GGUF, put together without any check.
+// A GGUF, composed without any check.
 struct GgufBytes {
   uint32_t version = 3;
   uint64_t alignment = 32;
@@ -52,7 +52,7 @@ struct GgufBytes {
   }
   GgufBytes& string_key(std::string_view name, std::string_view value) { return key(name, 8, text(value)); }
   GgufBytes& u32_key(std::string_view name, uint32_t value) { return key(name, 4, little(value)); }
-  // One entry of the table; `shape` in the file's order, innermost first.
+  // Adds one entry of the table; `shape` is in the file's order, innermost first.
   GgufBytes& entry(std::string_view name, const std::vector<uint64_t>& shape, uint32_t type,
                    uint64_t offset) {
     table += text(name) + little(static_cast<uint32_t>(shape.size()));
@@ -61,7 +61,7 @@ struct GgufBytes {
     ++num_tensors;
     return *this;
   }
-  // An f32 tensor with its data.
+  // Adds an f32 tensor with its data.
   GgufBytes& f32(std::string_view name, const std::vector<uint64_t>& shape,
                  const std::vector<float>& values) {
     entry(name, shape, 0, data.size());

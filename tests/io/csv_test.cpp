@@ -7,7 +7,7 @@ using namespace forge;
 
 namespace {
 
-// "line:col[cell|cell]" of each record; an absent cell is "-".
+// Returns "line:col[cell|cell]" of each record; an absent cell is "-".
 std::string records(const std::string& path, char delimiter = ',', int64_t longest = 1 << 20) {
   CsvFile file(path, delimiter, longest);
   std::string all;

@@ -106,7 +106,8 @@ TEST_CASE("llama's q and k come back in Hugging Face's order of rows") {
 }
 
 TEST_CASE("q, k and v of one matrix come back group by group") {
-  // Four query heads in two groups, one row a head: q0 q1 k0 v0, q2 q3 k1 v1 there; all of q, of k, of v in the file.
+  // Four query heads in two groups, one row a head: q0 q1 k0 v0, q2 q3 k1 v1 in the model; all of
+  // q, of k, of v in the file.
   const std::vector<float> file_order{0, 1, 4, 5, 2, 6, 3, 7};
   TemporaryFolder folder;
   GgufBytes file;

@@ -1,4 +1,4 @@
-// What is written is read back: by the reader, which follows the format's own rules.
+// Checks that written files are read back, by the reader, which follows the format's own rules.
 #include "core/io/gguf_names.h"
 #include "core/io/gguf_tensors.h"
 #include "core/io/gguf_writer.h"

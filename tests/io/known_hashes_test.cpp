@@ -9,7 +9,8 @@
 namespace forge {
 namespace {
 
-// As if the file had been changed an hour ago; ctime cannot be set back, which its own test relies on.
+// Sets the file's modification time one hour back. ctime cannot be set back, which the test of
+// ctime relies on.
 void age(const std::string& path) {
   namespace fs = std::filesystem;
   fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));

@@ -17,7 +17,7 @@ std::string one_tensor(const std::string& name) {
   return safetensors_bytes("{" + entry(name, "F32", "[1]", 0, 4) + "}", little(1.0f));
 }
 
-// The message of opening the folder, without its path.
+// Returns the message of opening the folder, without its path.
 std::string problem(const TemporaryFolder& folder) {
   std::string message = error_of([&] { open_model(folder.path()); });
   size_t at = 0;

@@ -1,5 +1,6 @@
-// Thousands of broken files, the same ones in every run: each is either read or refused with an Error. Under
-// the sanitizers (cmake -DFORGE_SANITIZE=ON) this is the proof that no reader leaves its file.
+// Thousands of broken files, the same ones in every run: each is either read or refused with an
+// Error. Under the sanitizers (cmake -DFORGE_SANITIZE=ON) this shows that no reader accesses memory
+// outside of its file.
 #include <array>
 
 #include "core/base/random.h"
@@ -15,7 +16,7 @@ using namespace forge;
 
 namespace {
 
-// Reads everything that a file offers.
+// Reads all contents of a file.
 void read_all(const TensorFile& file) {
   std::vector<float> values;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
@@ -63,7 +64,8 @@ void read_safetensors(const std::string& path) {
   read_or_refused([&] { read_all(*open_safetensors(path, Data::optional)); });
 }
 
-// Every position with every kind of damage, every length, and pairs of random damage.
+// Calls `read` for every position with every kind of damage, every length, and pairs of random
+// damage.
 template <class Read>
 void mutate(const std::string& bytes, Read read) {
   TemporaryFolder folder;

@@ -1,5 +1,5 @@
 #pragma once
-// Compressed test data, made by the libraries themselves.
+// Compresses test data with the libraries themselves.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -21,7 +21,7 @@ inline std::string gzip_of(const std::string& text) {
   return packed;
 }
 
-// With a checksum, as the zstd program writes it. `window_log` 0: the level's own.
+// Compresses with a checksum, like the zstd program. `window_log` 0: the level's own.
 inline std::string zstd_of(const std::string& text, int window_log = 0) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
@@ -30,7 +30,7 @@ inline std::string zstd_of(const std::string& text, int window_log = 0) {
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   ZSTD_inBuffer in{text.data(), text.size(), 0};
   ZSTD_outBuffer out{packed.data(), packed.size(), 0};
-  // In two calls, so that the size is not known at the start and cannot shrink the window.
+  // There are two calls, so that the size is not known at the start and cannot shrink the window.
   ZSTD_compressStream2(context, &out, &in, ZSTD_e_continue);
   ZSTD_compressStream2(context, &out, &in, ZSTD_e_end);
   packed.resize(out.pos);

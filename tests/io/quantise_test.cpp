@@ -1,4 +1,4 @@
-// Blocks against ggml's own (tests/parity/make_ggml_goldens.py).
+// Compares blocks with ggml's own (tests/parity/make_ggml_goldens.py).
 #include <cmath>
 #include <limits>
 

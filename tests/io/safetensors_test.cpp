@@ -10,7 +10,7 @@ using namespace forge;
 
 namespace {
 
-// The message of opening a file with these bytes, without the folder; "no error".
+// Returns the message of opening a file with these bytes, without the folder; "no error".
 std::string problem(const std::string& bytes, Data data = Data::required) {
   TemporaryFolder folder;
   std::string path = folder.write("x.safetensors", bytes);

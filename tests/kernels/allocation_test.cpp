@@ -1,6 +1,6 @@
-// A decoder layer's ops, the head and the update allocate nothing: their buffers are planned beforehand.
-// Every way to the heap is counted, operator new and LibTorch's allocator among them, since all end in these
-// functions.
+// Checks that a decoder layer's ops, the head and the update allocate nothing: their buffers are
+// planned beforehand. All allocations are counted, including those of operator new and LibTorch's
+// allocator, since all end in these functions.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -23,7 +23,7 @@ namespace {
 std::atomic<int64_t> allocations = 0;
 }
 
-// glibc's own, which a program's functions of the plain names stand before.
+// glibc's own functions. Functions of the plain names in a program take precedence over them.
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
@@ -71,7 +71,7 @@ class Plan {
   std::vector<std::vector<char>> buffers_;
 };
 
-// How many allocations the second run of `op` makes: the first one may start threads.
+// Returns the number of allocations in the second run of `op`: the first one may start threads.
 int64_t allocations_of(const std::function<void()>& op) {
   op();
   int64_t before = allocations;

@@ -34,8 +34,8 @@ struct Head {
   }
 };
 
-// Visits every head of every sequence: visit(sequence, head, begin, length, Head). q [tokens, heads, d]; k and
-// v may have fewer heads.
+// Visits every head of every sequence: visit(sequence, head, begin, length, Head). q is [tokens,
+// heads, d]; k and v may have fewer heads.
 template <class Visit>
 void for_each_head(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu,
                    int64_t longest, Visit visit) {
@@ -58,7 +58,8 @@ struct Grads {
   at::Tensor q, k, v;  // float64
 };
 
-// From the forward's out and lse, as the kernels do. lse_of(sequence, head, begin, length) → [length]
+// Returns the gradients from the forward's out and lse, like the kernels do. lse_of(sequence, head,
+// begin, length) → [length]
 template <class LseOf>
 Grads gradients_of(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                    const at::Tensor& out, const at::Tensor& cu, int64_t longest, double scale, LseOf lse_of) {
@@ -103,7 +104,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::Sym
   check_efficient(q, k, v, bias, cu_q, cu_k, *max_q, dropout, mask);
   const int64_t sequences = cu_q->size(0) - 1, padded = (*max_q + 31) / 32 * 32;
   at::Tensor out = at::empty_like(q, at::MemoryFormat::Contiguous);
-  // Rows that no query owns hold anything; the kernel's own padding is infinite.
+  // Rows that belong to no query have undefined content; the kernel's own padding is infinite.
   at::Tensor lse = at::full({sequences, q.size(2), compute_lse ? padded : 0},
                             std::numeric_limits<float>::quiet_NaN(), at::kFloat);
   for_each_head(q[0], k[0], v[0], *cu_q, *max_q,

@@ -1,13 +1,14 @@
 #pragma once
-// Who executes ops under test. An op is known by the type of its arguments: one struct of pointers and sizes
-// that the CPU version, the CUDA launcher and the emulated launcher all take.
+// Backends that execute ops under test. An op is identified by the type of its arguments: one
+// struct of pointers and sizes that the CPU version, the CUDA launcher and the emulated launcher
+// all take.
 //
 //   Backend cpu("cpu/avx2");
 //   cpu.add<RmsNormForward>([](const RmsNormForward& a) { rms_norm_forward_cpu(a, CpuLevel::avx2); });
 //   if (cpu.refusal(arguments).empty()) cpu.run(arguments);
 //
-// A backend whose pointers are not plain host memory, or that wants to know the bounds of every operand,
-// brings its own Memory. A new backend is one more entry of all_backends().
+// A backend whose pointers are not plain host memory, or that needs the bounds of every operand,
+// has its own Memory. A new backend is one more entry of all_backends().
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,7 +19,8 @@
 
 namespace forge::kernel_test {
 
-// What an op may touch of one operand: from its first to past its last element, gaps between rows included.
+// The region of one operand that an op may touch: from its first to past its last element, gaps
+// between rows included.
 struct Region {
   std::string name;
   void* begin = nullptr;
@@ -27,11 +29,12 @@ struct Region {
   int64_t element_bytes = 1;
 };
 
-// Where the pointers live that a backend receives. This one: host memory.
+// The memory of the pointers that a backend receives. This class: host memory.
 class Memory {
  public:
   virtual ~Memory();
-  // Aligned to 256 bytes. Of an operand the last `guard` bytes are not its own: who brings its own memory may forbid them (expose).
+  // Allocates memory aligned to 256 bytes. The last `guard` bytes do not belong to the operand: a
+  // subclass may forbid access to them (expose).
   virtual void* allocate(int64_t bytes, int64_t guard);
   virtual void write(void* to, const void* host, int64_t bytes);
   virtual void read(void* host, const void* from, int64_t bytes);
@@ -42,16 +45,17 @@ class Memory {
   std::vector<void*> blocks_;
 };
 
-// Host memory in which reading or writing behind an operand's end is a crash: a page begins there that may not be touched. Operands lie
-// where that puts them, aligned to their elements alone; workspaces as in plain memory.
+// Returns host memory in which an access past an operand's end crashes: a protected page begins
+// there. Operands are therefore aligned only to their elements; workspaces are like in plain
+// memory.
 std::shared_ptr<Memory> fenced_memory();
 
-// Where a backend does less than an op's contract. Both show: in the counts that are printed, and in memory
-// that must stay untouched.
+// The parts of an op's contract that a backend does not support. Both kinds are checked: the counts
+// are printed, and the memory of missing outputs must stay untouched.
 template <class Args>
 struct Restrictions {
-  // Why it cannot run these arguments; "" when it can. Sizes, and which pointers are null, may be looked at,
-  // what the pointers point to not: they are placeholders.
+  // Returns why the backend cannot run these arguments; "" if it can. It may look at sizes and at
+  // which pointers are null, but not dereference pointers: they are placeholders.
   std::function<std::string(const Args&)> refusal;
   std::vector<std::string> without;  // outputs that it does not give
 };
@@ -61,8 +65,9 @@ class Backend {
   explicit Backend(std::string name, std::shared_ptr<Memory> memory = std::make_shared<Memory>())
       : name_(std::move(name)), memory_(std::move(memory)) {}
 
-  // `workspace` says how many bytes `run` wants behind Args::workspace. `rounds_between`: results between the
-  // op's steps, which the CPU keeps in fp32, lie in memory in the operands' type (Tolerance::between).
+  // Adds an op. `workspace` returns the bytes that Args::workspace must have. `rounds_between`:
+  // results between the op's steps, which the CPU keeps in fp32, are stored in the operands' type
+  // (Tolerance::between).
   template <class Args>
   Backend& add(std::function<void(const Args&)> run, std::function<int64_t(const Args&)> workspace = {},
                bool rounds_between = false, Restrictions<Args> restrictions = {}) {
@@ -78,7 +83,7 @@ class Backend {
     };
     return *this;
   }
-  // "" when it can run these arguments.
+  // Returns "" if it can run these arguments, else why not.
   template <class Args>
   std::string refusal(const Args& args) const {
     auto op = ops_.find(typeid(Args));
@@ -88,7 +93,8 @@ class Backend {
   const std::vector<std::string>& without() const {
     return ops_.at(typeid(Args)).without;
   }
-  // Returns when the results can be read; throws what the backend finds wrong (a deadlock, a wild pointer).
+  // Runs an op and returns when the results can be read. Throws the faults that the backend finds
+  // (a deadlock, a wild pointer).
   template <class Args>
   void run(const Args& args) const {
     ops_.at(typeid(Args)).run(&args);
@@ -119,11 +125,11 @@ class Backend {
   std::map<std::type_index, Op> ops_;
 };
 
-// The CPU versions at every level this machine has.
+// Returns the CPU versions at every level that this machine has.
 std::vector<Backend> cpu_backends();
-// What `provider: reference` trains with, forward and autograd.
+// Returns the implementation that `provider: reference` trains with, forward and autograd.
 Backend reference_backend();
-// Everything that this build can execute.
+// Returns all backends that this build can execute.
 std::vector<Backend> all_backends();
 
 }  // namespace forge::kernel_test

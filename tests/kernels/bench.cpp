@@ -16,8 +16,8 @@
 namespace forge::kernel_bench {
 namespace {
 
-// Wall time, or the calling thread's processor time: on a machine that others use, one thread
-// (OMP_NUM_THREADS=1) under that clock sees less of them.
+// Returns wall time, or the calling thread's processor time. On a shared machine, one thread
+// (OMP_NUM_THREADS=1) with the latter clock is disturbed less.
 double now(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);
@@ -32,12 +32,12 @@ double seconds_of(const Run& run) {
   return now(clock) - begin;
 }
 
-// What others do on the machine only adds time.
+// Returns the shortest time: other processes on the machine only add time.
 double best(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
 
-// Bytes a second of a copy by all threads that moves as many bytes as the op: half of them read, half
-// written. glibc's memcpy stores past the caches from some megabytes on, so no line is read in order to be
-// written; ops are counted alike, by the bytes they must move.
+// Returns the bytes a second of a copy by all threads that moves as many bytes as the op: half of
+// them read, half written. glibc's memcpy bypasses the caches from some megabytes on, so no line is
+// read in order to be written. Ops are counted in the same way, by the bytes they must move.
 double copy_rate(double moved) {
   static const at::Tensor from = at::zeros({1 << 26}), to = at::zeros({1 << 26});
   char *source = static_cast<char*>(from.data_ptr()), *target = static_cast<char*>(to.data_ptr());
@@ -50,7 +50,7 @@ double copy_rate(double moved) {
   return 2.0 * static_cast<double>(bytes) / seconds;
 }
 
-// Operations a second of LibTorch's product on the head's shape, 1,024 × 16,384 × 576.
+// Returns the operations a second of LibTorch's product on the head's shape, 1,024 × 16,384 × 576.
 double gemm_rate(at::ScalarType type) {
   static const at::Tensor left = at::randn({1024, 576}), right = at::randn({16384, 576});
   static const at::Tensor left16 = left.to(at::kBFloat16), right16 = right.to(at::kBFloat16);

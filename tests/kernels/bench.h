@@ -1,6 +1,6 @@
 #pragma once
-// Timing of one op against the machine's floor and against the ATen composition, alternating within one run:
-// on a shared machine only ratios of neighbours mean something.
+// Compares the time of one op with the machine's floor and with the ATen composition, alternating
+// within one run: on a shared machine only ratios of adjacent measurements are meaningful.
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -10,7 +10,8 @@ namespace forge::kernel_bench {
 
 using Run = std::function<void()>;
 
-// What bounds an op: bytes at the rate of a large copy, or floating-point operations at the rate of a GEMM.
+// The work that limits an op: bytes at the rate of a large copy, or floating-point operations at
+// the rate of a GEMM.
 struct Work {
   double bytes = 0, operations = 0;
 };
@@ -23,13 +24,13 @@ struct Entry {
   std::string composed_name = "ATen";
 };
 
-// One line on stdout: milliseconds, rate, share of the floor, ratio to the composition.
+// Prints one line on stdout: milliseconds, rate, share of the floor, ratio to the composition.
 void measure(const Entry& entry, int rounds);
 
-// Every op's entries, filtered by a substring of the name.
+// Runs every op's entries, filtered by a substring of the name.
 void run_entries(const std::string& filter, int rounds);
 
-// A tensor's memory as T*, for argument structs.
+// Returns a tensor's memory as T*, for argument structs.
 inline void* pointer(const at::Tensor& tensor) { return tensor.data_ptr(); }
 
 }  // namespace forge::kernel_bench

@@ -1,5 +1,5 @@
-// What kernels_bench times. Memory-bound ops have operands past any cache; head and attention have the shapes
-// of SmolLM2-135M on 1,024 packed tokens.
+// The entries of kernels_bench. Memory-bound ops have operands larger than any cache; head and
+// attention have the shapes of SmolLM2-135M on 1,024 packed tokens.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <c10/core/GradMode.h>
@@ -251,8 +251,9 @@ void attentions(const Bench& bench, const Type& type) {
   at::Tensor workspace =
       bytes(std::max(attention_forward_cpu_workspace(f), attention_backward_cpu_workspace(b)));
   f.workspace = b.workspace = pointer(workspace);
-  // The composition does what the op does: packed rows in, packed rows and the gradients of every key head out. The padding
-  // of a batch of equal lengths is nothing, of a longest one of 128 a third.
+  // The composition does the same as the op: packed rows in, packed rows and the gradients of every
+  // key head out. A batch of equal lengths has no padding; with a longest text of 128, a third is
+  // padding.
   for (int64_t padded : {length, int64_t{128}}) {
     auto batch = [=](const at::Tensor& x, int64_t n) {
       at::Tensor rows = x.view({sequences, length, n, dim});
@@ -290,7 +291,8 @@ void attentions(const Bench& bench, const Type& type) {
   }
 }
 
-// Whether laying a frozen weight out once pays (docs/decisions.md); its name says how much larger it becomes.
+// Measures whether laying a frozen weight out once pays (docs/decisions.md). The entry's name says
+// how much larger it becomes.
 void packed_products(const Bench& bench) {
 #if defined(__x86_64__)
   if (!bench.wants("packed product")) return;
@@ -318,7 +320,8 @@ void packed_products(const Bench& bench) {
 #endif
 }
 
-// What it is worth that weights over one input lie side by side: one product for q, k and v, one for gate and up, in SmolLM2's shapes.
+// Measures the benefit of adjacent weights over one input: one product for q, k and v, one for gate
+// and up, in SmolLM2's shapes.
 void merged_products(const Bench& bench, const Type& type) {
   if (!bench.wants("merged product")) return;
   struct Group {
@@ -353,7 +356,7 @@ void merged_products(const Bench& bench, const Type& type) {
   }
 }
 
-// Adapters of rank 16 beside products of SmolLM2's shapes.
+// Measures adapters of rank 16 beside products of SmolLM2's shapes.
 void adapters(const Bench& bench, const Type& type) {
   if (!bench.wants("adapter")) return;
   constexpr int64_t kTokens = 1024, kRank = 16;

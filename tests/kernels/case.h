@@ -1,6 +1,6 @@
 #pragma once
-// A case: one set of inputs for one op, what the outputs must be, and how close. Kernels' <op>_cases.cpp make
-// them; run_case() executes one on one backend.
+// A case: one set of inputs for one op, the expected outputs, and their tolerance. Kernels'
+// <op>_cases.cpp make them; run_case() executes one on one backend.
 //
 //   void add_double_cases(std::vector<Case>& cases) {
 //     for (Store type : kFloats)
@@ -40,15 +40,16 @@ struct Streamed {
 constexpr Streamed kStreamed[] = {{Store::f32, Store::f32}, {Store::bf16, Store::bf16}, {Store::f16, Store::f16}, {Store::f16, Store::f32}};
 std::string name_of(const Streamed& types);  // "f16", "f16 beside an f32 stream"
 
-// Without roundings and sums: bit for bit. Else |result − oracle| ≤ roundings · u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u
-// is half the type's epsilon and size the largest |oracle| of the row, or what the oracle returns as
-// "<name>.size": the sum of the magnitudes of the terms, where they cancel.
+// Without roundings and sums the comparison is bit for bit. Else |result − oracle| ≤ roundings ·
+// u(type) · |oracle| + sums · 2⁻²⁴ · size + the type's smallest step, where u is half the type's
+// epsilon and size is the largest |oracle| of the row, or the oracle's output "<name>.size": the
+// sum of the magnitudes of the terms, where they cancel.
 struct Tolerance {
   double roundings = 1;
   double sums = 4;
   const char* reason = "";
-  // On a backend that rounds between steps: so many more units of `between_type`, of size, or of what the
-  // oracle returns as "<name>.between": the sum of the magnitudes of what is rounded.
+  // On a backend that rounds between steps: so many more units of `between_type`, times size, or
+  // times the oracle's output "<name>.between": the sum of the magnitudes of the rounded values.
   double between = 0;
 };
 
@@ -60,7 +61,8 @@ struct Operand {
   Role role = Role::in;
   at::Tensor value;         // inputs: float64 or int64; outputs: only its shape counts
   Tolerance tolerance;      // outputs
-  int64_t row_gap = 0;      // elements between the rows (of the last dimension) that nobody may touch
+  // Elements between the rows (of the last dimension), which must stay untouched.
+  int64_t row_gap = 0;
   int64_t offset = 0;       // elements that its begin is off a 256-byte boundary
   bool has_stride = false;  // its rows may have gaps: it was laid
 };
@@ -68,14 +70,14 @@ struct Operand {
 Operand input(std::string name, Store store, at::Tensor value);
 Operand output(std::string name, Store store, at::IntArrayRef shape, Tolerance tolerance);
 Operand in_out(std::string name, Store store, at::Tensor value, Tolerance tolerance);
-// How operands lie in memory; every op with rows is tried in all three.
+// The layout of operands in memory; every op with rows is tried in all three.
 struct Layout {
   const char* name;
   int64_t row_gap, offset;
 };
 constexpr Layout kLayouts[] = {{"dense", 0, 0}, {"strided", 5, 0}, {"misaligned", 0, 1}};
 constexpr Layout kDense = kLayouts[0];
-// Of rows of 61: each begins at 16 bytes and none ends there.
+// For rows of 61: each begins at 16 bytes and none ends there.
 constexpr Layout kRagged{"ragged in aligned rows", 3, 0};
 constexpr int64_t kPastGrid = 65535 + 3;  // rows: one more pass over a grid as high as it can be
 constexpr int64_t kPastBlocks = 33001;     // columns: more blocks of 256 than a byte counts, and no whole vectors
@@ -91,7 +93,7 @@ class Pointers {
     void* pointer;
     int64_t stride;  // elements from row to row
   };
-  // For one argument of any pointer type.
+  // An argument of any pointer type.
   struct Any {
     void* pointer;
     template <class T>
@@ -117,7 +119,8 @@ struct Case {
   Store between_type = Store::f32;  // for Tolerance::between: the operands' 16-bit type, if they have one
   bool ordered =
       true;  // a GPU gives the same bits in every order of its warps: false where atomics add floats
-  // Names that the arguments ask for and that are no operands: what each lies over, or "" for a null pointer.
+  // Names that the arguments use and that are not operands: the operand that each overlays, or ""
+  // for a null pointer.
   std::map<std::string, std::string> placed_over;
   std::string only;  // backends whose name begins so; the others refuse it as too large
 
@@ -151,38 +154,41 @@ Case make_case(std::string op, std::string name, std::vector<Operand> operands,
           between_type};
 }
 
-// ---- Variants of a case that its op's contract allows.
-// The output lies over an input of its type and shape, in the input's layout.
+// Puts the output over an input of its type and shape, in the input's layout.
 Case over(Case c, const std::string& output, const std::string& input);
-// The output's pointer is null.
+// Sets the output's pointer to null.
 Case not_wanted(Case c, const std::string& output);
-// Each operand alone off its alignment and, where it has a stride, alone with gaps; and all with gaps of their own that keep 16
-// bytes: what is wrong about one of them must not hide behind the others.
+// Adds variants: each operand alone is misaligned and, where it has a stride, alone has gaps; and
+// all have different gaps that keep 16 bytes. A fault of one operand is thus not hidden by the
+// others.
 void add_alone(std::vector<Case>& cases, const Case& c);
 
-// The case's outputs as the oracle has them, float64; the same for every backend.
+// Returns the case's outputs from the oracle, float64; they are the same for every backend.
 Tensors expected_outputs(const Case& c);
-// Faults, one line each; none when the backend is right: values, untouched guards and gaps, unchanged inputs,
-// every output written. `bytes`: the outputs as they lie in memory, also in gaps and guards, for who compares runs.
+// Returns faults, one line each; none when the backend is right: values, untouched guards and gaps,
+// unchanged inputs, every output written. `bytes` gets the outputs as they are in memory, with gaps
+// and guards, for comparisons of runs.
 std::vector<std::string> run_case(const Case& c, const Backend& backend, const Tensors& expected,
                                   std::vector<unsigned char>* bytes = nullptr);
-// The outputs as they lie in memory: what must be the same bit for bit from run to run.
+// Returns the outputs as they are in memory. They must be the same bit for bit from run to run.
 std::vector<unsigned char> output_bytes(const Case& c, const Backend& backend);
 
-// Inputs of a given shape, float64, the same on every machine.
+// Return inputs of a given shape, float64, the same on every machine.
 at::Tensor normal(at::IntArrayRef shape, uint64_t seed, double scale = 1);
 at::Tensor uniform_values(at::IntArrayRef shape, uint64_t seed, double low, double high);
-// Rows of very large, very small, equal and alternating values and zeros, inside every type's range.
+// Returns rows of very large, very small, equal and alternating values and zeros, inside every
+// type's range.
 at::Tensor extreme(at::IntArrayRef shape, uint64_t seed);
 
 // A forward in float64: named inputs → named outputs.
 using Forward = std::function<Tensors(const Tensors&)>;
-// d Σ cotangents · outputs / d inputs[name], by autograd, checked along one random direction against central
-// differences; throws when they differ. Cotangents are named like the outputs.
+// Returns d Σ cotangents · outputs / d inputs[name], by autograd, checked along one random
+// direction against central differences; throws when they differ. Cotangents are named like the
+// outputs.
 Tensors gradients(const Forward& forward, const Tensors& inputs, const std::vector<std::string>& names,
                   const Tensors& cotangents);
 
-// Every op's cases: one function per op, listed in cases.cpp.
+// Returns every op's cases: one function per op, listed in cases.cpp.
 std::vector<Case> all_cases();
 
 }  // namespace forge::kernel_test

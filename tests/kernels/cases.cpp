@@ -6,7 +6,7 @@ namespace forge::kernel_test {
 namespace {
 
 struct OpCases {
-  std::string op;  // as the cases have it
+  std::string op;  // the op's name in the cases
   void (*add)(std::vector<Case>&);
 };
 
@@ -38,7 +38,7 @@ std::vector<Case> cases_of(const std::string& ops) {
 std::vector<Case> all_cases() {
   static const std::vector<Case> made = cases_of("");  // their numbers are shared, not copied
   std::vector<Case> cases = made;
-  // For a sanitizer or a debugger: the cases that have it in "<op> <name>".
+  // For a sanitizer or a debugger: only cases with this text in "<op> <name>".
   if (const char* wanted = std::getenv("FORGE_KERNEL_CASES"))
     std::erase_if(cases,
                   [&](const Case& c) { return (c.op + " " + c.name).find(wanted) == std::string::npos; });

@@ -30,7 +30,7 @@ void add_rows_cases(std::vector<Case>& cases);
 void add_sampling_cases(std::vector<Case>& cases);
 void add_swiglu_cases(std::vector<Case>& cases);
 
-// Those of the ops in a list with commas; "": of all.
+// Returns the cases of the ops in a list with commas; "": of all.
 std::vector<Case> cases_of(const std::string& ops);
 
 }  // namespace forge::kernel_test

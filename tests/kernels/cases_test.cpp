@@ -1,5 +1,6 @@
-// Every case on every backend. In a sample (tests/sample.h) every case runs on the CPU and on an emulated GPU, and some of them in
-// other orders of its warps, with other numbers of threads, and against results that are slightly wrong.
+// Runs every case on every backend. In a sample (tests/sample.h) every case runs on the CPU and on
+// an emulated GPU, and some of them in other orders of its warps, with other numbers of threads,
+// and against results that are slightly wrong.
 #include <ATen/ATen.h>
 #include <omp.h>
 
@@ -20,7 +21,8 @@ namespace {
 
 constexpr uint64_t kCommits = 4;  // of so many, one has a case that is sampled
 
-// Cases of one test, of which a sample has the first of each op and, by the commit, others.
+// The cases that a test runs: in a sample the first of each op and, depending on the commit,
+// others.
 class Chosen {
  public:
   explicit Chosen(std::string test) : test_(std::move(test)) {}
@@ -101,7 +103,7 @@ TEST_CASE("every op equals its float64 oracle on every backend") {
   CHECK((std::getenv("FORGE_KERNEL_CASES") || same_in_every_order > 20));
 }
 
-// Resume is bit-exact and says nothing about threads: a result may not depend on how work was split.
+// Resume is bit-exact for any number of threads: a result may not depend on how work was split.
 TEST_CASE("results do not depend on the number of threads") {
   std::vector<Case> cases = all_cases();
   Backend backend = cpu_backends().back();
@@ -109,7 +111,8 @@ TEST_CASE("results do not depend on the number of threads") {
   int64_t compared = 0;
   Chosen chosen("other numbers of threads");
   for (const Case& c : cases) {
-    // LibTorch's own products, whose sums on some processors follow the threads; a run's plan states how many those are.
+    // LibTorch's own products are skipped, since their sums depend on the threads on some
+    // processors; a run's plan states the number of threads.
     if (c.op == "lora" && c.name.rfind("linear ", 0) == 0) continue;
     if (!c.supported(backend) || !chosen(c)) continue;
     auto bytes_with = [&](int threads) {
@@ -126,8 +129,8 @@ TEST_CASE("results do not depend on the number of threads") {
   CHECK(compared > 10);
 }
 
-// A tolerance that lets anything pass proves nothing: results off by a few units of their type must be
-// refused.
+// A tolerance that accepts anything tests nothing: results that are off by a few units of their
+// type must be refused.
 TEST_CASE("every case notices a result that is slightly wrong") {
   std::vector<Case> cases = all_cases();
   const Backend cpu = cpu_backends().back(), gpu = cuda_backends().front();
@@ -146,11 +149,11 @@ TEST_CASE("every case notices a result that is slightly wrong") {
       at::Tensor& value = expected.at(operand.name);
       double largest = value.to(at::kDouble).nan_to_num(0, 0, 0).abs().max().item<double>();
       if (largest < 1e-6 || value.scalar_type() == at::kLong) continue;
-      // Where one word wins, what is left of the entropy is less than the rounding of its logits.
+      // Where one word dominates, the remaining entropy is less than the rounding of its logits.
       if (c.rounds_between(backend) && c.name.starts_with("large logits") && operand.name == "entropy")
         continue;
-      // Nobody can tell less than the type that is rounded to on the way; and where terms cancel, Σ |terms| of
-      // those roundings is several times the result.
+      // Differences below the intermediate type's rounding cannot be detected; and where terms
+      // cancel, Σ |terms| of those roundings is several times the result.
       Store type = c.rounds_between(backend) ? c.between_type : operand.store;
       double off = type == Store::bf16 ? 0x1p-5 : type == Store::f16 ? 0x1p-8 : 0x1p-10;
       if (c.rounds_between(backend) && type != Store::f32) off *= 8;

@@ -1,6 +1,7 @@
 #pragma once
-// Every launcher that has cases, on one stream, added to a backend; wrap(action) runs one call. A new launcher is one more
-// line here. `most_products`: of attention's cases, where a product takes an emulated GPU a microsecond.
+// Adds every launcher that has cases to a backend, on one stream; wrap(action) runs one call. A new
+// launcher is one more line here. `most_products` limits the products of attention's cases, since
+// each takes an emulated GPU a microsecond.
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_own.h"
 #include "kernels/attention/group_sums.h"

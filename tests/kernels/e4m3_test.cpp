@@ -1,4 +1,4 @@
-// E4M3 against LibTorch's float8_e4m3fn.
+// Compares E4M3 with LibTorch's float8_e4m3fn.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ uint8_t code_of(float value) {
   return static_cast<uint8_t>(e4m3_of_bits(bits));
 }
 
-// LibTorch's, of what is not beyond the largest number.
+// Returns LibTorch's codes of values that are limited to the largest number.
 at::Tensor codes_of(const at::Tensor& values) { return values.clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte); }
 
 int64_t differences(const at::Tensor& values) {
@@ -57,7 +57,7 @@ TEST_CASE("numbers get LibTorch's codes: between all neighbours, at random in ev
   CHECK(code_of(-std::nanf("")) == 0x7F);
 }
 
-// What row scales cost: a number keeps four bits, whose error is even within a step.
+// The error of row scales: a number keeps four bits, and its error is uniform within a step.
 TEST_CASE("rows of normal numbers lose 2.6 % of their norm") {
   at::manual_seed(5);
   const at::Tensor x = at::randn({64, 4096});

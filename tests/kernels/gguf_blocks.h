@@ -1,6 +1,6 @@
 #pragma once
-// Weights in GGUF's block types for the cases: random codes under scales that are neither tiny nor infinite, and their values by the
-// decoder of files, which shares no line with the kernels.
+// Weights in GGUF's block types for the cases: random codes with scales that are neither tiny nor
+// infinite, and their values by the decoder of files, which shares no code with the kernels.
 #include <ATen/ATen.h>
 
 #include "core/io/tensor_file.h"
@@ -23,7 +23,7 @@ inline const std::vector<GgufType>& gguf_types() {
   return types;
 }
 
-// int64 [bytes], of which the halves are ± 2⁻⁷ to 2⁻⁴.
+// Returns int64 [bytes], of which the halves are ± 2⁻⁷ to 2⁻⁴.
 inline at::Tensor gguf_bytes(const GgufType& type, int64_t rows, int64_t columns, uint64_t seed) {
   const int64_t blocks = rows * columns / block_elements(type.dtype), bytes = block_bytes(type.dtype);
   at::Tensor all = uniform_values({blocks, bytes}, seed, 0, 256).to(at::kLong);
@@ -34,7 +34,7 @@ inline at::Tensor gguf_bytes(const GgufType& type, int64_t rows, int64_t columns
   return all.flatten();
 }
 
-// The same with sixteen rows side by side.
+// Returns the bytes of gguf_bytes() with sixteen rows side by side.
 inline at::Tensor laid_by_16(BlockCoding coding, const at::Tensor& bytes, int64_t rows, int64_t columns) {
   const at::Tensor stored = bytes.to(at::kByte).contiguous();
   at::Tensor laid = at::empty_like(stored);
@@ -42,7 +42,7 @@ inline at::Tensor laid_by_16(BlockCoding coding, const at::Tensor& bytes, int64_
   return laid.to(at::kLong);
 }
 
-// float64 [rows, columns]
+// Returns the values as float64 [rows, columns].
 inline at::Tensor gguf_values(const GgufType& type, const at::Tensor& bytes, int64_t rows, int64_t columns) {
   const at::Tensor stored = bytes.to(at::kByte).contiguous();
   at::Tensor values = at::empty({rows, columns}, at::kFloat);

@@ -1,4 +1,4 @@
-// The harness itself: a right kernel passes, and each way of being wrong is caught.
+// Tests the harness itself: a right kernel passes, and each kind of fault is caught.
 #include <ATen/ATen.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +41,8 @@ void right(const DoubleArgs& a) {
     for (int64_t c = 0; c < a.width; ++c) a.y[r * a.y_stride + c] = 2 * a.x[r * a.x_stride + c];
 }
 
-// The first fault of a kernel that does `wrong` after the right thing; "none" when it passes.
+// Returns the first fault of a kernel that does `wrong` after the right thing; "none" when it
+// passes.
 std::string fault_of(std::function<void(const DoubleArgs&)> wrong, const Layout& layout = kDense,
                      at::Tensor x = normal({4, 7}, 3)) {
   Backend backend("planted");
@@ -92,7 +93,8 @@ TEST_CASE("planted faults are caught and named") {
 }
 
 TEST_CASE("in fenced memory a kernel passes, and dies where it reads or writes past an operand's end") {
-  // The signal that a kernel ends with which does `wrong` after the right thing; 0 when it passes.
+  // Returns the signal with which a kernel ends that does `wrong` after the right thing; 0 when it
+  // passes.
   const auto signal_of = [](const Layout& layout, std::function<void(const DoubleArgs&)> wrong) {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,4 +1,4 @@
-// T5's buckets of distances against transformers' T5Attention._relative_position_bucket.
+// Compares T5's buckets of distances with transformers' T5Attention._relative_position_bucket.
 #include "kernels/attention/position_bias.h"
 
 #include <ATen/ATen.h>
@@ -9,7 +9,8 @@ using namespace forge;
 
 namespace {
 
-// From each of these distances on, up to the next: its bucket. Of all from −1,100 to 1,100.
+// The bucket from each of these distances on, up to the next, for all distances from −1,100 to
+// 1,100.
 struct Golden {
   int64_t buckets, most;
   bool causal;

@@ -1,4 +1,5 @@
-// Decoding stands on it: what a row becomes does not depend on the rows beside it, nor on where it stands among them.
+// Checks a property that decoding relies on: the result of a row does not depend on the rows beside
+// it, nor on its position among them.
 #include <vector>
 
 #include "kernels/product/gemm_tiles.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int64_t kIn = 300, kOut = 75, kRows = 505;
 
-// y of rows [first, first + count) of x.
+// Computes y of rows [first, first + count) of x.
 using Product = std::function<void(const float* x, int64_t count, float* y)>;
 
 void check_rows(const Product& product) {
@@ -110,7 +111,7 @@ TEST_CASE("products of a group have the bits that each has alone") {
     int64_t m, n, k;
     bool transposed, add;
   };
-  // More blocks than one in rows and columns, one row, no rows, a sum of nothing.
+  // The shapes have more than one block in rows and columns, one row, no rows, and an empty sum.
   const Shape shapes[] = {{497, 130, 200, true, false}, {1, 75, 300, true, false}, {0, 75, 300, true, false}, {33, 70, 0, false, false},
                           {20, 64, 0, false, true},     {31, 16, 140, false, true}};
   std::vector<at::Tensor> kept;

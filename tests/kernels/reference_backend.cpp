@@ -1,7 +1,7 @@
-// The reference on tensors as a backend: each op's forward by the function that `provider: reference` calls,
-// its backward by autograd through it. The tensors borrow the operands' memory; results are copied out at the
-// end, since an operand may be both. It rounds between steps (composed ATen in 16 bits), and has no optimizer,
-// no sampling and no scratch.
+// The reference on tensors as a backend: each op's forward by the function that `provider:
+// reference` calls, its backward by autograd through it. The tensors borrow the operands' memory;
+// results are copied out at the end, since an operand may be input and output. It rounds between
+// steps (composed ATen in 16 bits), and has no optimizer, no sampling and no scratch.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -41,7 +41,7 @@ at::Tensor matrix(const void* data, int64_t rows, int64_t columns, int64_t strid
 at::Tensor vector(const void* data, int64_t count, c10::ScalarType type) {
   return borrow(data, {count}, {1}, type);
 }
-// [tokens, heads, head_dim]
+// Returns a tensor [tokens, heads, head_dim].
 at::Tensor heads_of(const void* data, int64_t tokens, int64_t heads, int64_t head_dim, int64_t stride,
                     Element type) {
   return borrow(data, {tokens, heads, head_dim}, {stride, head_dim, 1}, scalar_of(type));
@@ -65,7 +65,8 @@ void rms_norm_forward(const RmsNormForward& a) {
       .copy_(rms_norm(h, vector(a.weight, a.width, scalar_of(a.type)), a.eps, a.weight_offset, scalar_of(a.type)));
 }
 
-// The contract's backward is given r and no eps: 1/r² − mean h², most exact where the mean is smallest.
+// Returns eps, which the contract's backward is not given, from r: 1/r² − mean h², most exact where
+// the mean is smallest.
 double eps_of(const at::Tensor& h, const at::Tensor& inverse) {
   if (h.size(0) == 0) return 0;
   at::Tensor means = h.to(at::kDouble).square().mean(1);
@@ -96,7 +97,7 @@ void layer_norm_forward(const LayerNormForward& a) {
                         a.bias ? vector(a.bias, a.width, type) : at::Tensor(), a.eps, type));
 }
 
-// The statistics are a column each of the operand; eps is what they say.
+// The statistics are one column each of the operand; eps follows from them.
 void layer_norm_backward(const LayerNormBackward& a) {
   const Element x_type = a.x_type.value_or(a.type);
   at::Tensor x = leaf(matrix(a.x, a.rows, a.width, a.x_stride, x_type));
@@ -206,7 +207,8 @@ void attend_backward(const AttentionBackward& a) {
   heads_of(a.d_v, tokens, s.kv_heads, s.head_dim, a.d_v_stride, s.type).copy_(grads[2]);
 }
 
-// The head's numbers at the positions that have a target; the others are left out before, as training does.
+// The head's outputs at the positions that have a target. The others are left out before, like in
+// training.
 class Head {
  public:
   explicit Head(const LmHead& a)
@@ -248,7 +250,7 @@ class Head {
     at::Tensor out = vector(to, a_.positions, at::kFloat).zero_();
     if (numbers.defined()) out.index_copy_(0, kept_, numbers);
   }
-  // What an objective makes of the numbers.
+  // Returns an objective's loss from the head's outputs.
   at::Tensor loss(const TokenOutputs& n) const {
     if (!n.logp.defined()) return {};
     return n.logp * (a_.label_smoothing - 1) - (n.mean_logit - n.logsumexp) * a_.label_smoothing +
@@ -310,7 +312,7 @@ void drop(const CounterDropout& a) {
                              rows));
 }
 
-// Positions that have an id.
+// Returns the positions that have an id.
 at::Tensor present(const int64_t* ids, int64_t tokens) {
   return vector(ids, tokens, at::kLong).ge(0).nonzero().squeeze(1);
 }
@@ -322,7 +324,7 @@ void embed(const EmbeddingForward& a) {
       .index_copy_(0, kept, at::embedding(matrix(a.table, a.vocab, a.width, a.width, a.type), ids) * a.scale);
 }
 
-// The table is an fp32 master, looked up and then converted: the gradient is fp32.
+// Computes the gradient in fp32: the table is an fp32 master, looked up and then converted.
 void embed_backward(const EmbeddingBackward& a) {
   at::Tensor kept = present(a.ids, a.tokens), ids = vector(a.ids, a.tokens, at::kLong).index_select(0, kept);
   at::Tensor table = at::zeros({a.vocab, a.width}, at::kFloat).requires_grad_(true);
@@ -331,7 +333,8 @@ void embed_backward(const EmbeddingBackward& a) {
       .add_(backward(at::embedding(table, ids) * a.scale, {table}, d_y.to(at::kFloat))[0]);
 }
 
-// One member of a group as a layer whose frozen weight is zero: the contract leaves x Wᵀ to the caller.
+// Returns one member of a group as a layer whose frozen weight is zero: the contract leaves x Wᵀ to
+// the caller.
 LinearSpec member_of(const LoraGroup& g, int64_t i) {
   const LoraMember& m = g.member[i];
   LinearSpec spec;

@@ -31,7 +31,7 @@ bool is_float(Store store) { return store == Store::f32 || store == Store::bf16 
 double unit(Store store) { return store == Store::bf16 ? 0x1p-8 : store == Store::f16 ? 0x1p-11 : 0x1p-24; }
 double smallest(Store store) { return store == Store::f16 ? 0x1p-24 : 0x1p-133; }
 
-// fp32, rounded like the kernels' stores: once, from double.
+// Rounds a value to the type, like the kernels' stores.
 template <class T>
 T narrow(double value) {
   T result;
@@ -128,7 +128,7 @@ Image make_image(const Operand& operand) {
   return image;
 }
 
-// The values of an image: float64, or int64 for whole numbers.
+// Returns the values of an image: float64, or int64 for whole numbers.
 at::Tensor read_values(Image& image) {
   at::Tensor values = at::empty(image.operand->value.sizes(), at::kDouble);
   double* out = values.data_ptr<double>();
@@ -147,7 +147,7 @@ std::string where(const Image& image, int64_t byte) {
          std::to_string(element % image.stride);
 }
 
-// Bytes outside the rows changed, or an input changed.
+// Reports changed bytes outside the rows, and changed inputs.
 void check_untouched(Image& image, std::vector<std::string>& faults) {
   std::vector<unsigned char> may(image.bytes.size(), 0);
   if (image.operand->role != Role::in)
@@ -169,14 +169,15 @@ bool close(double found, double expected, double allowed) {
   return std::abs(found - expected) <= allowed;
 }
 
-// What an exact result becomes in the type: too large is infinite.
+// Returns an exact result in the type: a value that is too large is infinite.
 double in_type(Store store, double value) {
   if (store == Store::f16 && std::abs(value) >= 65520) return std::copysign(HUGE_VAL, value);
   if (store != Store::f16 && std::abs(value) > 3.39e38) return std::copysign(HUGE_VAL, value);
   return value;
 }
 
-// `between`: the unit of the type that the backend rounds to between steps, or 0.
+// Compares the values. `between` is the unit of the type that the backend rounds to between steps,
+// or 0.
 void check_values(Image& image, const Tensors& expected, double between, std::vector<std::string>& faults) {
   const Operand& operand = *image.operand;
   at::Tensor wanted = expected.at(operand.name).to(at::kDouble).contiguous();
@@ -209,7 +210,7 @@ void check_values(Image& image, const Tensors& expected, double between, std::ve
                                  operand.tolerance.between * between * roundings + smallest(operand.store)
                            : 0;
       if (close(found, expect, allowed)) continue;
-      // At the border of the type's range the last rounding decides.
+      // At the limit of the type's range the last rounding decides.
       if (std::isinf(expect) != std::isinf(found) && std::abs(std::abs(want[i]) - 65520) < 64 &&
           operand.store == Store::f16)
         continue;
@@ -283,7 +284,7 @@ void place_over(const Case& c, Pointers& pointers) {
 
 std::string Case::refusal(const Backend& backend) const {
   if (!backend.name().starts_with(only)) return "too large a case for it";
-  // Only sizes are asked for, and which pointers are null.
+  // The backend reads only sizes, and which pointers are null.
   Pointers pointers;
   void* nothing = reinterpret_cast<void*>(uintptr_t{256});
   for (const Operand& operand : operands)

@@ -1,4 +1,4 @@
-// 8-bit AdamW against fifty updates of bitsandbytes (tests/parity/make_state_goldens.py).
+// Compares 8-bit AdamW with fifty updates of bitsandbytes (tests/parity/make_state_goldens.py).
 #include <ATen/ATen.h>
 
 #include "core/io/safetensors.h"
@@ -62,8 +62,8 @@ TEST_CASE("8-bit AdamW follows bitsandbytes for fifty updates") {
     auto apart = [&](const at::Tensor& codes, const std::string& name) {
       return (codes.to(at::kFloat) - golden(name + suffix)).abs();
     };
-    // A value beside the middle of two entries may fall to either: one code, in fewer than one of two
-    // hundred.
+    // A value near the middle of two entries may be rounded to either: one code, in fewer than one
+    // of two hundred.
     for (const auto& [codes, name] : {std::pair(mean, "mean"), std::pair(square, "square")}) {
       CHECK(apart(codes, name).max().item<float>() <= 1);
       CHECK(apart(codes, name).sum().item<float>() <= 5);

@@ -1,5 +1,5 @@
 #pragma once
-// What backends without an op of their own make it of, from ops and loops they have.
+// Substitutes for ops that a backend does not have, from ops and loops that it has.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 
 namespace forge::kernel_test {
 
-// A chunk of logits as a head: its hidden states are the logits and its weight is a unit matrix, whose
-// products are exact. A product with −∞ is not, so a finite logit without a part stands for it.
+// A chunk of logits as a head: its hidden states are the logits and its weight is a unit matrix,
+// whose products are exact. A product with −∞ is not, so it is replaced by a finite logit without
+// effect.
 class LogitsAsHead {
  public:
   explicit LogitsAsHead(const LogitsChunk& c) {
@@ -51,7 +52,7 @@ class LogitsAsHead {
   at::Tensor hidden_, unit_;
 };
 
-// Whether limits or a book are nf4's; else they are fp4's.
+// True if limits or a book are nf4's; else they are fp4's.
 inline bool is_nf4(const QuantizeBlocks& a) {
   return std::equal(a.limits, a.limits + 15, four_bit_limits(nf4_book()).limits.begin());
 }

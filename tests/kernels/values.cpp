@@ -58,7 +58,8 @@ void check_differences(const Forward& forward, const Tensors& inputs, const Tens
 }  // namespace
 
 at::Tensor normal(at::IntArrayRef shape, uint64_t seed, double scale) {
-  // Cases share their seeds: a number is drawn once, which was a quarter of the suite's time.
+  // Cases share their seeds, so each number is drawn only once: drawing took a quarter of the
+  // suite's time.
   static std::map<uint64_t, std::vector<double>> drawn;
   std::vector<double>& numbers = drawn[seed];
   const size_t count = static_cast<size_t>(c10::multiply_integers(shape));

@@ -1,5 +1,6 @@
-// A library for LD_PRELOAD that ends a process with SIGKILL right before its k-th call that changes files, or has that call
-// fail, so that a test can do so at every one of them in turn. Needs no ptrace, which containers forbid.
+// A library for LD_PRELOAD that ends a process with SIGKILL right before its k-th call that changes
+// files, or makes that call fail, so that a test can do so at each of them in turn. It needs no
+// ptrace, which containers forbid.
 //
 //   KILL_IN=forge-engine  only in a process of this name; the others run untouched
 //   KILL_UNDER=/path      only calls on files beneath this folder count
@@ -35,7 +36,7 @@ struct Settings {
   bool torn = setting("KILL_TORN") == "1";
   long at = ::atol(setting("KILL_AT").c_str());
   int error = ::atoi(setting("KILL_ERROR").c_str());
-  // By system call, since ::open is wrapped below.
+  // The log is opened by a system call, since ::open is wrapped below.
   long log = here && !setting("KILL_LOG").empty()
                  ? ::syscall(SYS_openat, AT_FDCWD, setting("KILL_LOG").c_str(),
                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
@@ -63,7 +64,7 @@ std::string path_at(int folder, const char* path) {
   return base + "/" + path;
 }
 
-// True when this is the call to die at.
+// True if the process must be killed at this call.
 bool is_due(const char* call, const std::string& path) {
   if (path.compare(0, settings().under.size(), settings().under) != 0) return false;
   if (settings().log >= 0) {
@@ -75,7 +76,7 @@ bool is_due(const char* call, const std::string& path) {
 
 void die() { ::syscall(SYS_kill, ::getpid(), SIGKILL); }
 
-// True when the call is to fail, with errno set. `path` is only evaluated in the targeted process.
+// True if the call must fail, with errno set. `path` is only evaluated in the targeted process.
 template <class Path>
 bool fails(const char* call, Path path) {
   if (!settings().here) return false;

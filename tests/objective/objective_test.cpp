@@ -1,4 +1,5 @@
-// The table of objectives: known answers, gradients by central differences, and that these two notice a row that is wrong.
+// Tests the table of objectives: known answers, gradients by central differences, and that these
+// two tests detect a wrong row.
 #include <cmath>
 #include <functional>
 
@@ -69,7 +70,8 @@ using Row = std::function<PairLoss(const ObjectiveConfig&, const SequenceSums&, 
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)); }
 
-// The faults of a row: against its known answer, and by central differences at several points on both sides of every gate.
+// Returns the faults of a row: differences to its known answer, and to central differences at
+// several points on both sides of every gate.
 std::vector<std::string> faults_of(const Row& row, const KnownAnswer& known) {
   std::vector<std::string> faults;
   const auto expect = [&](bool good, const std::string& what) {
@@ -155,7 +157,7 @@ const std::vector<Mutation>& mutations() {
   return all;
 }
 
-// A key of the objective of a golden.
+// Sets a key of a golden's objective.
 void set(ObjectiveConfig& objective, const std::string& key, const Json& value) {
   const auto number = [&] { return value.get<double>(); };
   if (key == "type") objective.type = *enum_of<ObjectiveType>(value.get<std::string>());
@@ -172,7 +174,7 @@ void set(ObjectiveConfig& objective, const std::string& key, const Json& value) 
   else FAIL("a golden with " << key);
 }
 
-// For a golden whose answers are judged one by one.
+// Checks a golden whose answers are judged one by one.
 void check_answers(const Json& golden, const ObjectiveConfig& objective) {
   std::vector<SequenceSums> answers;
   for (size_t i = 0; i < golden["logp"].size(); ++i)
@@ -183,7 +185,8 @@ void check_answers(const Json& golden, const ObjectiveConfig& objective) {
   for (size_t i = 0; i < answers.size(); ++i) CHECK(near(found.cotangents[i], golden["gradient"][i], 1e-10));
 }
 
-// kto, by its known answer, central differences and both sides of its one gate.
+// Returns the faults of kto: by its known answer, central differences and both sides of its one
+// gate.
 using AnswerRow = std::function<AnswerLoss(const ObjectiveConfig&, const SequenceSums&, double)>;
 std::vector<std::string> kto_faults(const AnswerRow& row) {
   std::vector<std::string> faults;

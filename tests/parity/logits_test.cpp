@@ -1,5 +1,6 @@
-// Logits against transformers' (goldens/logits-*.safetensors, smollm2-logits.safetensors; README.md says how
-// they are made): every variant of the tiny Llama, and the real model from its GGUF.
+// Compares logits with transformers' (goldens/logits-*.safetensors, smollm2-logits.safetensors;
+// README.md says how they are made): every variant of the tiny Llama, and the real model from its
+// GGUF.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -37,7 +38,8 @@ std::vector<int32_t> read_ids(const TensorFile& file, const std::string& name) {
   return {ids.values.begin(), ids.values.end()};
 }
 
-// The largest |logit − golden| of one position, over every `stride`-th entry of the vocabulary.
+// Returns the largest |logit − golden| of one position, over every `stride`-th entry of the
+// vocabulary.
 float row_error(const at::Tensor& logits, const Matrix& golden, int64_t row, int64_t stride) {
   at::Tensor got = logits.to(at::kFloat).contiguous();
   float error = 0;
@@ -60,13 +62,14 @@ std::unique_ptr<Decoder> decoder_of(const Model& model, const std::string& provi
   return make_decoder(provider, model, nothing, step_options(model.spec, {}, {}, Checkpointing::none));
 }
 
-// All at once, as a prompt is read: the last position.
+// Returns the error of the last position when all tokens are read at once, like a prompt.
 float prompt_error(const Model& model, const std::string& provider, const std::vector<int32_t>& ids,
                    const Matrix& golden, int64_t stride) {
   return row_error(decoder_of(model, provider)->next_logits({{0, ids}}), golden, golden.shape[0] - 1, stride);
 }
 
-// One by one through the cache, as text is generated: every position.
+// Returns the error of all positions when tokens are read one by one through the cache, like
+// generated text.
 float token_by_token_error(const Model& model, const std::string& provider, const std::vector<int32_t>& ids,
                            const Matrix& golden, int64_t stride) {
   const auto decoder = decoder_of(model, provider);
@@ -77,7 +80,7 @@ float token_by_token_error(const Model& model, const std::string& provider, cons
   return error;
 }
 
-// The likeliest token after each, with the cache: the first that is not the golden's, or -1.
+// Returns the first position whose likeliest token, with the cache, is not the golden's, or -1.
 int64_t first_other_token(const Model& model, const std::string& provider, std::vector<int32_t> fresh,
                           const std::vector<int32_t>& greedy) {
   const auto decoder = decoder_of(model, provider);
@@ -136,7 +139,7 @@ TEST_CASE("an encoder-decoder's logits equal transformers', token by token of an
     const Matrix want = read_matrix(*golden, "logits_" + length);
     const std::vector<int32_t> source = read_ids(*golden, "ids_" + length), answer = read_ids(*golden, "answer_" + length);
     const auto decoder = decoder_of(model, "reference");
-    // Beside another text, whose source and answer have other lengths.
+    // The text is decoded beside another one whose source and answer have other lengths.
     const std::vector<int32_t> other = read_ids(*golden, length == "17" ? "ids_40" : "ids_17");
     std::vector<NewTokens> fresh{{0, source}, {1, other}};
     float error = 0;

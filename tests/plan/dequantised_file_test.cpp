@@ -1,4 +1,5 @@
-// Matrices in blocks against transformers' own conversion (tests/parity/make_block_goldens.py).
+// Compares matrices in blocks with transformers' own conversion
+// (tests/parity/make_block_goldens.py).
 #include "core/families/dequantised_file.h"
 
 #include <algorithm>

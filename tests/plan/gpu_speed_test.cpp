@@ -1,4 +1,5 @@
-// The estimate of speed against what others published for their programs on known cards. docs/estimates.md has the table.
+// Compares the estimate of speed with figures that others published for their programs on known
+// cards. docs/estimates.md has the table.
 #include "providers/gpu_speed.h"
 
 #include <cmath>

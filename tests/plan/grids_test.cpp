@@ -1,4 +1,5 @@
-// Grids of the kernels whose blocks are cut for a card: kernels/lora/folded_space.h and gated_space.h.
+// Tests the grids of kernels whose blocks are cut for a card: kernels/lora/folded_space.h and
+// gated_space.h.
 #include "core/plan/machine/gpu_database.h"
 #include "kernels/lora/gated_space.h"
 #include "tests/test.h"
@@ -7,7 +8,8 @@ using namespace forge;
 
 namespace {
 
-// The gate of a Llama of 8B with LoRA of rank 16, its backward for `tokens` on a card of that many.
+// Returns the gate of a Llama of 8B with LoRA of rank 16: its backward for `tokens` on a card with
+// `multiprocessors`.
 GatedGradients gate(int64_t multiprocessors, int64_t tokens = 4096) {
   GatedGradients args{.tokens = tokens, .planned = 4096, .multiprocessors = multiprocessors, .width = 14336, .rank = 16};
   args.side[0].rank = args.side[1].rank = 16;
@@ -37,7 +39,7 @@ TEST_CASE("a card has all blocks of a cut grid at once, but where its columns al
     const int64_t all = card.multiprocessors;
     const GatedCut gated = gated_cut(gate(all));
     CHECK((blocks(gated) <= all || gated.token_blocks == 1));
-    // Another stretch of tokens would not fit.
+    // Another block of tokens would not fit.
     CHECK(blocks(gated) + gated.column_blocks > all);
     for (const ThinCut& cut : {thin_cut(sums(all, 4096)), thin_cut(sums(all, 14336)), thin_cut(gradient(all))}) {
       CHECK((blocks(cut) <= 2 * all || cut.token_blocks == 1));

@@ -33,8 +33,8 @@ int64_t line(const std::vector<MemoryLine>& lines, const std::string& name) {
   return 0;
 }
 
-// A small decoder whose bytes can be counted by hand. Its vocabulary is so large that the peak is at the head,
-// when everything is kept and nothing is under way.
+// Returns a small decoder whose bytes can be counted by hand. Its vocabulary is so large that the
+// peak is at the head, when all activations are kept and no layer is running.
 ActivationShape tiny_shape(Checkpointing checkpointing) {
   ActivationShape shape;
   shape.spec.vocab_size = 1 << 16;
@@ -104,7 +104,7 @@ TEST_CASE("the fixed lines follow optimizer and masters") {
   CHECK(line(narrow, "trained weights, cast") == 0);
 }
 
-// Per token and layer in fp32, H = Q = K = 8, I = 24, rank 2, all linears adapted:
+// Saved per token and layer in fp32, with H = Q = K = 8, I = 24, rank 2, all linears adapted:
 //   middle 8 and output 8, and once the embedding's 8; attention: inverse rms 1, S 4·2, linears' input 8, q k v 24, output 8, logsumexp 2,
 //   joined 8; MLP: inverse rms 1, S 3·2, linears' input 8, gate silu up product 96. All × 4 bytes.
 TEST_CASE("saved activations of the reference provider by checkpointing") {
@@ -141,7 +141,7 @@ TEST_CASE("other types, dropout and grouped heads keep more") {
   CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * (2 * 8 + 2 * narrow));
   shape = tiny_shape(Checkpointing::none);
   shape.adapter.dropout = 0.1;
-  // A mask and a dropped input for each linear, instead of the inputs that they shared.
+  // Each linear has a mask and a dropped input, instead of the inputs that they shared.
   CHECK(line(reference_activation_lines(shape), "saved activations") ==
         wide + 10 * 2 * 4 * (2 * (6 * 8 + 24) - (8 + 8 + 8 + 24)));
 }

@@ -292,7 +292,7 @@ TEST_CASE("missing and broken model folders") {
 
 namespace {
 
-// The tensors that decide settings, without values.
+// The tensors on which settings depend, without values.
 struct Tensors : TensorFile {
   std::vector<TensorInfo> list{{"model.embed_tokens.weight", {100, 64}, DType::f32}};
   const std::vector<TensorInfo>& tensors() const override { return list; }
@@ -394,7 +394,7 @@ TEST_CASE("a GGUF of Gemma 2 says its caps and its window, and its size the scal
   CHECK(model_spec_from_gguf(metadata, tensors, {}, "m.gguf").attention_scale == 1.0 / 5);
 }
 
-// `config` without the settings that its family does not have.
+// Returns `config` without the settings that its family does not have.
 Json known_to_family(Json config) {
   for (;;) {
     const std::string error = error_of([&] { model_spec_from_config(config, "c"); });
@@ -416,7 +416,7 @@ TEST_CASE("a T5 config.json says which of its two MLPs and heads it has, and bot
   config["num_decoder_layers"] = 2, config["feed_forward_proj"] = "gated-gelu", config["tie_word_embeddings"] = false;
   const ModelSpec flan = model_spec_from_config(config, "c");
   CHECK((flan.num_layers == 2 && flan.gated_mlp && !flan.tie_word_embeddings && flan.logit_scale == 1));
-  // As transformers 5 writes the same model.
+  // This is the form in which transformers 5 writes the same model.
   config["tie_word_embeddings"] = true, config["scale_decoder_outputs"] = false, config["is_gated_act"] = true, config["dense_act_fn"] = "gelu_new";
   CHECK(model_spec_from_config(config, "c").logit_scale == 1);
   config["feed_forward_proj"] = "gated-silu";
@@ -470,7 +470,7 @@ TEST_CASE("every family's settings survive being written as config.json") {
   CHECK(windowed.count("llama") == 0);
 }
 
-// transformers' llama3 inverse frequencies, as divisors: head_dim 16, low 1, high 4.
+// Returns transformers' llama3 inverse frequencies, as divisors: head_dim 16, low 1, high 4.
 std::vector<float> divisors_of(double theta, double factor, double context) {
   std::vector<float> divisors;
   for (int i = 0; i < 8; ++i) {
@@ -533,7 +533,7 @@ TEST_CASE("a key of a GGUF's architecture that nothing reads is refused by name"
     metadata[key] = value;
     return error_of([&] { model_spec_from_gguf(metadata, tensors, {}, "m.gguf"); });
   };
-  // Keys that llama.cpp reads of this architecture or another, and that a reader of tomorrow may read.
+  // Keys that llama.cpp reads for this architecture or another, and that a future reader may read.
   for (const char* key : {"llama.attention.clamp_kqv", "llama.attn_logit_softcapping", "llama.rope.scaling.alpha", "llama.logit_scale",
                           "llama.expert_group_count", "llama.attention.scale", "llama.new_words"})
     CHECK_THAT(problem(key, 2), Catch::Contains(std::string(key) + " is 2"));
@@ -550,7 +550,7 @@ TEST_CASE("a key of a GGUF's architecture that nothing reads is refused by name"
   }
   for (const char* key : {"llama.vocab_size", "llama.rope.scaling.finetuned", "general.size_label", "tokenizer.ggml.pre", "mine.own"})
     CHECK(problem(key, 3) == "no error");
-  // Without a type llama.cpp takes a factor for a linear one.
+  // Without a type llama.cpp treats a factor as linear.
   Json metadata = llama_metadata();
   metadata["llama.rope.scaling.factor"] = 4.0;
   CHECK(model_spec_from_gguf(metadata, tensors, {}, "m.gguf").rope.type == RopeType::linear);

@@ -1,4 +1,5 @@
-// What a GPU's run keeps in the host's memory: the inputs of layers, and the optimizer's state.
+// Tests the data that a GPU's run keeps in the host's memory: the inputs of layers, and the
+// optimizer's state.
 #include "core/plan/memory/offload.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace forge {
 namespace {
 
-// A full fine-tuning whose state is 8.2 GiB of 18.4 that are held.
+// Returns a full fine-tuning whose state is 8.2 GiB of 18.4 that are held.
 PlanInput full_tinyllama(const std::string& gpu, int64_t host_bytes = 16 * kGib) {
   PlanInput asked = input("tinyllama-1.1b", card(gpu));
   asked.job.adapter.type = AdapterType::none;
@@ -121,7 +122,7 @@ TEST_CASE("state that no kernel reaches in the host's memory") {
   CHECK_THAT(refusal(narrow), Catch::StartsWith("optimizer.offload: host: weights without fp32 masters (train.master_weights) are updated"));
   narrow.job.train.precision = Precision::fp32;
   CHECK(refusal(narrow) == "no error");
-  // Left open, it stays where it is.
+  // If it is not set, it stays where it is.
   processor.job.optimizer.offload = sgd.job.optimizer.offload = {};
   CHECK(make_plan(processor).job.optimizer.offload == Offload::none);
   CHECK_THAT(make_plan(sgd).origins.at("optimizer.offload").reason, Catch::StartsWith("sgd is updated by LibTorch's operations"));
@@ -151,7 +152,7 @@ TEST_CASE("a value network's state moves with the policy's") {
 
 namespace {
 
-// Texts of 8,192 tokens, whose layers' inputs are 2.0 GiB.
+// Returns a job with texts of 8,192 tokens, whose layers' inputs are 2.0 GiB.
 PlanInput long_texts(const std::string& gpu, int64_t host_bytes = 16 * kGib) {
   PlanInput asked = qlora("llama-3.1-8b", card(gpu));
   asked.train.longest = 8192;
@@ -175,7 +176,7 @@ TEST_CASE("layers' inputs wait on the host where nothing else makes a job fit") 
   const Plan moved = make_plan(asked);
   CHECK(moved.job.train.activation_offloading == Offload::host);
   CHECK(moved.job.optimizer.offload == Offload::none);
-  // Of 32 layers the last one's input stays; two more are on their way.
+  // The input of the last of 32 layers stays on the card, and two more are being copied.
   const int64_t one = 8192 * 4096 * 2, waiting = bytes_of(moved.host_memory, "layer inputs");
   CHECK(waiting == 31 * one);
   CHECK(least - moved.predicted_peak_bytes >= 28 * one);
@@ -239,7 +240,8 @@ TEST_CASE("layers' inputs that cannot wait on the host") {
 }
 
 TEST_CASE("copies beside the layers cost time where PCIe is slower than they are") {
-  PlanInput asked = input("tinyllama-1.1b", card("B200"));  // which computes these layers faster than PCIe carries their inputs
+  // The card computes these layers faster than PCIe carries their inputs.
+  PlanInput asked = input("tinyllama-1.1b", card("B200"));
   asked.job.train.activation_checkpointing = Checkpointing::full;
   const Plan stays = make_plan(asked);
   asked.job.train.activation_offloading = Offload::host;

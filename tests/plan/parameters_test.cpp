@@ -30,7 +30,7 @@ std::string fault_of(const AdapterConfig& adapter) {
 
 }  // namespace
 
-// Counted by transformers 5.17 and peft 0.21 on the same config.json.
+// The counts are from transformers 5.17 and peft 0.21 for the same config.json.
 TEST_CASE("parameter counts equal those of transformers and PEFT") {
   struct Row {
     const char* name;
@@ -53,7 +53,8 @@ TEST_CASE("parameter counts equal those of transformers and PEFT") {
   }
 }
 
-// By transformers 5.23 and peft 0.21; V3's e_score_correction_bias, a buffer there, is a parameter that is never trained here.
+// The counts are from transformers 5.23 and peft 0.21. V3's e_score_correction_bias, a buffer
+// there, is a parameter that is never trained here.
 TEST_CASE("models with experts and latent attention have transformers' and PEFT's counts") {
   struct Row {
     const char* name;

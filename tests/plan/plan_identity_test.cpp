@@ -47,7 +47,7 @@ TEST_CASE("plan.schema.json needs no other file") {
   CHECK(plan_schema()["$defs"]["job"]["properties"].contains("model"));
 }
 
-// To renew: forge schema plan > schemas/plan.schema.json
+// The file is renewed with: forge schema plan > schemas/plan.schema.json
 TEST_CASE("schemas/plan.schema.json is what the members say") {
   const std::string file = FORGE_SOURCE_DIR "/schemas/plan.schema.json";
   CHECK((read_file(file, 1 << 20, ErrorKind::environment) == plan_schema().dump(2) + "\n"));

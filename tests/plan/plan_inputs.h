@@ -1,5 +1,5 @@
 #pragma once
-// What plans of the tests are made from: a device, data and a model of tests/plan/models.
+// The inputs of the tests' plans: a device, data and a model of tests/plan/models.
 #include "core/plan/machine/gpu_database.h"
 #include "core/plan/plan.h"
 #include "providers/providers.h"

@@ -43,7 +43,7 @@ TEST_CASE("the first provider that can do a job computes it, and one that cannot
   CHECK(make_plan(dora).provider_name() == "fused");
   PlanInput other = input("smollm2-135m", card("RTX 4070"));
   CHECK(make_plan(other).provider_name() == "fused");
-  other.model.attention_softcap = 50;  // as Gemma 2 has it
+  other.model.attention_softcap = 50;  // like Gemma 2's
   CHECK(make_plan(other).provider_name() == "fused");
   other.model.head_dim = 264;
   const std::string why = "forge's attention kernels for caps, sinks and windows have heads of at most 256";
@@ -83,12 +83,13 @@ TEST_CASE("a base in fp8 on an H100") {
       if (l.name == name) return l;
     return MemoryLine();
   };
-  // Seven matrices of 32 layers, and a scale a row.
+  // There are seven matrices in each of 32 layers, and a scale for each row.
   const int64_t weights = int64_t{32} * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096), rows = int64_t{32} * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096);
   CHECK(line(plan, "quantised weights").bytes == weights + 4 * rows);
   CHECK_THAT(line(plan, "quantised weights").formula, Catch::Contains("weights in fp8, 8.0"));
   CHECK(line(plan, "frozen weights").bytes == line(plain, "frozen weights").bytes - 2 * weights);
-  // Two of the largest weight transposed, the scales of 14,336 columns that have none, and code books.
+  // There are two transposed copies of the largest weight, scales for 14,336 columns, and code
+  // books.
   CHECK(line(plan, "weight conversion").bytes == 2 * 14336 * 4096 + 4 * 14336 + 4 * 544);
   CHECK_THAT(line(plan, "weight conversion").formula, Catch::Contains("transposed for d x"));
   CHECK_THAT(explain(plan), Catch::Contains("frozen linear layers multiplied in fp8") && Catch::Contains("16,384 tokens of data.train; the run ends unless they show that it changes by less than 0.5 % (model.fp8_tolerance)"));
@@ -169,8 +170,9 @@ TEST_CASE("beside fp16 the residual stream is fp32, as the profile says, or as t
   CHECK_THAT(plan.origins.at("train.residual").reason, Catch::Contains("65,504"));
   CHECK_THAT(explain(plan), Catch::Contains("train.residual"));
   CHECK(plan_from_json(to_json(plan)).job.train.residual == Residual::fp32);
-  // Two bytes more an element of what is kept, at the same micro-batch: the stream twice a layer, and its supervised rows. Where
-  // norms' results stay, an fp32 stream's fullest moment is a little later in the highest layer, when one of them has been read.
+  // An fp32 stream needs two more bytes for each kept element, at the same micro-batch: the stream
+  // twice a layer, and its supervised rows. Where norms' results stay, its peak is a little later
+  // in the highest layer, after one of them has been read.
   in.job.train.micro_batch_tokens = *plan.job.train.micro_batch_tokens;
   in.job.train.activation_checkpointing = Checkpointing::none;
   const auto kept = [&](Residual residual) {
@@ -210,7 +212,8 @@ TEST_CASE("a processor's own rates decide the precision where the job leaves it 
   CHECK(make_plan(in).job.train.precision == in.profile.precision.value);
 }
 
-// What lies in no place of the plan: results of efficient attention, and once more for graphs. Flash attention has its scratch in the arena.
+// Memory outside of the arena: results of efficient attention, and once more for graphs. Flash
+// attention has its scratch in the arena.
 TEST_CASE("only efficient attention takes memory beside the arena") {
   PlanInput in = input("tinyllama-1.1b", card("RTX 4090"));
   const auto beside = [&](const char* name) {
@@ -220,7 +223,7 @@ TEST_CASE("only efficient attention takes memory beside the arena") {
   };
   CHECK(beside("attention") == 0);
   CHECK(beside("graphs") == 0);
-  in.model.sliding_window = in.job.data.max_length - 1;  // in shorter texts flash attention
+  in.model.sliding_window = in.job.data.max_length - 1;  // shorter texts use flash attention
   CHECK(beside("attention") == 0);
   in.model.sliding_window = 0;
   in.job.train.precision = Precision::fp32;
@@ -290,7 +293,7 @@ TEST_CASE("less memory costs recomputation value by value, at last all of it") {
     for (const auto& [group, layers] : plan.step.recompute.layers) values += layers.size();
     CHECK(values >= last);
     last = values;
-    // In the end all of it, but for what takes no room at the fullest moment.
+    // In the end all of it is recomputed, except values that need no memory at the peak.
     const Checkpointing chosen = *plan.job.train.activation_checkpointing;
     CHECK(chosen == (step == 0 ? Checkpointing::none : chosen == Checkpointing::full && step == 20 ? Checkpointing::full : Checkpointing::chosen));
     if (step == 20) CHECK(plan.predicted_peak_bytes == full);
@@ -343,7 +346,7 @@ TEST_CASE("a job that trains every weight is offered a smaller optimizer before 
 TEST_CASE("a remedy is said to need what the plan with it needs") {
   PlanInput asked = input("llama-3.1-8b", card("H100 SXM"));
   asked.job.optimizer.type = OptimizerType::lion;
-  // Its adapters run on in the products of their weights, which a remedy's plan must know.
+  // Its adapters extend the products of their weights, which a remedy's plan must consider.
   const std::string peak = format_bytes(make_plan(asked).predicted_peak_bytes);
   asked.job.adapter.type = AdapterType::none;
   CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("adapter.type: lora (needs " + peak + ")"));
@@ -373,7 +376,7 @@ TEST_CASE("without packing a micro-batch is counted in examples") {
   CHECK(plan.job.train.micro_batch_tokens == 2048);
   asked.job.train.micro_batch_size = 5;
   CHECK(make_plan(asked).job.train.micro_batch_tokens == 5120);
-  // Or by tokens: then the count of examples is never what ends a micro-batch.
+  // With a budget in tokens the number of examples never ends a micro-batch.
   asked.job.train.micro_batch_size.reset();
   asked.job.train.micro_batch_tokens = 3000;
   plan = make_plan(asked);

@@ -38,7 +38,8 @@ class Variable {
 
 }  // namespace
 
-// What LibTorch 2.11's allocator handed out for these products; tests/engine asks it again.
+// The bytes that LibTorch 2.11's allocator handed out for these products; tests/engine measures
+// them again.
 TEST_CASE("what a product in bf16 takes beside its result, by instruction set") {
   check(InstructionSet::avx2, {{{2048, 576, 1536}, 2, 0}});
   check(InstructionSet::avx512,
@@ -61,7 +62,8 @@ TEST_CASE("no product takes less with more threads to share it") {
         for (int64_t inner : {1, 16, 576, 8192})
           for (bool transposed : {false, true}) {
             INFO(name_of(set) << " " << threads << " " << rows << " " << inner);
-            // At least the copied block of the second factor, for each thread at work.
+            // The scratch is at least the copied block of the second factor, for each active
+            // thread.
             CHECK(scratch.bytes({rows, inner, 64, transposed}) >= 2 * 64 * std::min<int64_t>(inner, 32));
           }
     }

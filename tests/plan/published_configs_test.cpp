@@ -1,4 +1,5 @@
-// config.json as people publish it, with words that transformers never reads, against the table of what its classes read.
+// Reads published config.json files, with keys that transformers never reads, and compares them
+// with the table of settings that its classes read.
 #include <filesystem>
 #include <sstream>
 
@@ -48,7 +49,8 @@ TEST_CASE("every published config.json of a claimed family opens with its publis
       const int64_t total = count_parameters(base_parameters(spec)).total;
       if (parameters != "-") CHECK(total == std::stoll(parameters));
     });
-    // "!alibi": what the file asks for and forge does not compute, which the refusal names.
+    // "!alibi" names a feature that the file asks for and forge does not compute. The refusal must
+    // name it.
     const bool refused = parameters.starts_with('!');
     CHECK((error == "no error") == !refused);
     if (refused) CHECK_THAT(error, Catch::Contains(parameters.substr(1)));

@@ -1,4 +1,5 @@
-// Rates of a machine: the work of an op, how its time follows from measured ones, and files that are rejected.
+// Tests the rates of a machine: the work of an op, its time as computed from measured ones, and
+// files that are rejected.
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -23,7 +24,7 @@ namespace {
 
 const Machine kHere{"a processor", "avx2", 4};
 
-// Below 1,000 rows the rate is half, so operations take twice as long.
+// Returns rates that are half below 1,000 rows, so operations take twice as long there.
 Rates some_rates() {
   Rates rates{.machine = kHere, .date = "2026-01-02"};
   for (double rows : {100.0, 10000.0}) {
@@ -88,7 +89,7 @@ TEST_CASE("rates come back from their file, and of another machine, version or a
 
 namespace {
 
-// Two layers of width 32, and an adapter of rank 3 in the second one's q_proj.
+// Returns a step of two layers of width 32, with an adapter of rank 3 in the second one's q_proj.
 Graph step_with_an_adapter(bool dora) {
   ModelSpec spec{.family = "llama"};
   spec.vocab_size = 100, spec.hidden_size = 32, spec.intermediate_size = 80, spec.num_layers = 2;

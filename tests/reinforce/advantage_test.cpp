@@ -110,7 +110,7 @@ TEST_CASE("generalised advantages against a table of five steps") {
   const std::vector<bool> all(5, true);
   check(generalized_advantages({0, 0, 0, 0, 1}, {.1, .2, .3, .4, .5}, all, 1, 0.95),
         {0.778240625, 0.7139375, 0.64625, 0.575, 0.5});
-  // γ = λ = 1: what comes less the value.
+  // γ = λ = 1: the sum of this and all later rewards minus the value.
   check(generalized_advantages({1, 2, 3, 4, 5}, {.1, .2, .3, .4, .5}, all, 1, 1),
         {14.9, 13.8, 11.7, 8.6, 4.5});
   // γ = 0.5, λ = 1: δ = (1 + 0.5·2 − 1, 1 − 2) = (1, −1), A = (1 − 0.5, −1).

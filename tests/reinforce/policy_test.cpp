@@ -1,5 +1,5 @@
-// The known answers of two sequences, of 3 tokens and 1, with A = +1 and −1; and every gradient against central
-// differences.
+// Tests the known answers of two sequences, of 3 tokens and 1, with A = +1 and −1, and compares
+// every gradient with central differences.
 #include "core/reinforce/policy.h"
 
 #include <cmath>
@@ -19,7 +19,8 @@ void check(const std::vector<double>& values, const std::vector<double>& expecte
   for (size_t i = 0; i < values.size(); ++i) CHECK(values[i] == Approx(expected[i]).margin(1e-9).epsilon(0));
 }
 
-// The one loss that cotangents are of: Σ over tokens with the token's ratio, else the sequence's.
+// Returns the loss to which the cotangents belong: Σ over tokens with the token's ratio, else the
+// sequence's.
 double total(const PolicyLoss& loss, const PolicyRule& rule) {
   if (rule.ratio != PolicyRatio::token) return loss.token_loss[0];
   double sum = 0;
@@ -73,7 +74,8 @@ TEST_CASE("the gradient passes at the edge and not beyond, each on its side") {
   CHECK(cotangent(std::log(0.5) - 1e-9, -1) == 0);
   CHECK(cotangent(std::log(0.5) - 1, 1) == Approx(-0.5 / std::exp(1)));
   CHECK(cotangent(5, 0) == 0);
-  // At the very edge, with limits that are made of the ratios: r − 1 and 1 − r are exact for r between 0.5 and 2.
+  // At the exact edge, with limits computed from the ratios: r − 1 and 1 − r are exact for r
+  // between 0.5 and 2.
   const double over = std::exp(0.25), under = std::exp(-0.25);
   const PolicyRule exact{.clip_low = 1 - under, .clip_high = over - 1};
   CHECK(policy_loss({0.25}, {0}, 1, exact).cotangent[0] == -over);
@@ -98,7 +100,7 @@ TEST_CASE("ratios of sequences, sums and groups") {
   CHECK(policy_loss(kFirst, kFirstOld, 1, rule).ratio[0] == Approx(0.967216100).margin(1e-9).epsilon(0));
   CHECK(policy_loss(kSecond, kSecondOld, -1, rule).ratio[0] == Approx(0.818730753).margin(1e-9).epsilon(0));
   check(policy_loss({-2, -1, -0.5}, {-1.7, -1.2, -0.5}, 1, rule).token_loss,
-        policy_loss(kFirst, kFirstOld, 1, rule).token_loss);  // the order of tokens says nothing
+        policy_loss(kFirst, kFirstOld, 1, rule).token_loss);  // the order of tokens does not matter
   rule.ratio = PolicyRatio::sum;
   CHECK(policy_loss(kFirst, kFirstOld, 1, rule).ratio[0] == Approx(std::exp(-0.1)));
   check(policy_loss(kFirst, kFirstOld, 1, rule).cotangent, std::vector<double>(3, -std::exp(-0.1)));
@@ -135,7 +137,8 @@ TEST_CASE("on-policy every term is reinforce") {
             std::vector<double>(3, -advantage));
 }
 
-// All terms, ratios and signs, at points away from the edges. The weight of cispo has no gradient, so there it is held.
+// Covers all terms, ratios and signs, at points away from the edges. The weight of cispo has no
+// gradient, so it is held constant there.
 TEST_CASE("gradients against central differences") {
   int compared = 0;
   for (const PolicyTerm term : {PolicyTerm::clip, PolicyTerm::sapo, PolicyTerm::reinforce})

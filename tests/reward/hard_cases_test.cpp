@@ -1,4 +1,5 @@
-// Hard cases beside published verifiers: goldens/answers.json (make_goldens.py), and where forge says otherwise, why.
+// Compares hard cases with published verifiers: goldens/answers.json (make_goldens.py), with the
+// reasons where forge's answer differs.
 #include <chrono>
 #include <map>
 
@@ -11,7 +12,7 @@ using namespace forge;
 
 namespace {
 
-// Reference and completion → why forge's answer is the other one.
+// Maps reference and completion to the reason why forge's answer differs.
 const std::map<std::pair<std::string, std::string>, std::string>& differences() {
   static const std::map<std::pair<std::string, std::string>, std::string> all{
       {{"(1,2)", "Thus \\boxed{\\{1,2\\}}."}, "a pair is no set"},

@@ -20,8 +20,8 @@ std::string refusal(const std::string& schema) {
 
 }  // namespace
 
-// What python's jsonschema 4.26 (draft 2020-12) says of the same pairs: goldens/json_schema.json, made by
-// make_goldens.py.
+// The results of python's jsonschema 4.26 (draft 2020-12) for the same pairs:
+// goldens/json_schema.json, made by make_goldens.py.
 TEST_CASE("schemas and values judged as jsonschema judges them") {
   std::ifstream file(std::string(FORGE_SOURCE_DIR) + "/tests/reward/goldens/json_schema.json");
   const Json cases = Json::parse(file);

@@ -6,7 +6,7 @@ using namespace forge;
 
 namespace {
 
-// "yes", "no", or which side cannot be read.
+// Returns "yes", "no", or which side cannot be read.
 std::string same(const std::string& reference, const std::string& answer, double tolerance = 0) {
   const std::optional<MathAnswer> a = parse_math(reference), b = parse_math(answer);
   if (!a) return "reference unreadable";

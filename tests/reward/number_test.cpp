@@ -1,4 +1,5 @@
-// Numbers as models write them. What math-verify 0.9 and GSM8K's rule say of the same texts stands in hard_cases_test.cpp.
+// Numbers in the forms that models write. hard_cases_test.cpp compares with math-verify 0.9 and
+// GSM8K's rule.
 #include "core/reward/number.h"
 
 #include "core/base/text.h"

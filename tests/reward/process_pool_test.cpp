@@ -1,4 +1,4 @@
-// Processes that score, and what becomes of those that do not behave: hostile.py plays them.
+// Tests processes that score, and the handling of misbehaving ones, which hostile.py plays.
 #include "core/reward/process_pool.h"
 
 #include <signal.h>
@@ -41,7 +41,7 @@ std::string text_of(const Score& score) {
   return (score.failure ? "failed: " : "declined: ") + score.reason;
 }
 
-// The scores of "one", "bad" and "three", apart by " | "; or the error, with its hint.
+// The scores of "one", "bad" and "three", joined by " | "; or the error, with its hint.
 struct Run {
   std::string text;
   PoolCounts counts;
@@ -63,7 +63,7 @@ Run run(const RewardConfig& reward, int64_t most_failures = 10,
 bool is_gone(int64_t pid) {
   for (int i = 0; i < 200; ++i) {
     if (::kill(static_cast<pid_t>(pid), 0) != 0) return true;
-    // A killed grandchild is init's to bury; where nobody does it stays as a zombie.
+    // A killed grandchild is reaped by init; without one it stays as a zombie.
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
     std::string line;
     std::getline(stat, line);
@@ -186,7 +186,7 @@ TEST_CASE("what breaks the protocol stops the run by name") {
 TEST_CASE("a process that closes a pipe is started again") {
   CHECK(run(process({"closes-output"})).text ==
         "3 | failed: the process closed its standard output, twice | 5");
-  // Noticed when it is written to; before that it is late.
+  // The closed input is noticed when it is written to; before that the item times out.
   CHECK(run(process({"closes-input"}, 0.5)).text == "3 | failed: no answer within 0.5 s, twice | 5");
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("grandchildren go with their group, and nobody stays as a zombie") {
     CHECK(::kill(static_cast<pid_t>(grandchild), 0) == 0);
   }
   CHECK(is_gone(grandchild));
-  // One that holds the pipes of a process that ended does not keep it from being noticed.
+  // A grandchild that holds the pipes of a process that ended does not hide its end.
   const auto begin = std::chrono::steady_clock::now();
   CHECK(run(process({"forks-and-dies"})).text == "3 | failed: the process ended with exit code 4, twice | 5");
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));

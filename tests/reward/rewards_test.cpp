@@ -1,4 +1,4 @@
-// Several rewards together: weights, gates, shadows, groups, and what has no score.
+// Tests several rewards together: weights, gates, shadows, groups, and completions without a score.
 #include "core/reward/rewards.h"
 
 #include <atomic>

@@ -7,7 +7,7 @@ using namespace forge;
 
 namespace {
 
-// "group prompt > completion" of every sample, apart by " | "; or the error.
+// Returns "group prompt > completion" of every sample, joined by " | "; or the error.
 std::string samples(const std::string& rows, const SampleRowOptions& options = {}) {
   TemporaryFolder folder;
   const std::string path = folder.write("rows.jsonl", rows);

@@ -1,5 +1,5 @@
 #pragma once
-// Samples and rewards as tests write them.
+// Makes samples and rewards for tests.
 #include <memory>
 #include <string>
 

@@ -1,4 +1,5 @@
-// What each verifier says, with the scores of TRL 1.16 and open-r1 where they have the same reward.
+// Tests the score of each verifier, and compares it with TRL 1.16 and open-r1 where they have the
+// same reward.
 #include "core/reward/verifiers.h"
 
 #include <chrono>
@@ -13,7 +14,7 @@ using namespace forge;
 
 namespace {
 
-// "0.5", or "failed: …".
+// Returns "0.5", or "failed: …".
 std::string verdict(const RewardConfig& reward, const RewardSample& sample) {
   const Score score = make_verifier(reward, "rewards[0]")(sample);
   if (score.value) return format_number(*score.value);

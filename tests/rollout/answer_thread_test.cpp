@@ -1,4 +1,4 @@
-// Work that answers the engine, and who listens meanwhile.
+// Tests the thread that computes answers for the engine while the event loop waits.
 #include "core/rollout/host/answer_thread.h"
 
 #include <poll.h>
@@ -13,7 +13,7 @@ using namespace forge;
 
 namespace {
 
-// As the event loop waits.
+// Waits for the next answer like the event loop.
 Json next_line(AnswerThread& answers) {
   for (int turns = 0; turns < 1000; ++turns) {
     if (const std::optional<Json> line = answers.next()) return *line;

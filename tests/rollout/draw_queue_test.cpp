@@ -1,4 +1,5 @@
-// What is drawn before anybody waits for it, and comes to whom it belongs.
+// Tests the queue of draws: completions are drawn before they are needed, and each draw goes to its
+// event.
 #include "core/rollout/host/draw_queue.h"
 
 #include <atomic>

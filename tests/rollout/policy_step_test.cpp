@@ -1,4 +1,5 @@
-// What couples completions is settled before the first micro-batch, and counts as it says.
+// Tests the parts of a step that couple completions: they are computed before the first
+// micro-batch, with the right counts.
 #include <cmath>
 
 #include "core/config/policy_rules.h"
@@ -78,7 +79,7 @@ TEST_CASE("gradients that are known beforehand are those of a ratio of 1") {
       const Completion& c = rollout.completions[i];
       std::vector<double> logps;
       for (size_t t = 0; t < c.ids.size(); ++t) logps.push_back(-0.5 - 0.1 * static_cast<double>(t + i));
-      rollout.completions[i].old_logps = {logps.begin(), logps.end()};  // of −1 by what drew
+      rollout.completions[i].old_logps = {logps.begin(), logps.end()};  // the sampler's are −1
       std::vector<double> before;
       for (const std::optional<double> correction : {std::optional<double>(), std::optional(1.2)}) {
         step.correction = correction;
@@ -102,7 +103,7 @@ TEST_CASE("what must be asked is not taken for known") {
     give_advantages(objective, rollout);
     CHECK_FALSE(policy_step(objective, 8, rollout, 0).known);
   }
-  // A flat group still feels the divergence, and entropy.
+  // A flat group still has a gradient of the divergence, and of the entropy.
   const ObjectiveConfig kl = objective_with("{type: grpo, kl: 0.1}");
   give_advantages(kl, rollout);
   CHECK(policy_step(kl, 8, rollout, 0).trained.size() == 6);
@@ -145,7 +146,7 @@ TEST_CASE("gepo divides by its own group's expectation") {
   CHECK(first.metrics.at("ratio").sum / 3 == Approx(0.414172975).margin(1e-7));
   CHECK(first.ratio_most == Approx(0.414172975).margin(1e-7));
   CHECK(second.metrics.at("ratio").sum == Approx(0.985304141).margin(1e-7));
-  CHECK(first.metrics.at("kl_old").sum == Approx(0.1).margin(1e-6));  // the policy of before is still the one of before
+  CHECK(first.metrics.at("kl_old").sum == Approx(0.1).margin(1e-6));  // the old policy is unchanged
   CHECK(sum_of(first.cotangents) == Approx(-0.414172975 / 4).margin(1e-7));  // A = 1, over four sequences
 }
 

@@ -1,4 +1,4 @@
-// Named algorithms are grpo with other keys; what does nothing is refused by name.
+// Tests named algorithms, which are grpo with other keys. Keys without effect are refused by name.
 #include "core/config/diagnostics.h"
 #include "core/config/names.h"
 #include "tests/rollout/rollouts.h"
@@ -28,7 +28,7 @@ TEST_CASE("presets in their long form") {
   const ObjectiveConfig rloo = objective_with("{type: rloo, kl: {weight: 0.1}}");
   CHECK(rloo.ratio == PolicyRatio::sum);
   CHECK(rloo.advantage.baseline == Baseline::others);
-  CHECK(rloo.kl.weight == 0.1);  // what the job says itself stands
+  CHECK(rloo.kl.weight == 0.1);  // the job's own value is kept
   CHECK(rloo.kl.in == KlPlace::reward);
   CHECK(objective_with("dr_grpo").mean == MeanOf::constant);
   CHECK(objective_with("cispo").clip_high == 4);

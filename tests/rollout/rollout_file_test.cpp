@@ -1,4 +1,5 @@
-// A rollout in a checkpoint comes back to the bit, and its file gives scores back to the same completions alone.
+// A rollout in a checkpoint comes back to the bit, and its file returns scores only to the same
+// completions.
 #include "core/base/file.h"
 #include "core/io/members.h"
 #include "core/rollout/recorded.h"

@@ -1,12 +1,12 @@
 #pragma once
-// Rollouts of given lengths and rewards, and objectives as a job file says them.
+// Makes rollouts of given lengths and rewards, and objectives in the form of a job file.
 #include "core/config/load.h"
 #include "core/rollout/policy_step.h"
 #include "tests/test.h"
 
 namespace forge {
 
-// The objective of a job with this text behind "objective: ".
+// Returns a job with this text after "objective: ".
 inline Job job_with(const std::string& objective, const std::string& more = "") {
   const TemporaryFolder folder;
   const std::string path = folder.write("job.yaml",
@@ -17,7 +17,7 @@ inline Job job_with(const std::string& objective, const std::string& more = "") 
 }
 inline ObjectiveConfig objective_with(const std::string& text) { return job_with(text).objective; }
 
-// Groups of completions with these lengths and rewards, in order.
+// Returns groups of completions with these lengths and rewards, in order.
 inline Rollout rollout_of(const std::vector<std::vector<int64_t>>& lengths, const std::vector<std::vector<double>>& rewards) {
   Rollout rollout;
   for (size_t g = 0; g < lengths.size(); ++g)

@@ -1,4 +1,5 @@
-// A server that draws without the adapter, or with other weights, is told from rounding.
+// Tests that a server that draws without the adapter, or with other weights, is distinguished from
+// rounding.
 #include "core/base/random.h"
 #include "core/rollout/same_weights.h"
 #include "tests/rollout/rollouts.h"
@@ -7,7 +8,8 @@ using namespace forge;
 
 namespace {
 
-// `effect` of what the adapter changes, which is `change` a token, plus noise.
+// Returns a rollout in which a share `effect` of the adapter's changes, which are `change` a token,
+// was applied, plus noise.
 Rollout drawn_with(double effect, double change, double noise, int64_t tokens = 200) {
   Rollout rollout;
   Completion c{.adapter = "step-000001-0"};
@@ -43,7 +45,7 @@ TEST_CASE("a server that applies the adapter passes, whatever its rounding") {
 TEST_CASE("a server that ignores the adapter is noticed as soon as its effect can be seen") {
   for (const double change : {0.02, 0.1, 0.5}) CHECK_THAT(said(drawn_with(0, change, 0.03)), Catch::Contains("draws as the base model does"));
   CHECK_THAT(said(drawn_with(0, 0.5, 0)), Catch::Contains("shows 0 ± 0"));
-  CHECK(said(drawn_with(0, 1e-4, 0.03)) == "");  // nobody can say yet
+  CHECK(said(drawn_with(0, 1e-4, 0.03)) == "");  // this cannot be told yet
 }
 
 TEST_CASE("log-probabilities of other weights are noticed by their gap") {

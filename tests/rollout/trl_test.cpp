@@ -1,4 +1,5 @@
-// Against TRL's own losses on given completions and rewards (tests/parity/make_policy_goldens.py), in double.
+// Compares with TRL's own losses on given completions and rewards
+// (tests/parity/make_policy_goldens.py), in double.
 #include <cmath>
 
 #include "core/base/file.h"

@@ -1,5 +1,5 @@
-// ppo: advantages of every token and what a value network learns, by hand and against verl's own functions
-// (tests/parity/make_value_goldens.py), in double.
+// Tests ppo: advantages of every token and the value network's loss, by hand and against verl's own
+// functions (tests/parity/make_value_goldens.py), in double.
 #include "core/reinforce/value.h"
 
 #include "core/base/file.h"
@@ -20,7 +20,7 @@ std::vector<float> narrowed(const Json& values) {
   return result;
 }
 
-// One completion of two tokens whose value network foresaw nothing.
+// Returns one completion of two tokens whose value network predicted 0.
 Rollout two_tokens() {
   Rollout rollout = rollout_of({{2}}, {{1}});
   rollout.completions[0].values = {0, 0};

@@ -1,4 +1,4 @@
-// The chat template of a model, as used and as stored with the result.
+// Tests the chat template of a model, in use and as it is stored with the result.
 #include "core/run/model_text.h"
 
 #include "core/base/file.h"
@@ -13,7 +13,7 @@ constexpr const char* kTemplates =
     R"([{"name": "default", "template": "{{ messages[0].content }}"},
         {"name": "tool_use", "template": "{{ tools[0].name }} {{ messages[0].content }}"}])";
 
-// The tiny model's tokenizer with a configuration of its own.
+// Writes the tiny model's tokenizer with its own configuration.
 void write_model(const TemporaryFolder& folder, const std::string& templates) {
   std::filesystem::copy(kTiny + "/tokenizer.json", folder.path("tokenizer.json"));
   Json config = Json::parse(read_file(kTiny + "/tokenizer_config.json", 1 << 20, ErrorKind::environment));
@@ -105,7 +105,7 @@ TEST_CASE("template variables reach the template, and the stored one keeps them"
   write_tokenizer_files(model.path(), choice, result.path());
   CHECK(shown(result.path(), {}, nullptr) == expected);
   CHECK(shown(result.path(), {}, tools) == "tools: " + expected);
-  // Whoever serves it may still override this.
+  // A server may still override this.
   CHECK(shown(result.path(), {"auto", {{"thinking", false}}}, nullptr) ==
         "a \"b\"\n<|im_end|> %} é does not hello");
 

@@ -1,5 +1,5 @@
-// Disk space, where a file system refuses in ways that its free bytes do not show. The system calls are
-// replaced for this program: no test machine has a quota to run into.
+// Tests refusals of a file system that its free bytes do not show. The system calls are replaced
+// for this program: no test machine has a quota to run into.
 #include "core/run/output_dir.h"
 
 #include <fcntl.h>

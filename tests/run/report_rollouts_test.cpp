@@ -1,4 +1,4 @@
-// What the report of a policy says in sentences: each one where it is true, and only there.
+// Tests the findings in the report of a policy: each one appears where it is true, and only there.
 #include "core/run/report_rollouts.h"
 
 #include "tests/test.h"
@@ -7,7 +7,8 @@ using namespace forge;
 
 namespace {
 
-// Means that go from one value to another over twenty rollouts, with held-out answers beside every fifth.
+// Means that change from one value to another over twenty rollouts, with held-out answers at every
+// fifth.
 struct Course {
   double reward[2] = {0.2, 0.8}, shadow[2] = {0.5, 0.5}, held_out[2] = {0.2, 0.7}, tokens[2] = {20, 22}, flat[2] = {0.1, 0.2},
          cut[2] = {0.1, 0.1}, distinct[2] = {0.9, 0.8}, explains[2] = {0.5, 0.6};
@@ -36,7 +37,7 @@ bool says(const std::vector<std::string>& findings, const std::string& part) {
 TEST_CASE("a policy that learns what it should is not warned about") {
   CHECK(findings_of({}).empty());
   CHECK(rollout_findings({}).empty());
-  Course still;  // what falls while the reward does not rise is no sign of a reward that is gamed
+  Course still;  // a fall while the reward does not rise is no sign of reward hacking
   still.reward[1] = 0.2, still.shadow[1] = 0.1, still.held_out[1] = 0.1;
   CHECK(findings_of(still).empty());
 }

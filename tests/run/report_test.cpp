@@ -27,7 +27,7 @@ Json step(int64_t number, double loss, double seconds = 1, double waiting = 0) {
 
 Json eval(int64_t step, double loss) { return {{"event", "eval"}, {"step", step}, {"eval_loss", loss}, {"seconds", 0.1}}; }
 
-// The most memory that this process ever had.
+// Returns the peak memory of this process.
 int64_t peak_bytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -121,7 +121,7 @@ TEST_CASE("report.html escapes what users wrote and needs no network") {
 
 namespace {
 
-// As the engine writes it: every member that a page could print verbatim.
+// Returns a report like the engine writes it, with every member that a page could print verbatim.
 Json full_report() {
   Json plan = sample_plan();
   plan["device"] = {{"cuda", false}, {"index", 0}, {"cpu", {{"name", "a processor"}, {"cores", 2}, {"isa", {"avx2"}}}}};
@@ -222,7 +222,7 @@ TEST_CASE("The metrics of a long run are never in memory") {
   write_report(folder.path(), make_report(sample_plan(), metrics, {}), metrics);
   CHECK(metrics.steps.size() == 60'000);
   CHECK(file_size(path) > 15'000'000);
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory
+#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory
   CHECK(peak_bytes() - before < 12'000'000);
 #endif
 }

@@ -164,7 +164,7 @@ TEST_CASE("An amendment that was edited, removed or moved is noticed") {
   CHECK_THAT(fault({lines[0], lines[2]}), Catch::Contains("amendments.jsonl:2: was edited"));
   CHECK_THAT(fault({lines[1], lines[0], lines[2]}), Catch::Contains("amendments.jsonl:1: was edited"));
   CHECK(fault({"", lines[0], lines[1], "", lines[2], ""}) == "no error");
-  // A run of an older version has none; what this version appends has.
+  // A run of an older version has no hashes; lines that this version appends have one.
   CHECK(fault({dump_json(amendment(1)), dump_json(amendment(2))}) == "no error");
   append_amendment(path, amendment(3));
   lines = split(read_file(path, 1 << 20, ErrorKind::data), '\n');

@@ -28,7 +28,8 @@ TEST_CASE("Samples are asked what stands before the first trained token") {
                                         {3, {4, 3}, {0, 0}}});
   using Prompts = std::vector<std::vector<int32_t>>;
   CHECK(sample_prompts(data, 2, 7) == Prompts{{5, 6, 7}, {1, 2, 3}});
-  CHECK(sample_prompts(data, 9, 6) == Prompts{{5, 6, 7}, {1, 2, 3}, {4, 3}});  // an answer must fit behind the prompt
+  // An answer must fit after the prompt.
+  CHECK(sample_prompts(data, 9, 6) == Prompts{{5, 6, 7}, {1, 2, 3}, {4, 3}});
   CHECK(sample_prompts(data, 0, 7).empty());
 }
 

@@ -15,13 +15,14 @@ std::string committed(const std::string& name) {
 
 }  // namespace
 
-// To renew: forge schema event > schemas/event.schema.json; forge schema report > schemas/report.schema.json
+// The files are renewed with: forge schema event > schemas/event.schema.json; forge schema report >
+// schemas/report.schema.json
 TEST_CASE("The committed schemas are those of the tables") {
   CHECK(committed("schemas/event.schema.json") == event_schema().dump(2) + "\n");
   CHECK(committed("schemas/report.schema.json") == report_schema().dump(2) + "\n");
 }
 
-// To renew: forge schema event --docs > docs/engine-protocol.md
+// The file is renewed with: forge schema event --docs > docs/engine-protocol.md
 TEST_CASE("docs/engine-protocol.md is what the tables say") {
   CHECK(committed("docs/engine-protocol.md") == protocol_markdown());
 }

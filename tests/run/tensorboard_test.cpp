@@ -10,7 +10,7 @@ namespace {
 
 std::string content(const std::string& path) { return read_file(path, 1 << 20, ErrorKind::environment); }
 
-// The contents of tests/run/goldens/events.bin.
+// Writes the contents of tests/run/goldens/events.bin.
 void write_sample(TensorBoardWriter& writer) {
   writer.scalar("train/loss", 1, 4.25, 1700000001.5);
   writer.scalar("train/loss", 2, 3.5, 1700000002.5);

@@ -1,4 +1,4 @@
-// Chat templates against transformers' renderings, and the loss mask at every byte.
+// Compares chat templates with transformers' renderings, and checks the loss mask at every byte.
 #include "core/text/chat_template.h"
 
 #include "core/base/file.h"
@@ -24,7 +24,7 @@ Json chat(const std::string& text) { return Json::parse(text); }
 const char* const kTwoTurns = R"([{"role": "user", "content": "u1"}, {"role": "assistant", "content": "a1"},
                                   {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}])";
 
-// The text, with the trained parts in brackets.
+// Returns the text, with the trained parts in brackets.
 std::string masked(const ChatTemplate& chat, const Json& messages,
                    TrainTurns train_on = TrainTurns::assistant) {
   std::string shown;
@@ -137,7 +137,8 @@ TEST_CASE("a turn's generated blocks are its own, however many it prints") {
   messages[3] = {{"role", "assistant"}, {"content", "a2"}};
   CHECK(masked(marked, messages, TrainTurns::last_assistant) == "U:u1;A:t1|a1;U:u2;A:[a2];");
 
-  // Thoughts vanish when a turn follows: what the first turn prints alone is not what it prints in front of others.
+  // Thoughts are dropped when a turn follows: the first turn alone is rendered otherwise than
+  // before others.
   const auto forgets = inline_template(
       "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }};{% else %}A:{% if loop.last %}"
       "{% generation %}thought{% endgeneration %}|{% endif %}{% generation %}{{ m.content }}{% endgeneration "
@@ -177,7 +178,7 @@ TEST_CASE("a generation prompt that the conversation does not hold is named") {
 }
 
 TEST_CASE("an answer that begins with the thought that the prompt opens follows it word for word") {
-  // As DeepSeek-R1: thoughts are left out of conversations.
+  // Like DeepSeek-R1's template, this one leaves thoughts out of conversations.
   const auto thinks = inline_template(
       "{% for m in messages %}{{ m.role[0] }}:{{ m.content.split('</think>')[-1] }};{% endfor %}"
       "{% if add_generation_prompt %}a:<think>\n{% endif %}");
@@ -196,7 +197,7 @@ TEST_CASE("an answer that begins with the thought that the prompt opens follows 
     CHECK(error.find("inline: the loss mask of messages[3] cannot be found: the generation prompt writes") ==
           0);
   }
-  // The part of the answer that the template shows must be what follows its thought.
+  // The part of the answer that the template shows must be the text after its thought.
   const auto edits = inline_template(
       "{% for m in messages %}{{ m.role[0] }}:{{ m.content.split('</think>')[-1] | upper }};{% endfor %}"
       "{% if add_generation_prompt %}a:<think>\n{% endif %}");

@@ -1,4 +1,5 @@
-// Vocabularies of model folders in GGUF's terms. The tokenizers are cut-down real ones (goldens/*.tokenizer.json).
+// Tests vocabularies of model folders in GGUF's terms. The tokenizers are cut-down real ones
+// (goldens/*.tokenizer.json).
 #include "core/base/file.h"
 #include "core/text/folder_vocabulary.h"
 #include "core/text/sentencepiece_file.h"
@@ -63,7 +64,7 @@ TEST_CASE("added tokens without a row of the embedding are left out") {
     CHECK(static_cast<int64_t>(vocabulary.tokens.size()) == rows);
     CHECK(vocabulary.token_types.size() == vocabulary.tokens.size());
     CHECK((vocabulary.scores.empty() || vocabulary.scores.size() == vocabulary.tokens.size()));
-    // A token of the vocabulary itself has no place to go.
+    // A token of the vocabulary itself cannot be moved.
     CHECK(error_of([&] { vocabulary_of_folder(folder.path(), tokenizer, 300); }).find("the model's embedding 300 rows") != std::string::npos);
   }
 }

@@ -1,4 +1,4 @@
-// The template language against goldens from jinja2, and its limits.
+// Compares the template language with goldens from jinja2, and tests its limits.
 #include <ctime>
 
 #include "core/base/file.h"
@@ -74,7 +74,7 @@ TEST_CASE("errors carry the template's name and the line") {
         }).find("recursive loops are not supported") != std::string::npos);
 }
 
-// Each would run forever, exhaust memory or overflow the stack.
+// Each of these templates would run forever, exhaust memory or overflow the stack.
 TEST_CASE("hostile templates end with an error, soon") {
   std::string deep_parentheses(100'000, '('), deep_not, long_sum = "{{ 1", many_ifs, deep_list(100'000, '[');
   for (int i = 0; i < 50'000; ++i) deep_not += "not ", long_sum += "+1", many_ifs += "{% if 1 %}";

@@ -1,5 +1,5 @@
-// Tokenizers of every style against what the `tokenizers` package makes of the same texts
-// (tests/parity/make_tokenizer_goldens.py).
+// Compares tokenizers of every style with the results of the `tokenizers` package for the same
+// texts (tests/parity/make_tokenizer_goldens.py).
 #include "core/base/file.h"
 #include "core/io/json.h"
 #include "core/text/tokenizer.h"
@@ -33,7 +33,7 @@ void append(std::string& text, uint32_t code) {
   }
 }
 
-// Class Mixer of the script.
+// Returns a text like class Mixer of the script.
 std::string mixed_text(const std::vector<std::string>& pieces, size_t size) {
   uint64_t state = 7;
   const auto draw = [&](uint64_t count) {
@@ -175,7 +175,7 @@ TEST_CASE("cuts of equal scores are chosen as by the package that owns the file"
       std::vector<int32_t> ids;
       tokenizer.encode_ids(text, ids);
       CHECK(ids == golden["ids"][i].get<std::vector<int32_t>>());
-      // Tokens follow each other in the text.
+      // Tokens are in the order of the text.
       int64_t end = 0;
       for (const TokenSpan& token : tokenizer.encode(text)) {
         CHECK((token.begin >= 0 && token.end >= end && token.end <= static_cast<int64_t>(text.size())));

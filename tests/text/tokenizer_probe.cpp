@@ -1,4 +1,5 @@
-// Prints what a tokenizer makes of files, for comparing with another implementation and for timing:
+// Prints the ids or the time of a tokenizer for files, for comparing with another implementation
+// and for timing:
 //   tokenizer_probe TOKENIZER.json|MODEL.gguf|DIR ids|time FILE…
 #include <cstdio>
 #include <ctime>
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   try {
     const std::string path = argv[1], mode = argv[2];
-    // Processor time of this thread, without other programs on the machine.
+    // The time is this thread's processor time, without other programs on the machine.
     const auto now = [] {
       timespec time{};
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

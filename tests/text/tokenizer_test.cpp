@@ -1,4 +1,5 @@
-// Behaviour that goldens do not show: control tokens and user text, hostile files, loaders, threads.
+// Tests behaviour that goldens do not show: control tokens and user text, hostile files, loaders,
+// threads.
 #include "core/text/tokenizer.h"
 
 #include <thread>
@@ -30,7 +31,7 @@ std::vector<int32_t> ids_of(const std::vector<TokenSpan>& tokens) {
   return ids;
 }
 
-// A BPE of a, b, ab and the control token <s>, plus what a test adds.
+// Returns a BPE of a, b, ab and the control token <s>, plus a test's additions.
 std::string tiny(const std::string& model_extra, const std::string& root_extra) {
   return R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"<s>":3},"merges":[["a","b"]])" + model_extra +
          "}" + root_extra + "}";
@@ -143,7 +144,7 @@ TEST_CASE("unk stands for bytes that a byte-level vocabulary lacks", "[tokenizer
         "ab\x04\x04"
         "a b\xC3\xA9");
   };
-  // As the tokenizers package has them, in bytes.
+  // The spans are those of the tokenizers package, in bytes.
   CHECK(encoded("false") ==
         Spans{{4, 0, 2}, {0, 2, 3}, {0, 3, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}, {0, 7, 9}});
   CHECK(encoded("true") == Spans{{4, 0, 2}, {0, 2, 4}, {1, 4, 5}, {5, 5, 7}, {0, 7, 9}});
@@ -156,7 +157,8 @@ TEST_CASE("long words take no quadratic time", "[tokenizer]") {
   CHECK(tokenizer.decode(ids) == std::string(2'000'000, 'a'));
 }
 
-// ignore_merges looks the whole text up first, finds nothing, and merges it in one piece: the same answer the long way.
+// ignore_merges looks the whole text up first, finds nothing, and merges it in one piece: the
+// result is the same.
 TEST_CASE("a text that falls apart into words gives the tokens of the whole", "[tokenizer]") {
   const auto model = [](const std::string& vocabulary, const std::string& merges, const char* extra) {
     return parse(
@@ -214,7 +216,7 @@ TEST_CASE("broken bytes decode to replacement characters, as they come", "[token
   CHECK(tokenizer.decode(std::vector{-1, 1 << 30}) == "");
 }
 
-// By transformers 5.17 (tests/parity/make_late_token_goldens.py).
+// The goldens are from transformers 5.17 (tests/parity/make_late_token_goldens.py).
 TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transformers' ids", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("late_tokens.json"));
   const auto text_of = [](const Json& file) { return file.is_null() ? std::string() : file.dump(); };
@@ -229,7 +231,7 @@ TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transforme
   }
 }
 
-// By transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).
+// The goldens are from transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).
 TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
   const auto& texts = golden.at("texts");
@@ -369,7 +371,7 @@ TEST_CASE("threads share a tokenizer", "[tokenizer]") {
   CHECK(wrong == std::vector<int>(4, 0));
 }
 
-// Rules that come with a model, each harmless by itself.
+// The rules come with a model, and each is harmless by itself.
 TEST_CASE("rules that let a text grow without end are refused", "[tokenizer]") {
   const std::string twice = R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
   std::string forty = twice;

@@ -1,5 +1,5 @@
 #pragma once
-// The value that everything after the data path stands on: whole examples laid end to end, nothing padded.
+// The value that the data path produces: whole examples laid end to end, without padding.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,15 +11,16 @@ constexpr uint8_t kLikelihoodOnly = 2;  // counted by the likelihood beside a pr
 
 inline bool is_trained(uint8_t mask) { return mask != 0 && mask != kSource; }
 
-// One tokenised example. `supervised[i]` says whether predicting token i is trained (never true for i = 0). Of an encoder-decoder: the
-// source, the token that an answer begins behind, and the answer.
+// One tokenised example. `supervised[i]` says whether predicting token i is trained (see
+// is_trained(); never true for i = 0). An example of an encoder-decoder is the source, the token
+// that starts the decoder, and the answer.
 struct Example {
   int64_t id = 0;  // stable number of the example in its split, from 0
   std::vector<int32_t> ids;
   std::vector<uint8_t> supervised;
 };
 
-// What the data say of an answer.
+// A judgement of an answer, as the data state it.
 struct Judgement {
   bool desirable = true;  // chosen, or good
   double margin = 0;      // of a chosen answer: by how much it should win, in units of the reward
@@ -30,27 +31,30 @@ struct Batch {
   std::vector<int32_t> token_ids;  // [tokens]
   std::vector<int32_t> positions;  // [tokens]; restart at 0 in each sequence
   std::vector<int32_t> cu_seqlens;  // [sequences + 1]; sequence s is tokens cu_seqlens[s] … cu_seqlens[s + 1]
-  // [tokens]; the token that follows in the same sequence, shifted here once and for all; -1 at a sequence's end.
+  // [tokens]; the token that follows in the same sequence, shifted here once and for all; -1 at a
+  // sequence's end.
   std::vector<int32_t> targets;
-  // [tokens]; weight of predicting `targets` there: 0 where nothing is trained, 1 for an ordinary supervised token,
-  // -1 for one of kLikelihoodOnly.
+  // [tokens]; weight of predicting `targets` there: 0 for no training, 1 for an ordinary supervised
+  // token, -1 for one of kLikelihoodOnly.
   std::vector<float> loss_weights;
   std::vector<int64_t> example_ids;  // [sequences]
   std::vector<Judgement> judgements;  // [sequences]; empty where nothing is judged
-  // What an encoder reads, in the order of the sequences that see it; else empty. All above is then of the decoder, without the
-  // last token of an answer, which nothing follows.
+  // Sources that an encoder reads, in the order of the sequences that see them; else empty. With
+  // sources, everything above is the decoder's, without the last token of an answer, which nothing
+  // follows.
   std::vector<int32_t> source_ids;         // [source tokens]
   std::vector<int32_t> source_positions;   // [source tokens]
   std::vector<int32_t> source_cu_seqlens;  // [sequences + 1]
 
   int64_t tokens() const { return static_cast<int64_t>(token_ids.size()); }
-  // Those of its examples.
+  // Returns the tokens of the batch's examples, their sources and the last tokens of their answers
+  // included.
   int64_t all_tokens() const { return tokens() + (source_ids.empty() ? 0 : static_cast<int64_t>(source_ids.size()) + sequences()); }
   int64_t sequences() const { return static_cast<int64_t>(example_ids.size()); }
   int64_t supervised_tokens() const;
   // Appends one example as a new sequence.
   void append(const Example& example);
-  // Appends what the encoder reads for the sequence that follows.
+  // Appends the source that the encoder reads for the sequence that follows.
   void append_source(const int32_t* ids, size_t count);
 };
 

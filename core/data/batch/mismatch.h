@@ -3,8 +3,9 @@
 //
 //   mismatches(data, {4, 9, 7})   // {{4, 9}, {7, 4}, {9, 7}}: each prompt with the answer of the one before it
 //
-// As in TRL, answers are rotated by one, so that the same answers stand in both sets (Ethayarajh et al., 2024); but over all
-// examples of an optimizer step, in the order of the data, and not within each micro-batch.
+// As in TRL, answers are rotated by one, so that both sets contain the same answers (Ethayarajh et
+// al., 2024); but over all examples of an optimizer step, in the order of the data, and not within
+// each micro-batch.
 #include <cstdint>
 #include <vector>
 
@@ -17,11 +18,12 @@ struct Mismatch {
   auto operator<=>(const Mismatch&) const = default;
 };
 
-// One for each example that has another prompt among `examples`, of which the nearest before it (round about) gives the answer.
+// Returns one mismatch for each example that has another prompt among `examples`. The answer is
+// that of the nearest such example before it, with the last example before the first.
 std::vector<Mismatch> mismatches(const DataSet& data, std::vector<int64_t> examples);
 
-// Prompt and answer as one example, supervised as the answer was. Past `max_length` the prompt loses its beginning, then the
-// answer its end; one token of the prompt stays.
+// Returns prompt and answer as one example, supervised as the answer was. Past `max_length` the
+// prompt loses its beginning, then the answer its end; at least one token of the prompt stays.
 Example mismatched_example(const DataSet& data, const Mismatch& mismatch, int64_t max_length);
 
 }  // namespace forge

@@ -15,7 +15,7 @@ constexpr int64_t kGroupWindow = 50;  // steps whose examples are sorted togethe
 constexpr int64_t kPackWindow = 64;   // steps whose examples are packed together
 constexpr double kFullRow = 0.98;     // a row with less of its budget waits for the next window
 
-// The examples of an epoch in reading order, before any grouping.
+// Returns the examples of an epoch in reading order, before any grouping.
 std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
   if (job.data.shuffle) {
     const uint64_t stream = stream_of("data order/" + std::to_string(epoch));
@@ -26,7 +26,8 @@ std::vector<int64_t> epoch_order(int64_t count, const Job& job, int64_t epoch) {
   return order;
 }
 
-// Number of examples in a window. With a token budget, the mean length tells how many make a step.
+// Returns the number of examples in a window. With a token budget, the mean length tells how many
+// make a step.
 int64_t window_examples(const std::vector<int64_t>& lengths, const Job& job) {
   const auto count = static_cast<int64_t>(lengths.size());
   int64_t per_step = 0;
@@ -36,13 +37,14 @@ int64_t window_examples(const std::vector<int64_t>& lengths, const Job& job) {
   } else {
     per_step = *job.train.global_batch_size;
   }
-  // As transformers: a small data set gets at least four windows, so that sorting leaves some randomness.
+  // A small data set gets at least four windows, as in transformers, so that sorting leaves some
+  // randomness.
   const int64_t steps = std::clamp<int64_t>(count / (per_step * 4), 1, kGroupWindow);
   return steps * per_step;
 }
 
-// Longest first inside each window, ties in the order they came. The window that holds the longest example of
-// all comes first with it, so that running out of memory happens in the first step.
+// Sorts each window by length, longest first, ties in the order they came. The first example is the
+// longest of all, so that running out of memory happens in the first step.
 void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& lengths, int64_t window) {
   for (size_t begin = 0; begin < order.size(); begin += static_cast<size_t>(window)) {
     const auto end = std::min(order.size(), begin + static_cast<size_t>(window));
@@ -57,7 +59,7 @@ void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& le
   if (longest != order.end()) std::iter_swap(order.begin(), longest);
 }
 
-// The rows of a window in an order independent of their lengths, unlike best_fit's.
+// Appends the rows of a window in an order independent of their lengths, unlike best_fit's.
 void append_shuffled(Parts& rows, Parts window, const Job& job, int64_t epoch) {
   const auto seed = static_cast<uint64_t>(job.seed);
   const std::string name = "step order/" + std::to_string(epoch) + "/" + std::to_string(rows.size());
@@ -65,8 +67,9 @@ void append_shuffled(Parts& rows, Parts window, const Job& job, int64_t epoch) {
     rows.push_back(std::move(window[static_cast<size_t>(index)]));
 }
 
-// Rows of at most `budget` tokens by best fit over windows of the order. Examples of a row that its window
-// leaves part empty go into the next window, once, so that only the last window's gaps remain.
+// Returns rows of at most `budget` tokens by best fit over windows of the order. Examples of a row
+// that its window leaves part empty go into the next window, once, so that only the last window's
+// gaps remain.
 Parts packed_rows(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, int64_t budget,
                   int64_t window_tokens, const Job& job, int64_t epoch) {
   Parts rows;
@@ -96,8 +99,9 @@ Parts packed_rows(const std::vector<int64_t>& order, const std::vector<int64_t>&
   return rows;
 }
 
-// Steps of a token budget: as many rows of data.max_length as it holds, each packed full. So a step's
-// examples, in order, can be cut into micro-batches of a row or several that are as full as the step is.
+// Returns steps of a token budget: as many rows of data.max_length as it holds, each packed full.
+// So a step's examples, in order, can be cut into micro-batches of a row or several that are as
+// full as the step is.
 Parts packed_steps(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths, const Job& job,
                    int64_t epoch) {
   const int64_t budget = *job.train.global_batch_tokens;
@@ -123,7 +127,7 @@ Parts epoch_steps(const std::vector<int64_t>& lengths, const Job& job, int64_t e
   if (job.data.group_by_length && !order.empty())
     group_by_length(order, lengths, window_examples(lengths, job));
   if (!train.global_batch_tokens) return fill_in_order(order, lengths, INT64_MAX, size);
-  // A requested order is kept.
+  // An order that the job asks for is kept.
   const bool free = job.data.shuffle && !job.data.group_by_length;
   return free ? packed_steps(order, lengths, job, epoch) : fill_in_order(order, lengths, size);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Which texts of a micro-batch attention pads to one length and computes together. Sources and answers of an encoder-decoder are short
-// and many, and calling for each text by itself takes longer than the arithmetic.
+// Groups of a micro-batch's texts that attention pads to one length and computes together. Sources
+// and answers of an encoder-decoder are short and many, and calling for each text by itself takes
+// longer than the arithmetic.
 #include <cstdint>
 #include <vector>
 
@@ -16,10 +17,11 @@ struct TextGroup {
   TextLengths longest;  // what they are padded to
 };
 
-// Slots with padding that a group may have for one token of its texts, on either side.
+// Most slots, padding included, that a group may have for one token of its texts, on either side.
 constexpr double kMostPadding = 1.5;
 
-// Every text is in one group. Shorter sources first; a group grows while neither side has more than kMostPadding slots a token.
+// Puts every text into one group. Shorter sources come first; a group grows while neither side has
+// more than kMostPadding slots a token.
 std::vector<TextGroup> text_groups(const std::vector<TextLengths>& texts);
 
 }  // namespace forge

@@ -29,14 +29,16 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
   }
 }
 
-// 60 bits of the hash as a number in [0, 1).
+// True if the row belongs to this split: 60 bits of the hash are a number in [0, 1) to compare with
+// the fraction.
 bool ChunkWorker::belongs(const std::string& content) const {
   if (share_.fraction <= 0) return true;
   const uint64_t bits = std::stoull(content.substr(0, 15), nullptr, 16);
   return (static_cast<double>(bits) * 0x1p-60 < share_.fraction) == share_.eval;
 }
 
-// The integer part of the weight, plus one for a share of the rows, chosen by seed and row alone.
+// Returns the integer part of the weight, plus one for a share of the rows, chosen by seed and row
+// alone.
 int64_t ChunkWorker::copies(const std::string& content, double weight) const {
   if (share_.eval || weight == 1) return 1;
   const auto whole = static_cast<int64_t>(weight);
@@ -130,7 +132,7 @@ void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, c
                            "and " + format_count(others) + " more in this row", true, false, others});
 }
 
-// Each answer is an example, chosen before rejected; they are kept or dropped together.
+// Makes an example of each answer, chosen before rejected; they are kept or dropped together.
 RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
   const auto* answers = std::get_if<AnswersRow>(&row);
   if (!answers) return maker_.make(row, roles);

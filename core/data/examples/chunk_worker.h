@@ -1,6 +1,6 @@
 #pragma once
-// What one thread does with one chunk of rows: parse, choose the split, convert, make examples, note what is
-// lost.
+// Processes one chunk of rows on one thread: parses, chooses the split, converts, makes examples,
+// notes what is lost.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,9 +15,9 @@
 
 namespace forge {
 
-// The part of the rows that goes to eval. With fraction 0 all rows belong. What decides is a hash of what the
-// row means (content_of): adding rows moves none, and equal rows stay together, whatever ids they carry. Rows
-// without a meaning belong to train, which reports them.
+// The part of the rows that goes to eval. With fraction 0 all rows belong. A hash of the row's
+// meaning (content_of) decides: adding rows moves none, and equal rows stay together, whatever ids
+// they carry. Rows without a meaning belong to train, which reports them.
 struct EvalShare {
   double fraction = 0;
   bool eval = false;  // this split is eval
@@ -29,8 +29,8 @@ struct LocatedExample {
   std::string label;  // as DataSet::label
 };
 
-// A row that gives no example, and why. Rows with a fault or untrained ones end the preparation, dropped ones
-// do not.
+// A row that gives no example, and the reason. Rows with a fault or untrained ones end the
+// preparation; dropped ones do not.
 struct LostRow {
   int64_t line = 0;
   std::string place;  // "line:col" of the fault
@@ -62,9 +62,9 @@ struct ChunkResult {
 
 class ChunkWorker {
  public:
-  // Keeps a reference to `maker`; `files` are the stream's. Weights count in the training split only, and after the eval rows were
-  // taken out, so that a repeated row is never in both.
-  // `look`: also look at what the rows say.
+  // Keeps a reference to `maker`; `files` are the stream's. Weights count in the training split
+  // only, and after the eval rows were taken out, so that a repeated row is never in both.
+  // With `look`, also looks at what the rows say.
   ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share, int64_t seed,
               bool look = false);
   // May be called from any number of threads at once.
@@ -77,7 +77,7 @@ class ChunkWorker {
     double weight;
     Stated stated;
   };
-  // The row's meaning; nothing when it has faults.
+  // Returns the row's meaning; nothing when it has faults.
   std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
                              std::vector<std::string>& unread, RowFaults& faults) const;
   void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,

@@ -1,6 +1,6 @@
 #pragma once
-// What was taken from rows: by data.overlong, and by a chat template that does not write all of an answer. And what
-// pairs of answers are like.
+// Counts of what was taken from rows by data.overlong, and by a chat template that does not write
+// all of an answer. Also counts of pairs of answers.
 #include <algorithm>
 #include <cstdint>
 
@@ -26,7 +26,7 @@ struct CutCounts {
   }
 };
 
-// Of pairs of answers, where the objective compares them.
+// Counts of pairs of answers, for objectives that compare them.
 struct PairCounts {
   int64_t longest = 0;              // tokens of both sides together; 0: there are no pairs
   int64_t equal = 0;                // dropped: both answers are the same tokens. Part of DataSummary::dropped

@@ -34,12 +34,13 @@ Example slice(const Example& example, size_t begin, size_t end) {
   return part;
 }
 
-// Text found in no message is searched for in this many of them, not in all that follow.
+// Most messages that are searched for a text, so that one found in none does not search all that
+// follow.
 constexpr size_t kMessagesAhead = 64;
 
-// Which message each run of data text belongs to: the next one that contains it, after what was found
-// of it before, since an answer may say what its question says. What no message holds (a tool's schema) counts as the
-// template's.
+// Returns for each token the role that it belongs to. A run of data text belongs to the next
+// message that contains it, after what was found of that message before, since an answer may say
+// what its question says. Text in no message (a tool's schema) counts as the template's.
 std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& rendered,
                                   const std::vector<TokenSpan>& spans) {
   std::vector<std::string> roles;
@@ -125,8 +126,8 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpa
   return example;
 }
 
-// True if the template writes a token after the answer in `range` by which those who serve the model know
-// its end. `spans` begin with the answer's, and `run` is the last of its runs.
+// True if the template writes a token after the answer in `range` by which servers of the model
+// know its end. `spans` begin with the answer's, and `run` is the last of its runs.
 bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const {
   if (!rendered.runs[run].trusted) return false;
   const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
@@ -221,7 +222,8 @@ Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, const Untaugh
   return example;
 }
 
-// A tokenizer with added tokens has ids beyond the embedding of a model that was not resized.
+// Throws Error(data) for ids without an embedding row. A tokenizer with added tokens has ids beyond
+// the embedding of a model that was not resized.
 void ExampleMaker::require_embedded(const Example& example) const {
   if (model_.embedding_rows == 0) return;
   for (const int32_t id : example.ids)
@@ -233,7 +235,8 @@ void ExampleMaker::require_embedded(const Example& example) const {
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
-// For drop and error: a row of `whole` tokens has `tokens` where `limit` ("data.max_length 1,024") allows fewer.
+// Refuses a row for drop and error: it has `tokens` of `whole` tokens, and `limit`
+// ("data.max_length 1,024") allows fewer.
 bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
   made.problem = format_count(tokens) + " tokens, expected at most " + limit;
   made.dropped = overlong_ == Overlong::drop;
@@ -353,8 +356,8 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
     return made;
   }
   if (std::holds_alternative<PromptRow>(row)) return made;  // no trained tokens
-  // Parts of a split row that hold context only are left out. A row of which nothing remains is no fault of the data,
-  // and one long question must not stop a run: it is dropped for its length.
+  // Parts of a split row that hold context only are left out. A row of which nothing remains is no
+  // fault of the data, and one long question must not stop a run: it is dropped for its length.
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });
   if (made.examples.empty() && !made.dropped && made.problem.empty()) {
     made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = length}};

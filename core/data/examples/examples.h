@@ -1,5 +1,5 @@
 #pragma once
-// A row to examples: tokens and which of them are trained.
+// Makes examples of rows: tokens and which of them are trained.
 //
 //   ExampleMaker maker(tokenizer, &chat_template, job);
 //   RowExamples made = maker.make(row);
@@ -14,8 +14,8 @@
 // What a person or a data file wrote never becomes a control token, whatever it looks like: control tokens
 // come from the chat template's own text, from the tokenizer's bos and eos, and from rows of finished tokens.
 //
-// bos: a chat template writes it or not, and no other is added. Documents and pairs begin with it if the
-// tokenizer adds it to texts, and end with eos.
+// bos: a chat template writes it or not, and no other is added. Documents and pairs begin with it
+// if the tokenizer adds it to texts, and they end with eos.
 //
 // objective pretrain trains on everything. sft trains, by train_on:
 //                     assistant         last_assistant     completion                     all
@@ -26,26 +26,30 @@
 //   prompt            nothing; the generation prompt follows a conversation
 // Turn flags (`train`, `weight`) win over train_on: assistant, last_assistant and completion.
 //
-// each_assistant makes an example of every turn that assistant trains: the conversation up to it, as the model will see
-// it when it answers, with that turn alone trained. Turns that are too long are left out, and the row counts as cut; it
-// is dropped when none remains. Other rows are trained as by assistant.
+// each_assistant makes an example of every turn that assistant trains: the conversation up to it,
+// as the model will see it when it answers, with that turn alone trained. Turns that are too long
+// are left out, and the row counts as cut; it is dropped when none remains. Other rows are trained
+// as by assistant.
 //
-// Lengths. The prompt is what stands before the first trained token, the completion the rest. Each is held to
-// its own limit (data.max_prompt_length, data.max_completion_length) before both are held to data.max_length.
+// Lengths. The prompt is everything before the first trained token, the completion the rest. Each
+// is held to its own limit (data.max_prompt_length, data.max_completion_length) before both are
+// held to data.max_length.
 //   (a row whose trained tokens are all cut away is dropped and counted, never trained as nothing)
 //   truncate   a prompt loses its beginning (but not its bos) and a completion its end, so that what is left meets
 //              where they met; past max_length truncation_side decides
 //   drop       the row is left out, whichever limit it exceeds; error: it is a fault
 //   split      parts of max_length; the other two limits do not go with it
 //
-// An encoder-decoder (sourced.cpp) trains on rows of two texts: the encoder reads the prompt, the decoder learns the completion. Each
-// keeps the tokens around a text that the tokenizer's template adds; max_length holds both and the one between them.
+// An encoder-decoder (sourced.cpp) trains on rows of two texts: the encoder reads the prompt, the
+// decoder learns the completion. Each keeps the tokens around a text that the tokenizer's template
+// adds; max_length is the limit of both and the token between them.
 //
-// A pair of answers (pairs.cpp) that truncate cuts keeps its prompt, and each answer loses its end, as in TRL. With
-// truncation_side left the answers are kept: both sides lose the same beginning of the prompt, as many tokens as the longer
-// side is past max_length, and only what is then left over comes off an answer's end. Each side is held to max_length by
-// itself. Pairs whose answers are equal tokens are dropped. Answers that are judged one by one are cut
-// alike, each with its own prompt. Of a reward model's pairs no answer is cut: its score stands at its end.
+// A pair of answers (pairs.cpp) that truncate cuts keeps its prompt, and each answer loses its end,
+// as in TRL. With truncation_side left the answers are kept: both sides lose the same beginning of
+// the prompt, as many tokens as the longer side is past max_length, and only what is then left over
+// comes off an answer's end. Each side is held to max_length by itself. Pairs whose answers are
+// equal tokens are dropped. Answers that are judged one by one are cut alike, each with its own
+// prompt. No answer of a reward model's pairs is cut: its score is at its end.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -72,11 +76,12 @@ struct RowExamples {
   std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
 };
 
-// From `unsaid` of all its answers.
+// Sets the counts of `unsaid` parts in `cuts`, from `unsaid` of all its answers.
 void count_unsaid(RowExamples& made);
 
-// Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for what the
-// chat template adds, "prompt" and "completion" of pairs, "text" of documents, "tokens" of finished ones.
+// Tokens of a row by who wrote them, before any cut: the roles of a conversation, "template" for
+// what the chat template adds, "prompt" and "completion" of pairs, "text" of documents, "tokens" of
+// finished ones.
 struct RoleCount {
   int64_t all = 0, trained = 0;
 };
@@ -84,19 +89,22 @@ using RoleTokens = std::map<std::string, RoleCount>;
 
 class ExampleMaker {
  public:
-  // Keeps references. Throws Error(environment) when the tokenizer has no eos.
+  // Keeps references. Throws Error(environment) if the tokenizer has no eos.
   ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model = {});
   RowExamples make(const Row& row, RoleTokens* roles = nullptr) const;
-  // Two answers to one prompt, for objectives that compare them: two examples, chosen before rejected, or none.
+  // Makes examples of two answers to one prompt, for objectives that compare them: two, chosen
+  // before rejected, or none.
   RowExamples make_pair(const AnswersRow& row, RoleTokens* roles = nullptr) const;
-  // Answers that are judged one by one: one example each, or none where one cannot be used.
+  // Makes examples of answers that are judged one by one: one for each, or none if one cannot be
+  // used.
   RowExamples make_judged(const AnswersRow& row, RoleTokens* roles = nullptr) const;
-  // Whether the objective compares answers: then rows of two answers go to make_pair().
+  // True if the objective compares answers: then rows of two answers go to make_pair().
   bool compares() const;
-  // Whether it judges each by itself: then they go to make_judged().
+  // True if the objective judges each answer by itself: then they go to make_judged().
   bool judges() const;
   bool reads_margins() const;
-  // The tokens of the row before any cut, and what of it they do not teach; throws Error(data).
+  // Parts of the row that its tokens do not teach, as tokens_of() finds them. tokens_of() returns
+  // the tokens before any cut and throws Error(data).
   struct Untaught {
     std::vector<std::string>& unsaid;
     CutCounts& cuts;
@@ -107,33 +115,33 @@ class ExampleMaker {
   // True if data.prompt_as makes turns of prompts that are texts.
   bool user_prompts() const { return user_prompts_; }
   bool reads_source() const { return model_.reads_source(); }
-  // Whether the chat template names this key.
+  // True if the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
   int64_t vocab_size() const { return tokenizer_.vocab_size(); }
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
   Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
-  // `roles` gets whose each token is.
+  // Fills `roles` with the role of each token.
   Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const;
   bool teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const;
-  // Counts what `spans` of a rendered row do not teach.
+  // Counts the parts that `spans` of a rendered row do not teach.
   void count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
                       const Untaught& untaught) const;
   void count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
                      const Untaught& untaught) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
-  // Of a conversation, one for each of `turns`.
+  // Makes an example of a conversation for each of `turns`.
   RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
-  // False when the row ends here.
+  // Returns false if the row is refused.
   bool cut_parts(Example& whole, RowExamples& made) const;
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
   bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
   RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
   std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
-  // False when the row ends here.
+  // Returns false if the row is refused.
   bool fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSpan>& answer, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;

@@ -17,7 +17,8 @@ std::vector<LocatedExample> JoinedDocuments::rows_of(std::vector<LocatedExample>
       const auto part = [&](const auto& values) { return std::pair(values.begin() + static_cast<int64_t>(begin), values.begin() + static_cast<int64_t>(begin + count)); };
       row_ids.insert(row_ids.end(), part(ids).first, part(ids).second);
       row_supervised.insert(row_supervised.end(), part(supervised).first, part(supervised).second);
-      // A document's first token is predicted from the end of the one before it; a row's has nothing before it.
+      // A document's first token is predicted from the end of the document before it; a row's first
+      // token has nothing before it.
       if (begin == 0) row_supervised[row_ids.size() - count] = 1;
       row_supervised[0] = 0;
       begin += count;

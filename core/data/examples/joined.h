@@ -1,5 +1,5 @@
 #pragma once
-// Documents end to end, cut into rows of one length: data.join_documents.
+// Joins documents end to end and cuts them into rows of one length: data.join_documents.
 #include <vector>
 
 #include "core/data/examples/chunk_worker.h"
@@ -10,9 +10,11 @@ class JoinedDocuments {
  public:
   explicit JoinedDocuments(int64_t length) : length_(length) {}
 
-  // The rows that these documents fill, behind those that came before; each stands where its first token does.
+  // Returns the rows that these documents fill, after those that came before. Each row has the line
+  // of its first token.
   std::vector<LocatedExample> rows_of(std::vector<LocatedExample> documents);
-  // What is left after the last document: a shorter row, or none where a single token is, which predicts nothing.
+  // Returns the rest after the last document: a shorter row, or none if it is a single token, which
+  // predicts nothing.
   std::vector<LocatedExample> rest();
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// The rows that give no example: one error that names them, or a list of them beside the cache.
+// Reports the rows that give no example: one error that names them, or a list of them beside the
+// cache.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,7 +14,8 @@
 
 namespace forge {
 
-// Where the list of a cache file's lost rows lies: JSON lines of source, line, place and reason.
+// Returns the path of the list of a cache file's lost rows: JSON lines of source, line, place and
+// reason.
 std::string lost_rows_path(const std::string& cache_path);
 
 class LostRows {
@@ -25,8 +27,8 @@ class LostRows {
   LostRows& operator=(const LostRows&) = delete;
 
   void add(const ChunkResult& result, const std::string& source);
-  // KeyError(data) with the first faults at their places, and the count of the others, when the policy is to stop. A key that
-  // nothing reads is one fault, with its rows.
+  // Throws KeyError(data) with the first faults at their places, and the count of the others, if
+  // the policy is to stop. A key that nothing reads is one fault, with its rows.
   void throw_if_any(int64_t rows, const std::string& hint) const;
   // Makes the list durable and returns its path; empty when no row was lost.
   std::string finish();

@@ -1,4 +1,4 @@
-// Answers to compare or judge: two examples that share a prompt, or single ones.
+// Examples of answers to compare or judge: two examples that share a prompt, or single ones.
 #include <algorithm>
 
 #include "core/base/text.h"
@@ -35,7 +35,8 @@ void count_unsaid(RowExamples& made) {
   made.cuts.unsaid_tools = tools > 0;
 }
 
-// All answers lose the same part of their prompt, which is kept whole where the end is cut.
+// Cuts the answers. All of them lose the same part of their prompt, which is kept whole if the end
+// is cut.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
   const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
   int64_t front = 0, room = INT32_MAX;  // tokens the prompt loses, and could lose at most
@@ -61,7 +62,8 @@ void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& 
   made.pairs.one_side_cut += cut > 0 && cut < static_cast<int64_t>(sides.size());
 }
 
-// Each answer's tokens before any cut, with its label; or why the row cannot be used.
+// Returns why the row cannot be used, or makes the tokens of each answer before any cut, with its
+// label.
 std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const {
   for (const AnswersRow::Answer& answer : row.answers) {
     try {

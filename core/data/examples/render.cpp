@@ -11,8 +11,8 @@ namespace {
 
 bool is_assistant(const Json& message) { return message.value("role", "") == "assistant"; }
 
-// Whether message `index` is trained: by train_on, unless the turn itself says otherwise. Never one of
-// the prompt of a prompt/completion row.
+// Returns whether each message is trained: by train_on, unless the turn itself says otherwise. The
+// prompt's messages of a prompt/completion row are never trained.
 std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
   const size_t count = row.messages.size();
   size_t last_assistant = count, after_user = 0;
@@ -31,7 +31,8 @@ std::vector<bool> trained_messages(const ChatRow& row, TrainOn train_on) {
   return trained;
 }
 
-// The template engine trains on every assistant turn that does not say `train: false`.
+// Renders the turns: the template engine trains on every assistant turn that does not say `train:
+// false`.
 std::vector<RenderedSegment> render_turns(const ChatRow& row, const ChatTemplate& chat_template,
                                           TrainOn train_on) {
   Conversation conversation{row.messages, row.tools};
@@ -116,7 +117,7 @@ bool leaves_out_tools(const Json& tools, const std::string& text) {
   });
 }
 
-// Approximate size of a conversation in bytes.
+// Returns the approximate size of a conversation in bytes.
 int64_t size_of(const Json& messages) {
   int64_t bytes = 0;
   for (const Json& message : messages)

@@ -1,5 +1,6 @@
 #pragma once
-// A row as the text that the model reads, with what of it is trained, before tokenisation.
+// Renders a row as the text that the model reads, with the parts of it that are trained, before
+// tokenisation.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,17 +24,19 @@ struct RenderedRow {
   std::string text;
   std::vector<Run> runs;
   std::vector<ByteRange> trained;  // ascending; the token rule is in examples.h
-  // Parts of trained answers that the template did not write, as "messages[3].reasoning_content": an answer's text, its
-  // thought, or a tool call; and "tools" where it names none of the row's tools. Blanks do not count.
+  // Parts of trained answers that the template did not write, as "messages[3].reasoning_content":
+  // an answer's text, its thought, or a tool call; and "tools" if it names none of the row's tools.
+  // Blanks do not count.
   std::vector<std::string> unsaid;
-  // Documents and pairs: the tokenizer's bos (if it adds one) before, its eos after, trained. A chat template
-  // writes these itself.
+  // True for documents and pairs: the tokenizer's bos (if it adds one) before, its eos after, which
+  // is trained. A chat template writes these itself.
   bool document = false;
 };
 
-// The turns that train_on each_assistant makes an example of, and the conversation up to such a turn with nothing else
-// of it trained: a model sees what it will see when it answers, though its template writes earlier turns differently
-// once others follow. Throws Error(data) for conversations so long that this would take minutes.
+// turns_apart returns the turns that train_on each_assistant makes an example of; up_to_turn
+// returns the conversation up to such a turn with nothing else of it trained. A model sees what it
+// will see when it answers, though its template writes earlier turns differently once others
+// follow. Throws Error(data) for conversations so long that this would take minutes.
 std::vector<size_t> turns_apart(const ChatRow& row);
 ChatRow up_to_turn(const ChatRow& row, size_t turn);
 
@@ -42,8 +45,8 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective);
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective);
 RenderedRow render_text(const TextRow& row);
-// What a model is asked: with the generation prompt of the template, where the prompt is a conversation.
-// Nothing is trained.
+// Renders what a model is asked: with the generation prompt of the template, if the prompt is a
+// conversation. Nothing is trained.
 RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template);
 
 }  // namespace forge

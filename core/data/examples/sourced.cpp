@@ -1,6 +1,7 @@
-// Examples of an encoder-decoder: a source, the token that its answers begin behind, and the answer. Both are tokenised as the
-// tokenizer's own template wraps a text (T5: "text</s>", BART: "<s>text</s>"), and an answer ends with eos in any case. A cut leaves
-// what the template put there.
+// Examples of an encoder-decoder: a source, the token that starts the decoder, and the answer. Both
+// texts are tokenised as the tokenizer's own template wraps a text (T5: "text</s>", BART:
+// "<s>text</s>"), and an answer ends with eos in any case. A cut leaves the tokens that the
+// template added.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +11,8 @@
 namespace forge {
 namespace {
 
-// Tokens that a template put behind the text, or before it: they stand for no part of it.
+// Returns the number of tokens that a template put after the text, or before it: they stand for no
+// part of it.
 int64_t behind(const std::vector<TokenSpan>& tokens) {
   return std::find_if(tokens.rbegin(), tokens.rend(), [](const TokenSpan& token) { return token.end > 0; }) - tokens.rbegin();
 }
@@ -18,7 +20,7 @@ int64_t before(const std::vector<TokenSpan>& tokens) {
   return std::find_if(tokens.begin(), tokens.end(), [](const TokenSpan& token) { return token.end > 0; }) - tokens.begin();
 }
 
-// At most `most` tokens, of which the template's stay.
+// Cuts down to `most` tokens; the template's tokens stay.
 void shorten(std::vector<TokenSpan>& tokens, int64_t most, TruncationSide side) {
   const auto length = static_cast<int64_t>(tokens.size());
   const int64_t cut = std::min(length - most, length - behind(tokens) - before(tokens));
@@ -29,7 +31,7 @@ void shorten(std::vector<TokenSpan>& tokens, int64_t most, TruncationSide side) 
 
 int64_t size_of(const std::vector<TokenSpan>& tokens) { return static_cast<int64_t>(tokens.size()); }
 
-// Of finished tokens, those of one mask, each as a part of the text.
+// Returns the tokens of one mask out of finished tokens, each as a part of the text.
 std::vector<TokenSpan> part_of(const TokensRow& row, uint8_t mask) {
   std::vector<TokenSpan> tokens;
   for (size_t i = 0; i < row.ids.size(); ++i)
@@ -39,7 +41,8 @@ std::vector<TokenSpan> part_of(const TokensRow& row, uint8_t mask) {
 
 }  // namespace
 
-// What an encoder reads, or a decoder writes.
+// Tokenises a text with its template's tokens, for the encoder, or with `ends`, so that eos is
+// last, for the decoder.
 std::vector<TokenSpan> ExampleMaker::wrapped(const std::string& text, bool ends) const {
   std::vector<TokenSpan> tokens = tokenizer_.encode_segments({{text, false}}, /*add_special_tokens=*/true);
   const int32_t eos = *tokenizer_.eos_id();
@@ -62,7 +65,7 @@ bool ExampleMaker::fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSp
   }
   shorten(answer, most_answer, TruncationSide::right);
   shorten(source, most_source, side_);
-  // Where both do not fit, the source gives way until the answer has half of the room.
+  // If both do not fit, the source is cut until the answer has half of the room.
   if (size_of(source) + 1 + size_of(answer) > max_length_) {
     shorten(answer, std::max(max_length_ / 2, max_length_ - 1 - size_of(source)), TruncationSide::right);
     shorten(source, max_length_ - 1 - size_of(answer), side_);

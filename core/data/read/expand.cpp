@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 constexpr size_t kMostFiles = 1'000'000;
 constexpr int kDeepest = 64;
 
-// Relative to the working directory if inside it: that is how messages name it.
+// Returns the path as messages name it: relative to the working directory if inside it.
 std::string seen_path(const std::string& path) {
   const fs::path relative = fs::path(path).lexically_relative(fs::current_path());
   return relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-// Without hidden ones.
+// Returns the names in the folder without hidden ones.
 std::vector<std::string> visible_names(const fs::path& folder) {
   std::error_code error;
   std::vector<std::string> names = names_in(folder.string(), &error);
@@ -107,7 +107,8 @@ std::vector<std::string> files_in(const std::string& folder) {
   return files;
 }
 
-// A job's paths are absolute by now; those of the command line are as they were written.
+// Returns where relative paths start. A job's paths are absolute by now; those of the command line
+// are as they were written.
 std::string starting_hint(const std::string& path) {
   return fs::path(path).is_absolute() ? "relative paths start at the job file's folder, those of --set in the working directory"
                                       : "relative paths start in the working directory";
@@ -132,7 +133,8 @@ std::vector<std::string> files_of(const std::string& path) {
   return files;
 }
 
-// Other control characters are shown as escapes; a line break would end the message's line.
+// Throws Error(data) for a line break in a name, which would end the message's line. Other control
+// characters are shown as escapes.
 void require_one_line(const std::string& path) {
   const size_t at = path.find_first_of("\n\r");
   if (at == std::string::npos) return;

@@ -1,5 +1,5 @@
-// The rows of a .json file: an array, an object that contains one, or objects one after another, as JSON lines under
-// another name are.
+// Reads the rows of a .json file: an array, an object that contains one, or objects one after
+// another, like JSON lines in a file of another name.
 #include <algorithm>
 #include <string_view>
 
@@ -15,7 +15,7 @@ bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 constexpr size_t kFirstObject = size_t{1} << 20;
 
-// Row members that are lists.
+// True for members of a row that are lists.
 bool is_list_of_row(const std::string& key) {
   constexpr std::string_view kLists[] = {"messages",   "conversations",  "conversation", "prompt",
                                          "completion", "chosen",         "rejected",     "history",
@@ -27,7 +27,7 @@ bool is_list_of_row(const std::string& key) {
   return in(kLists) || in(kTokenMasks);
 }
 
-// Whether a file's only object is a row, not a container of rows.
+// True if a file's only object is a row, not a container of rows.
 bool is_row(const std::string& text, const std::string& path) {
   try {
     const Json object = parse_json(text, path, ErrorKind::data);
@@ -39,7 +39,7 @@ bool is_row(const std::string& text, const std::string& path) {
   }
 }
 
-// Whether rows follow one another. An object too long to inspect is assumed to contain an array.
+// True if rows follow one another. An object too long to inspect is assumed to contain an array.
 bool holds_objects(const std::string& path) {
   ByteReader reader(path);
   const auto skip_blanks = [&] {
@@ -64,8 +64,8 @@ bool holds_objects(const std::string& path) {
   return reader.peek() == '{' || (reader.peek() < 0 && is_row(text, path));
 }
 
-// Cuts the elements out of the array by brackets and quotes alone. What is inside an element is checked when
-// it is parsed; here only what lies between elements is.
+// Cuts the elements out of the array by brackets and quotes alone. The text inside an element is
+// checked when it is parsed; here only the text between elements is checked.
 class JsonArray : public RowSource {
  public:
   explicit JsonArray(const std::string& path) : reader_(path), bare_(holds_objects(path)) {
@@ -104,8 +104,8 @@ class JsonArray : public RowSource {
     reader_.advance();
   }
 
-  // The file is the array, or an object with one array among its members, which members before it may
-  // precede.
+  // Finds the array: the file is the array, or an object with one array among its members, after
+  // any other members.
   void find_array() {
     skip_blanks();
     if (reader_.peek() < 0) fail_at(reader_.path(), 1, 1, "empty, expected a JSON array of rows");

@@ -1,12 +1,12 @@
-// Position of a value in a row's text. Values carry no positions: faults are rare, so the text is read again
-// for each.
+// Finds the position of a value in a row's text. Values carry no positions: faults are rare, so the
+// text is read again for each.
 #include "core/base/text.h"
 #include "core/data/read/sources.h"
 
 namespace forge {
 namespace {
 
-// Steps over valid JSON.
+// Moves over valid JSON.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) { skip_blanks(); }

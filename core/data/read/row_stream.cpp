@@ -15,7 +15,7 @@ constexpr size_t kChunkRows = 4096;
 constexpr size_t kDetectionRows = 32;
 constexpr int64_t kTypicalRatio = 4;  // for gzipped JSON
 
-// The job's format, or the format of the first rows that parse.
+// Returns the job's format, or the format of the first rows that parse.
 Detected settle_format(const SourceFile& file, bool sources) {
   const DataSource& source = file.source;
   const SourceKind kind = source_kind(file.path);
@@ -44,7 +44,8 @@ Detected settle_format(const SourceFile& file, bool sources) {
       if (first_fault.empty()) first_fault = error.what();
     }
   }
-  // Broken rows are reported later with the others; fail only if nothing parses.
+  // Broken rows are reported later with the others. This fails only if nothing parses, or the first
+  // line is a lone bracket.
   if (!first_fault.empty() && opens)
     throw Error(ErrorKind::data, first_fault)
         .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
@@ -71,7 +72,7 @@ RowStream::RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_
   }
 }
 
-// The first row of a file is always read, whatever the budget.
+// True if another row may be read. The first row of a file is always read, whatever the budget.
 bool RowStream::may_take(const SourceFile& file) const {
   return (!file.source.limit || rows_ < *file.source.limit) &&
          (file_rows_ == 0 || file_bytes_ < budgets_[current_]);

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of all sources of a split, in chunks that workers take whole.
+// Reads the rows of all sources of a split, in chunks that workers take whole.
 //
 //   RowStream stream(expand_sources(job.data.train), byte_budget);
 //   for (RowChunk chunk; stream.next(chunk);) work(chunk);
@@ -24,24 +24,25 @@ struct RowChunk {
 
 class RowStream {
  public:
-  // Opens every source and settles every format before the first chunk. `byte_budget` bounds the text that is
-  // read of all sources together, each in proportion to its size; compressed files count kTypicalRatio times.
-  // `sources`: as detect_format has it. Throws Error(data).
+  // Opens every source and settles every format before the first chunk. `byte_budget` bounds the
+  // text that is read of all sources together, each in proportion to its size; compressed files
+  // count kTypicalRatio times. `sources` is detect_format's argument. Throws Error(data).
   RowStream(std::vector<SourceFile> files, std::optional<int64_t> byte_budget = {}, bool sources = false);
-  // False when all rows were given out.
+  // Returns false when all rows were given out.
   bool next(RowChunk& chunk);
 
-  // With the columns that their rows were found to have (Detected::columns).
+  // Returns the files, with the columns that their rows were found to have (Detected::columns).
   const std::vector<SourceFile>& files() const { return files_; }
   int64_t total_bytes() const { return total_bytes_; }
-  // Whether the budget leaves rows unread.
+  // True if the budget leaves rows unread.
   bool partial() const { return partial_; }
   int64_t source_bytes(size_t source) const { return sizes_[source]; }
-  // The formats, each once.
+  // Returns the formats, each once.
   std::vector<RowFormat> formats() const;
-  // The same with their reasons: "messages: 3 of the first 3 rows have messages; text: as the job says".
+  // Returns the formats with their reasons: "messages: 3 of the first 3 rows have messages; text:
+  // as the job says".
   std::string formats_text() const;
-  // Of the first file that has one (Detected::advice).
+  // Returns the advice of the first file that has one (Detected::advice).
   std::string advice() const;
   bool has_format(RowFormat format) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the readers of sources share; sources.h is the face.
+// Functions that the readers of sources share. The interface is sources.h.
 #include <memory>
 #include <string>
 
@@ -9,9 +9,10 @@ namespace forge {
 
 std::unique_ptr<RowSource> open_json_array(const std::string& path);
 
-// Adds `bytes` more of a row's text, or only counts them once it is too long.
+// Adds `bytes` to a row's text, or only counts them once it is too long.
 void add_text(SourceRow& row, std::string_view bytes);
-// Reads a line to its end into `row`, which is bounded; false at the end of the file. `piece` is for reuse.
+// Reads a line to its end into `row`, which is bounded. Returns false at the end of the file.
+// `piece` is a buffer for reuse.
 bool add_line(ByteReader& reader, SourceRow& row, std::string& piece);
 
 // Throws Error(data) "path:line:column: problem".

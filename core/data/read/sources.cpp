@@ -49,7 +49,7 @@ class Table : public RowSource {
   CsvFile file_;
 };
 
-// Documents, paragraphs or lines. Blank paragraphs and lines are not rows.
+// Reads documents, paragraphs or lines. Blank paragraphs and lines are not rows.
 class PlainText : public RowSource {
  public:
   PlainText(const std::string& path, SampleBy sample_by) : reader_(path), sample_by_(sample_by) {}
@@ -77,7 +77,7 @@ class PlainText : public RowSource {
   int64_t file_position() const override { return reader_.file_position(); }
 
  private:
-  // An empty file is an empty document.
+  // Reads the whole document; an empty file is an empty document.
   bool document(SourceRow& row) {
     if (done_) return false;
     done_ = true;
@@ -96,7 +96,7 @@ class PlainText : public RowSource {
   bool done_ = false;
 };
 
-// The columns that any row format may read, under the file's names.
+// Returns the columns that any row format may read, under the file's names.
 std::vector<std::string> columns_read(const DataSource& source) {
   std::vector<std::string> columns;
   std::string ignored;  // the job has been checked
@@ -111,7 +111,7 @@ std::vector<std::string> columns_read(const DataSource& source) {
   return columns;
 }
 
-// Its rows are JSON already; positions are row numbers.
+// Reads Parquet rows, which are JSON already; positions are row numbers.
 class ParquetRows : public RowSource {
  public:
   ParquetRows(const std::string& path, const DataSource& source) : path_(path), file_(open_parquet(path)) {
@@ -148,7 +148,7 @@ constexpr Extension kExtensions[] = {
     {".md", SourceKind::plain_text},    {".parquet", SourceKind::parquet},
 };
 
-// "a.jsonl.gz" → ".jsonl".
+// Returns ".jsonl" for "a.jsonl.gz".
 std::string data_extension(const std::string& path) {
   std::filesystem::path name(path);
   const std::string last = lower(name.extension().string());
@@ -156,7 +156,7 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Position of a byte of the row's text.
+// Returns the position of a byte of the row's text.
 PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
   int64_t line = row.line, column = row.column;
   for (char c : std::string_view(row.text).substr(0, byte)) {
@@ -166,7 +166,8 @@ PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& 
   return {path, line, column};
 }
 
-// UTF-8 as far as its rules go, but no text has it. JSON refuses it by itself.
+// Throws PlacedError(data) for a byte of value 0: UTF-8 allows it, but no text has it. JSON refuses
+// it by itself.
 void refuse_nul(const SourceRow& row, const std::string& path) {
   const size_t nul = row.text.find('\0');
   if (nul != std::string::npos)
@@ -182,7 +183,8 @@ Json parse_text_row(const SourceRow& row, const std::string& path) {
   throw PlacedError(ErrorKind::data, place_of_byte(row, bad, path), utf8_problem(row.text, bad));
 }
 
-// What Python writes that JSON has not, outside of texts; "" if there is none.
+// Returns the problem of a text that Python wrote and that is not JSON, outside of quoted texts; ""
+// if there is none.
 std::string python_problem(std::string_view text) {
   bool quoted = false, dictionary = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -207,8 +209,8 @@ std::string python_problem(std::string_view text) {
              : "";
 }
 
-// The parser counts columns from the row's first byte; on its first line the row may begin further right, and
-// in a file without lines its columns mean nothing.
+// Returns the position in the file. The parser counts columns from the row's first byte; on its
+// first line the row may begin further right, and in a file without lines its columns mean nothing.
 PlaceInFile shifted(PlaceInFile at, const SourceRow& row) {
   if (at.line == row.line) at.column = row.column == 0 ? 0 : at.column + row.column - 1;
   return at;

@@ -1,15 +1,17 @@
 #pragma once
-// A data file as a stream of rows: text with its place in the file. Memory is bounded by the longest row.
+// Reads a data file as a stream of rows: text with its place in the file. Memory is bounded by the
+// longest row.
 //
 //   auto source = open_source("train.jsonl.gz");
 //   SourceRow row;
 //   while (source->next(row)) use(row.text, row.line);
 //
-// By extension, behind which .gz or .zst may stand: `.jsonl` and `.ndjson` (one JSON value a line; blank
-// lines are skipped), `.json` (one array of rows, an object of which exactly one member is an array: that
-// one, or rows one behind the other), `.csv` and `.tsv` (io/csv.h: a header, then one row a record), `.txt` and `.md` (one row: the whole
-// document; or a paragraph or a line, as `sample_by` says), `.parquet` (io/parquet.h, an optional component;
-// its lines are row numbers). Rows are not parsed here: workers do that in parallel.
+// The extension, which .gz or .zst may follow, gives the kind: `.jsonl` and `.ndjson` (one JSON
+// value a line; blank lines are skipped), `.json` (one array of rows, an object of which exactly
+// one member is an array: that one, or rows one after the other), `.csv` and `.tsv` (io/csv.h: a
+// header, then one row a record), `.txt` and `.md` (one row: the whole document; or a paragraph or
+// a line, as `sample_by` says), `.parquet` (io/parquet.h, an optional component; its lines are row
+// numbers). Rows are not parsed here: workers do that in parallel.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,7 +24,7 @@
 
 namespace forge {
 
-// A row takes some forty times its bytes while it is made into tokens.
+// Most bytes of a row: it takes some forty times its bytes while it is made into tokens.
 constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
 constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
 
@@ -42,31 +44,33 @@ struct SourceRow {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Fills `row` and says whether there was one. Throws Error(data) "file:line:col: what" when the file itself
-  // cannot be cut into rows (a broken array, an unreadable file).
+  // Fills `row` and returns whether there was one. Throws Error(data) "file:line:col: what" when
+  // the file itself cannot be cut into rows (a broken array, an unreadable file).
   virtual bool next(SourceRow& row) = 0;
-  // How many bytes of the file itself were used, for progress.
+  // Returns how many bytes of the file itself were used, for progress.
   virtual int64_t file_position() const = 0;
 };
 
-// What the name says; nothing for an unknown extension.
+// Returns the kind that the name states; nothing for an unknown extension.
 std::optional<SourceKind> kind_by_name(const std::string& path);
-// Throws Error(data) for a missing file, a folder, a device or an unknown extension.
+// Returns the kind of the file. Throws Error(data) for a missing file, a folder, a device or an
+// unknown extension.
 SourceKind source_kind(const std::string& path);
-// `source` says how texts are cut and which columns are needed: a Parquet file whose column JSON cannot say
-// is refused when rows need it.
+// Opens a file. `source` says how texts are cut and which columns are needed: a Parquet file with a
+// column that JSON cannot express is refused when rows need that column.
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
 
-// The row as JSON. Throws PlacedError(data) for what is none; one longer than kMaxRowBytes is a fault. A CSV row is an object of texts, with null for an empty
-// cell without quotes; a row of a text file is {"text": …}.
+// Returns the row as JSON. Throws PlacedError(data) for text that is not JSON, and for a row longer
+// than kMaxRowBytes. A CSV row is an object of texts, with null for an empty cell without quotes; a
+// row of a text file is {"text": …}.
 Json parse_row(const SourceRow& row, const std::string& path);
 
-// Finding a place reads the row again: of one row no more faults than this are placed.
+// Most faults of one row that are placed, since finding a place reads the row again.
 inline constexpr size_t kPlacedPerRow = 20;
-// Where the value at `pointer` ("/messages/2/role") stands in a row, as place_text of the file. A missing
-// value is placed at the innermost value that exists.
+// Returns where the value at `pointer` ("/messages/2/role") is in a row, as place_text of the file.
+// A missing value is placed at the innermost value that exists.
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
-// The same in a row of JSON text.
+// Like place_in_row(), for a row of JSON text.
 std::string place_of(const SourceRow& row, const std::string& pointer);
 
 }  // namespace forge

@@ -25,7 +25,7 @@ bool ends_in_missing(const Turn& turn) {
   return is(turn, "user") && line != std::string::npos && kWords.count(lower(std::string(trim(turn.text.substr(line))))) > 0;
 }
 
-// Texts that tables write for a value that is not there.
+// Finds texts that tables write for a missing value.
 void missing_value(const RowText& text, const Emit& emit) {
   static const std::set<std::string> kWords{"nan",  "-nan", "nat", "none",     "null",   "nil",
                                             "n/a",  "#n/a", "na",  "#na",      "<na>",   "undefined",
@@ -56,7 +56,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-// A phrase of up to 20 words said at least five times in a row, 20 words in all.
+// Finds a phrase of up to 20 words said at least five times in a row, 20 words in all.
 void looping_answer(const RowText& text, const Emit& emit) {
   for (const Turn& turn : text) {
     if (!is(turn, "assistant")) continue;
@@ -103,7 +103,7 @@ void unanswered(const RowText& text, const Emit& emit) {
   if (!text.empty() && is(text.back(), "user")) emit(text.back().pointer, "the last turn is a question");
 }
 
-// OpenAI's role was "function" before calls were parallel.
+// True for a tool's result. OpenAI's role was "function" before calls were parallel.
 bool is_result(const Turn& turn) { return is(turn, "tool") || is(turn, "function"); }
 
 void orphan_result(const RowText& text, const Emit& emit) {
@@ -173,7 +173,8 @@ void hidden_characters(const RowText& text, const Emit& emit) {
 
 bool key_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
 
-// Key prefixes and the minimum number of characters after them, from the issuers' public formats.
+// Prefixes of keys and the minimum number of characters after them, from the issuers' public
+// formats.
 struct KeyShape {
   const char* prefix;
   size_t least;
@@ -188,7 +189,7 @@ constexpr KeyShape kKeys[] = {{"sk-ant-", 24, "an Anthropic key"},   {"sk-", 20,
                               {"sk_live_", 20, "a Stripe key"},      {"npm_", 30, "an npm token"},
                               {"pypi-", 40, "a PyPI token"}};
 
-// A word of this shape with both letters and digits; dash-separated phrases do not count.
+// Finds a word of this shape with both letters and digits; dash-separated phrases do not count.
 bool find_key(const std::string& text, const KeyShape& shape, std::string& found) {
   const std::string_view prefix = shape.prefix;
   for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {

@@ -13,7 +13,7 @@
 namespace forge {
 namespace {
 
-// Increase whenever the same rows give other findings.
+// Increase this whenever the same rows give other findings.
 constexpr int64_t kChecksVersion = 1;
 
 constexpr auto kFindingMembers = [](auto& finding, auto&& member) {
@@ -85,7 +85,7 @@ void store_findings(const DataFindings& findings, const std::string& path) {
   try {
     write_file_durably(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const Error&) {
-    // A full disk is for those to report who need the room.
+    // No error for a full disk: writers that need the room report it.
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Findings of a DataReport, short enough to keep: the count of each check and the first place. `forge data` prints
-// all places; plan, run and report warn in these sentences.
+// Findings of a DataReport, short enough to keep: the count of each check and the first place.
+// `forge data` prints all places; plan, run and report warn in these sentences.
 //
 //   DataFindings findings = findings_of(report);      // after report.finish()
 //   for (const DataFinding& finding : findings.found)
@@ -28,16 +28,17 @@ struct DataFindings {
 DataFindings findings_of(const DataReport& report);
 // True for faults and warnings; notes are for `forge data` alone.
 bool is_warning(const DataFinding& finding);
-// "rows that repeat an earlier row: 3, the first train.jsonl:12 (repeats train.jsonl:3)".
+// Returns "rows that repeat an earlier row: 3, the first train.jsonl:12 (repeats train.jsonl:3)".
 std::string sentence_of(const DataFinding& finding);
 
-// The file that keeps what was found in these splits, beside their token caches. `eval_cache` and its sources are
-// empty without evaluation data. Content decides the caches' names, so the sources' own paths are part of the name.
+// Returns the file that keeps the findings in these splits, beside their token caches. `eval_cache`
+// and its sources are empty without evaluation data. Content decides the caches' names, so the
+// sources' own paths are part of the name.
 std::string findings_path(const std::string& train_cache, const std::string& eval_cache,
                           const std::vector<std::string>& sources);
-// Nothing where there is no such file, or it is damaged.
+// Returns the stored findings; nothing if there is no such file, or it is damaged.
 std::optional<DataFindings> stored_findings(const std::string& path);
-// Where it cannot be written they are looked for again.
+// Writes the findings. If the file cannot be written, they are looked for again next time.
 void store_findings(const DataFindings& findings, const std::string& path);
 
 }  // namespace forge

@@ -15,7 +15,7 @@ constexpr size_t kMostRows = 2'000'000, kMostSketches = 500'000;
 constexpr int64_t kRepeats = 5;  // number of prompts from which an answer counts as repeated
 constexpr size_t kMeasuredLengths = 1'000'000;
 
-// Buckets grow by the square root of two.
+// Returns the bounds of the length buckets, which grow by the square root of two.
 std::vector<int64_t> bucket_bounds() {
   std::vector<int64_t> bounds;
   for (int64_t bound = 16; bound <= int64_t{1} << 24; bound *= 2) {
@@ -25,7 +25,7 @@ std::vector<int64_t> bucket_bounds() {
   return bounds;
 }
 
-// Indices of `rows` whose `key` is not 0, by key and then in order.
+// Returns the indices of `rows` whose `key` is not 0, by key and then in order.
 template <class Row>
 std::vector<uint32_t> ordered_by(const std::vector<Row>& rows, uint64_t Row::*key) {
   std::vector<uint32_t> order;

@@ -1,5 +1,5 @@
 #pragma once
-// What is wrong with data and what they look like, from one pass over them in bounded memory.
+// The faults and the statistics of data, from one pass over them in bounded memory.
 //
 //   DataReport report(job);
 //   prepare_dataset(job, Split::train, tokenizer, &chat, {.cache_folder = …, .report = &report});
@@ -7,9 +7,9 @@
 //   report.finish();
 //   report.found()[check_named("duplicate")].count
 //
-// Memory: about 50 bytes a row for exact duplicates of the first two million rows, 128 more for near
-// duplicates of the first half million, and what the notes take of which the first thousand of each check are
-// kept. limits() says what was left out.
+// Memory: about 50 bytes a row for exact duplicates of the first two million rows, 128 more for
+// near duplicates of the first half million, and the notes, of which the first thousand of each
+// check are kept. limits() says what was left out.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -33,13 +33,14 @@ struct CheckResult {
 };
 constexpr size_t kKeptFindings = 1000;
 
-// Examples by length: bucket k holds lengths up to bounds[k], and more than the one before.
+// Examples by length: bucket k counts lengths up to bounds[k], and more than the bound before.
 struct LengthHistogram {
   std::vector<int64_t> bounds, counts;
   void add(int64_t length);
 };
 
-// How many tokens of a batch are real, one example a row padded to the longest, and packed.
+// Shares of a row's tokens that are real: with one example a row, with examples in order, and
+// packed.
 struct PackingEfficiency {
   int64_t row_tokens = 0;                       // data.max_length
   double padded = 0, in_order = 0, packed = 0;  // shares of row_tokens used
@@ -49,23 +50,24 @@ class DataReport {
  public:
   explicit DataReport(const Job& job);
 
-  // The rows of one chunk of a source, in order.
+  // Adds the rows of one chunk of a source, in order.
   void add(const ChunkResult& result, const std::string& source, bool eval);
-  // Finds what only all rows together show, and says which keys nothing reads. Once, at the end.
+  // Finds what only all rows together show, and says which keys nothing reads. To be called once,
+  // at the end.
   void finish();
 
-  // Forgets what one check found: the user knows.
+  // Forgets what one check found, if the user knows it already.
   void silence(const char* check) { found_[check_named(check)] = {}; }
 
   int64_t rows() const { return rows_; }
-  // By check, in the order of data_checks().
+  // Returns the results of the checks, in the order of data_checks().
   const std::vector<CheckResult>& found() const { return found_; }
   const LengthHistogram& lengths() const { return lengths_; }  // before any cut
-  // By split: of "training" and "evaluation" data, of the rows that examples are made of, before any cut. Where nothing is
-  // cut the sums are the tokens of the split's summary.
+  // Returns the tokens by split, "training" and "evaluation", and role: of the rows that examples
+  // are made of, before any cut. If nothing is cut, the sums are the tokens of the split's summary.
   const std::map<std::string, RoleTokens>& roles() const { return roles_; }
   PackingEfficiency packing() const;                           // of the training data
-  // What was left out for memory's sake, as sentences.
+  // Returns sentences about what was left out to bound the memory.
   const std::vector<std::string>& limits() const { return limits_; }
   int64_t max_length() const { return max_length_; }
 
@@ -97,7 +99,7 @@ class DataReport {
 };
 
 Json to_json(const DataReport& report);
-// For people: findings, lengths with the cut line, roles, packing.
+// Returns the report for people: findings, lengths with the cut line, roles, packing.
 std::string report_text(const DataReport& report, bool colour);
 
 }  // namespace forge

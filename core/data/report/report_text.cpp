@@ -33,7 +33,7 @@ std::string findings_text(const DataReport& report, bool colour) {
   return text.empty() ? "\nno fault found\n" : "\nfindings\n" + text;
 }
 
-// One bar per bucket; a line where data.max_length cuts.
+// Draws one bar per bucket, and a line where data.max_length cuts.
 std::string lengths_text(const DataReport& report) {
   const auto& [bounds, counts] = report.lengths();
   const int64_t most = *std::max_element(counts.begin(), counts.end());

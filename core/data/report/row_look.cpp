@@ -13,7 +13,7 @@ uint64_t short_hash(std::string_view text) {
   return text.empty() ? 0 : std::stoull(hash_hex(text).substr(0, 16), nullptr, 16);
 }
 
-// The calls of a conversation's turns, and the tools that it offers.
+// Returns the calls of a conversation's turns, and the tools that it offers.
 std::string calls_of(const ChatRow& chat) {
   std::string all = chat.tools.empty() ? "" : dump_json(chat.tools) + "\n";
   for (const Json& message : chat.messages)
@@ -31,7 +31,7 @@ std::string calls_of(const Row& row) {
   return all;
 }
 
-// For rows of tokens, the ids stand in for the text.
+// Returns the words of a row; for rows of tokens, the ids stand in for the text.
 std::string words_of(const Row& row, const RowText& text) {
   if (const auto* tokens = std::get_if<TokensRow>(&row)) return dump_json(tokens->ids);
   std::string all = calls_of(row);
@@ -39,7 +39,7 @@ std::string words_of(const Row& row, const RowText& text) {
   return all;
 }
 
-// What happened to the row, under the names of the checks.
+// Notes what happened to the row, under the names of the checks.
 void note_fate(const RowExamples& made, RowLook& look) {
   const auto note = [&](const char* check, const std::string& detail) {
     look.notes.push_back({check_named(check), place_text(look.line, look.column), detail});
@@ -73,7 +73,7 @@ void run_checks(const CheckedText& text, const SourceRow& source, RowLook& look)
   }
 }
 
-// Control tokens of this model; those that many models share have been looked for.
+// Finds control tokens of this model; those that many models share have been looked for already.
 void find_control_tokens(const RowText& text, const SourceRow& source, const Tokenizer& tokenizer, RowLook& look) {
   static const size_t kCheck = check_named("control_tokens");
   const bool known = std::any_of(look.notes.begin(), look.notes.end(), [](const RowNote& note) { return note.check == kCheck; });

@@ -1,6 +1,6 @@
 #pragma once
-// What `forge data` notes of one row while it is made into examples: on a worker's thread, a few hundred
-// bytes.
+// Notes that `forge data` takes of one row while it is made into examples: on a worker's thread, a
+// few hundred bytes.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,7 +28,7 @@ struct RowLook {
   Sketch sketch;                                 // of all but system turns
 };
 
-// `tokenizer`: the model's, whose control tokens are looked for.
+// Looks at one row. `tokenizer` is the model's, whose control tokens are looked for.
 RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles, const Tokenizer& tokenizer);
 
 }  // namespace forge

@@ -17,7 +17,7 @@ uint64_t mixed(uint64_t x) {  // SplitMix64's finaliser
   return x ^ (x >> 31);
 }
 
-// Hashes of the words in order.
+// Returns the hashes of the words in order.
 std::vector<uint64_t> word_hashes(std::string_view text) {
   std::vector<uint64_t> words;
   uint64_t hash = 0;

@@ -1,8 +1,8 @@
 #pragma once
-// Near-duplicate texts, found in bounded memory.
+// Finds near-duplicate texts in bounded memory.
 //
 //   sketches.push_back(sketch_of("the cat sat on the mat …"));
-//   for (const Pair& pair : similar_pairs(sketches)) …   // pair.later is like pair.earlier
+//   for (const SimilarPair& pair : similar_pairs(sketches)) …   // pair.later is like pair.earlier
 //
 // MinHash (Broder, "On the resemblance and containment of documents", 1997) over shingles of three words,
 // with one permutation and a minimum in each of 32 bins (Li, Owen, Zhang, "One permutation hashing", 2012);
@@ -18,18 +18,19 @@ namespace forge {
 using Sketch = std::array<uint32_t, 32>;
 constexpr double kSimilar = 0.8;  // of equal bins, from which on a pair counts
 
-// All bins empty for texts too short to judge (under eight shingles). Words are runs of letters and digits
-// without regard to case; of scripts without blanks each character is one.
+// Returns the sketch of a text. All bins are empty for texts too short to judge (under eight
+// shingles). Words are runs of letters and digits without regard to case; in scripts without blanks
+// each character is one.
 Sketch sketch_of(std::string_view text);
-// The share of bins in which two sketches agree.
+// Returns the share of bins in which two sketches agree.
 double similarity(const Sketch& a, const Sketch& b);
 
 struct SimilarPair {
   size_t earlier = 0, later = 0;
   double similarity = 0;
 };
-// At most one pair for each later text: with the earliest candidate that is similar enough. Ascending by
-// `later`. Memory: 8 bytes a text beside the sketches.
+// Returns at most one pair for each later text: with the earliest candidate that is similar enough.
+// Ascending by `later`. Memory: 8 bytes a text beside the sketches.
 std::vector<SimilarPair> similar_pairs(const std::vector<Sketch>& sketches);
 
 }  // namespace forge

@@ -35,7 +35,7 @@ bool is_numbered(const Json& object) {
   return true;
 }
 
-// A label or kto_tag that is neither true nor false.
+// Returns advice for a label or kto_tag that is neither true nor false.
 std::string label_advice(const Rows& rows, RowFormat format) {
   const bool answers = format == RowFormat::prompt_completion || format == RowFormat::messages ||
                        format == RowFormat::sharegpt || format == RowFormat::alpaca;
@@ -52,7 +52,7 @@ std::string label_advice(const Rows& rows, RowFormat format) {
   return labels ? "write format: kto, which reads label as good or bad" : "";
 }
 
-// The name of the second answer beside a first one: response_1 beside response_0.
+// Returns the name of the second answer beside a first one: response_1 beside response_0.
 std::string second_of(const std::string& first) {
   if (first.size() < 2) return "";
   const char last = first.back();

@@ -21,12 +21,13 @@ constexpr const char* kReplies[] = {"output",   "response",  "answer", "completi
 constexpr const char* kMaterial[] = {"article", "document", "dialogue", "passage",
                                      "text",    "source",   "prompt",   "title"};
 constexpr const char* kMade[] = {"summary", "highlights", "abstract", "target", "translation"};
-// What an encoder-decoder is trained on has these names in published sets.
+// Names that published sets for encoder-decoders use for the source and the target.
 constexpr const char* kSources[] = {"input", "source", "document", "article", "dialogue", "passage", "text"};
 constexpr const char* kTargets[] = {"target", "summary", "highlights", "abstract"};
 constexpr const char* kSystems[] = {"system_prompt", "system_message"};
 
-// Whether at least one row has such a value under the key and no row has another kind; null does not count.
+// True if at least one row has such a value under the key and no row has another kind; null does
+// not count.
 template <class Is>
 bool all_are(const Rows& rows, const char* key, Is is) {
   bool any = false;
@@ -44,7 +45,8 @@ bool has_any(const Rows& rows, const char* key) {
   return all_are(rows, key, [](const Json&) { return true; });
 }
 
-// The columns of texts that have one of these names, in capitals or not, in the order of the names.
+// Returns the columns of texts that have one of these names, in capitals or not, in the order of
+// the names.
 std::vector<std::string> texts(const Rows& rows, Names names) {
   std::vector<std::string> found;
   if (rows.empty() || !rows[0].row.is_object()) return found;
@@ -58,13 +60,13 @@ void add(std::map<std::string, std::string>& columns, const std::string& field, 
   if (field != name) columns[field] = name;
 }
 
-// A call as Salesforce's xlam writes it: JSON, also in a text.
+// True for calls as Salesforce's xlam writes them: JSON, also in a text.
 bool is_calls(const Json& value) {
   if (value.is_array()) return !value.empty() && value[0].is_object() && value[0].contains("name");
   return value.is_string() && starts_with(trim(value.get_ref<const std::string&>()), "[");
 }
 
-// A single list of turns under another name.
+// Finds a single list of turns under another name.
 CommonColumns turn_list(const Rows& rows) {
   std::vector<CommonColumns> all;
   if (rows.empty() || !rows[0].row.is_object()) return {};
@@ -84,7 +86,7 @@ CommonColumns turn_list(const Rows& rows) {
 
 std::string in_braces(const std::string& name) { return "{" + name + "}"; }
 
-// Templates for answers that are not text: SQuAD's lists, and numbers.
+// Proposes templates for answers that are not text: SQuAD's lists, and numbers.
 std::string template_proposal(const Rows& rows, const std::string& ask) {
   const auto squad = [](const Json& value) {
     return value.is_object() && value.contains("text") && value["text"].is_array();
@@ -110,7 +112,8 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
   return join(lines, ", or ");
 }
 
-// Names that say nothing to forge: the first and the last text of a row are taken for question and answer.
+// Proposes columns for names that say nothing to forge: the first and the last text of a row are
+// taken for question and answer.
 std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
@@ -134,7 +137,7 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 }  // namespace
 
 std::string columns_text(const std::map<std::string, std::string>& columns) {
-  // YAML takes these for themselves; any other name is quoted, which JSON's quotes do.
+  // YAML takes these as they are; any other name is quoted with JSON's quotes.
   const auto is_plain = [](const std::string& name) {
     const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
     return !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&

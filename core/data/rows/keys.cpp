@@ -14,12 +14,13 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// Keys are compared as `folded` writes them. What a model is given besides the question, under the names used in public
-// data sets.
+// Keys are compared as `folded` writes them.
+// Keys of what a model is given besides the question, under the names used in public data sets.
 constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
                                          "tools",  "functions",     "choices",        "options"};
-// The same under rarer names, in rows that have an answer. Only counted, since they are innocent in some sets: `evidence`
-// and `source` are citations too (FEVER), `title` names an article (SQuAD).
+// Rarer names of such keys, in rows that have an answer. Names that are harmless in some sets are
+// not here but only counted: `evidence` and `source` are citations too (FEVER), `title` names an
+// article (SQuAD).
 // clang-format off
 constexpr std::string_view kContextToo[] = {
     "system_instruction", "system_instructions", "sys_prompt", "sys_message", "sys_msg", "system_msg",
@@ -31,8 +32,8 @@ constexpr std::string_view kContextToo[] = {
 // clang-format on
 constexpr std::string_view kMedia[] = {"image",  "images",  "video",    "videos", "audio",
                                        "audios", "picture", "pictures", "photo",  "photos"};
-// What an `image_…` is where the picture itself lies elsewhere. Ids are only counted: YouTube-Commons has texts with
-// a video_id.
+// Endings of a key such as `image_…` that points to a picture elsewhere. Ids are only counted:
+// YouTube-Commons has texts with a video_id.
 constexpr std::string_view kMediaPlace[] = {"path", "paths", "file", "files", "filename", "filenames",
                                             "url",  "urls",  "uri",  "bytes", "base64",   "data"};
 // Keys that some format would train on or put before the answer.
@@ -42,33 +43,35 @@ constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "qu
                                       "rejected",    "role"};
 constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
                                         "scores", "ranks", "ratings", "rewards"};
-// What says that an answer is bad: false, 0 or a word. Only counted: StackExchange's `accepted`, since an answer that was
-// not accepted is not bad, and `votes` and `stars`.
+// Keys that say that an answer is bad, by false, 0 or a word. Other keys are only counted:
+// StackExchange's `accepted`, since an answer that was not accepted is not bad, and `votes` and
+// `stars`.
 constexpr std::string_view kFlags[] = {"label",        "kto_tag",   "is_correct",   "correct",   "desirable",
                                        "is_desirable", "preferred", "is_preferred", "is_good",   "thumbs_up",
                                        "verdict",      "feedback",  "quality",      "judgement", "judgment"};
 constexpr std::string_view kBadWords[] = {"bad",         "wrong",        "incorrect",  "rejected",
                                           "undesirable", "dispreferred", "thumbs_down"};
-// How much a row counts, where it is not 1 or true.
+// Keys that say how much a row counts, if the value is not 1 or true.
 constexpr std::string_view kWeights[] = {"weight",        "weights",       "loss_weight", "loss_weights",
                                          "sample_weight", "token_weights", "train"};
 constexpr std::string_view kLists[] = {
     "messages", "conversations", "conversation",      "prompt",           "completion",
     "chosen",   "rejected",      "rejected_messages", "preferred_output", "non_preferred_output"};
-// Of a turn. A call's id only links it, and `unsaid` finds thoughts that a template leaves out.
+// Keys of a turn that are not reported. A call's id only links it, and `unsaid` finds thoughts that
+// a template leaves out.
 constexpr std::string_view kTurn[] = {"role",         "content",           "from",      "value",
                                       "tool_calls",   "function_call",     "input",     "output",
                                       "tool_call_id", "reasoning_content", "reasoning", "thinking",
                                       "thought"};
 
-// Of a turn: what other trainers read as which part of it is trained, and forge does not: a list of parts (axolotl's
-// train_detail), or a flag of which 1 may mean trained or left out.
+// Keys of a turn that tell other trainers, but not forge, which part of it is trained: a list of
+// parts (axolotl's train_detail), or a flag of which 1 may mean trained or left out.
 constexpr std::string_view kTurnParts[] = {"mask",          "masked",    "train_detail", "training_detail",
                                            "train_on_turn", "trainable", "ignore_loss",  "no_loss"};
 
 bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
 
-// The picture's path, address or bytes.
+// True if the key is of a picture's path, address or bytes.
 bool points_to_media(std::string_view key) {
   const size_t last = key.rfind('_');
   return last != key.npos && holds(kMedia, key.substr(0, last)) && holds(kMediaPlace, key.substr(last + 1));
@@ -84,7 +87,7 @@ bool is_list(const Json& row, const char* key) {
   return value && value->is_array();
 }
 
-// Whether the row goes through a chat template, with the system prompt and tools next to its turns.
+// True if the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
   switch (format) {
     case RowFormat::messages:
@@ -130,7 +133,7 @@ Keys keys_of_preference(const Json& row) {
                                : Keys(kPair);
 }
 
-// Beside `system`, `tools` and `functions` of conversations.
+// Returns the keys that the format reads beside `system`, `tools` and `functions` of conversations.
 Keys keys_read(const Json& row, RowFormat format) {
   // The last four are those of `forge data --dump`.
   static constexpr std::string_view kTokens[] = {"input_ids", "ids",    "labels", "attention_mask",
@@ -165,7 +168,7 @@ Keys keys_read(const Json& row, RowFormat format) {
   return {};
 }
 
-// All texts in a value, except speakers' names.
+// Collects all texts in a value, except speakers' names.
 void collect_texts(const Json& value, std::vector<std::string_view>& texts) {
   if (value.is_string()) {
     if (const auto text = trim(value.get_ref<const std::string&>()); !text.empty()) texts.push_back(text);
@@ -177,7 +180,7 @@ void collect_texts(const Json& value, std::vector<std::string_view>& texts) {
   }
 }
 
-// Whether `parts` has texts, and all of them stand in some of `texts`.
+// True if `parts` has texts, and each of them is in some of `texts`.
 bool all_stand_in(const std::vector<std::string_view>& parts, const std::vector<std::string_view>& texts) {
   const auto stands = [&](std::string_view part) {
     return std::any_of(texts.begin(), texts.end(),
@@ -196,7 +199,8 @@ bool is_numbers(const Json& value) {
   return is_number(value) || (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_number));
 }
 
-// Labels are classes too: numbers and words such as "negative" or "no" are those of GLUE and BoolQ.
+// True if the value says that an answer is bad. Labels may be classes: numbers and words such as
+// "negative" or "no" are those of GLUE and BoolQ.
 bool says_bad(std::string_view key, const Json& value) {
   if (!holds(kFlags, key)) return false;
   if (value.is_boolean()) return !value.get<bool>() || key == "label";
@@ -206,7 +210,7 @@ bool says_bad(std::string_view key, const Json& value) {
   return !graded && (value == 0 || value == -1 || word == "false" || word == "no" || word == "0");
 }
 
-// The key with another word in the place of one of its own; "" if it has none such.
+// Returns the key with `other` in place of `word`; "" if the key does not contain `word`.
 std::string with_word(std::string_view key, std::string_view word, std::string_view other) {
   std::vector<std::string> words = split(std::string(key), '_');
   const auto found = std::find(words.begin(), words.end(), word);
@@ -249,13 +253,13 @@ class KeyCheck {
       faults_.push_back({"/" + key, key + problem, key});
   }
 
-  // How ignoring the key would change what is learned; empty if it would not.
+  // Returns how ignoring the key would change what is learned; empty if it would not.
   std::string problem_of(const std::string& name, const Json& value) const {
     const std::string key = folded(name);
     const std::string rows = std::string(" is not read in ") + name_of(rules_.format) + " rows";
     const std::string ignore = "ignore: [" + name + "]";
     if (holds(kMedia, key)) return media_problem(ignore);
-    // A text's own illustration is not asked about: recipes and news have an image_url.
+    // An illustration of a text is no fault: recipes and news have an image_url.
     if (points_to_media(key) && rules_.format != RowFormat::text)
       return media_problem(ignore, " points to what is not text");
     if (rules_.format == RowFormat::tokens) return token_problem(key, value);
@@ -287,7 +291,7 @@ class KeyCheck {
       return rows + ", and all rows would count alike: leave out or repeat rows beforehand" + format;
     return "";
   }
-  // A judgement that says the opposite of chosen and rejected.
+  // Returns the problem of a judgement that says the opposite of chosen and rejected.
   std::string preference_problem(const std::string& name, const Json& value) const {
     const std::string key = folded(name), leave = "or leave it out with ignore: [" + name + "]";
     const std::string word = value.is_string() ? folded(value.get_ref<const std::string&>()) : "";
@@ -299,7 +303,7 @@ class KeyCheck {
              leave;
     const std::string partner = with_word(key, "chosen", "rejected");
     if (partner.empty() || !is_number(value) || is_blank(value)) return "";
-    // Log-probabilities and ranks are lower, lengths say nothing.
+    // Only scores are compared: log-probabilities and ranks may be lower, and lengths say nothing.
     bool scores = false;
     for (const char* kind : {"score", "scores", "rating", "ratings", "reward", "rewards"})
       scores |= !with_word(key, kind, "").empty();
@@ -312,8 +316,9 @@ class KeyCheck {
                leave;
     return "";
   }
-  // Other masks than those read. What tokenizers add says nothing of training: special_tokens_mask, Longformer's
-  // global_attention_mask, next to token_type_ids and offset_mapping.
+  // Returns the problem of masks other than those read. Masks that tokenizers add say nothing of
+  // training: special_tokens_mask, Longformer's global_attention_mask; neither do token_type_ids
+  // and offset_mapping.
   std::string token_problem(const std::string& key, const Json& value) const {
     const bool other = key == "special_tokens_mask" || ends_with(key, "attention_mask");
     if (!other && value.is_array() && (ends_with(key, "mask") || ends_with(key, "masks")))
@@ -340,7 +345,7 @@ class KeyCheck {
     return texts;
   }
   static constexpr size_t kPhrase = 12;  // shorter contexts occur in answers by chance
-  // Whether its texts of at least this many bytes also occur in what is read.
+  // True if its texts, each of at least this many bytes, also occur in what is read.
   bool is_said(const Json& value, size_t least) const {
     std::vector<std::string_view> parts;
     collect_texts(value, parts);
@@ -348,7 +353,7 @@ class KeyCheck {
         std::all_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.size() >= least; });
     return phrases && all_stand_in(parts, read_texts());
   }
-  // Whether it is the whole row written out: the first text read, a question, occurs in it.
+  // True if the value is the whole row written out: the first text read, a question, occurs in it.
   bool repeats(const Json& value) const {
     const std::vector<std::string_view> read = read_texts();
     return value.is_string() && !read.empty() &&
@@ -380,7 +385,7 @@ class KeyCheck {
       }
     }
   }
-  // Once a row.
+  // Notes a name once a row.
   void note(std::string name) {
     if (std::find(unread_.begin(), unread_.end(), name) == unread_.end()) unread_.push_back(std::move(name));
   }
@@ -392,7 +397,7 @@ class KeyCheck {
   Keys read_;
 };
 
-// XML and HTML write a closing tag too.
+// True if a text has <image> without a closing tag, which XML and HTML would write.
 bool has_picture(std::string_view text) {
   return text.find("<image>") != text.npos && text.find("</image>") == text.npos;
 }
@@ -424,7 +429,7 @@ std::string folded(std::string_view key) {
     const auto is = [&](size_t at, int (*kind)(int)) {
       return at < key.size() && kind(static_cast<unsigned char>(key[at])) != 0;
     };
-    // chatHistory, but not SYSTEM.
+    // A word begins here in chatHistory, but not in SYSTEM.
     if (i > 0 && is(i, std::isupper) && is(i - 1, std::islower)) name += '_';
     name += key[i] == ' ' || key[i] == '-' || key[i] == '.'
                 ? '_'

@@ -1,6 +1,6 @@
 #pragma once
-// The keys of a row that its format does not read. Most say nothing to a model (ids, sources) and are counted; some
-// would change what is learned, and are faults.
+// Checks the keys of a row that its format does not read. Most say nothing to a model (ids,
+// sources) and are counted; some would change what is learned, and are faults.
 //
 //   std::vector<std::string> unread;
 //   check_keys(row, {.format = RowFormat::messages}, unread, faults);   // unread: "category", "messages[].time"
@@ -15,7 +15,7 @@
 
 namespace forge {
 
-// What the job itself says of a source's rows: what it leaves out then is left out on purpose.
+// Statements of the job about a source's rows: whatever it then leaves out is left out on purpose.
 enum class Stated {
   nothing,
   format,  // the shape: keys of other shapes, labels and scores are only counted
@@ -35,18 +35,20 @@ struct KeyRules {
 //   - masks of tokens and flags of turns that are not read
 //   - unless the format is stated, what another shape would train on (`prompt` beside `text`, but nothing beside a whole
 //     conversation), ranks, scores, weights and words for a bad answer, and scores of a pair that say the opposite
-// Text that what is read says too, or that writes the row out once more (Alpaca's `text`), changes nothing. `row` is one that the format converts.
+// Text that is also in what is read, or that is the row written out once more (Alpaca's `text`),
+// changes nothing. `row` is one that the format converts.
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults);
 
-// A key without regard to its spelling: "SYSTEM", "System" and "system", "chat_history", "chatHistory" and "Chat-History".
+// Returns a key without regard to its spelling: "SYSTEM", "System" and "system", "chat_history",
+// "chatHistory" and "Chat-History".
 std::string folded(std::string_view key);
-// Whether it holds a picture, video or sound, or says where one is: `images`, `image_path`.
+// True if the key is of a picture, video or sound, or says where one is: `images`, `image_path`.
 bool is_media_key(std::string_view key);
 
-// A fault when a question has the mark that stands for a picture, <image>.
+// Adds a fault if a question has the mark that stands for a picture, <image>.
 void check_placeholders(const Row& row, RowFaults& faults);
 
-// Whether `part` has texts, and all of them stand in texts of `whole`.
+// True if `part` has texts, and each of them is in a text of `whole`.
 bool stands_in(const Json& part, const Json& whole);
 
 }  // namespace forge

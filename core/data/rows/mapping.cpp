@@ -17,15 +17,15 @@ constexpr const char* kStructured[] = {
     "messages", "conversations", "conversation", "history",  "input_ids",      "labels",           "ids",
     "prompt",   "completion",    "chosen",       "rejected", "attention_mask", "rejected_messages"};
 
-// Where find_column goes, as a JSON pointer. Keys with dots of their own are rare enough to be placed
-// roughly.
+// Returns the path of find_column as a JSON pointer. Keys with dots of their own are rare enough to
+// be placed roughly.
 std::string pointer_of(const std::string& path) {
   std::string pointer = "/" + path;
   std::replace(pointer.begin(), pointer.end(), '.', '/');
   return pointer;
 }
 
-// These may be lists of messages, or texts that look like anything.
+// True for keys whose values may be lists of messages, or texts that look like anything.
 bool may_be_text(std::string_view key) {
   return key == "prompt" || key == "completion" || key == "chosen" || key == "rejected";
 }
@@ -65,17 +65,17 @@ void parse_word_cells(Json& row) {
       const Json number = parse_json(cell->get<std::string>(), "cell", ErrorKind::data);
       if (number.is_number()) row[key] = number;
     } catch (const Error&) {
-      // It stays text, and the format reports what it expected.
+      // The value stays text, and the format reports what it expected.
     }
   }
 }
 
-// The row key that a column is found under.
+// Returns the row key that a column is found under.
 std::string head_of(const Json& row, const std::string& path) {
   return row.contains(path) ? path : path.substr(0, path.find('.'));
 }
 
-// A turn without these is empty.
+// True for the keys without which a turn is empty.
 bool makes_turn(std::string_view key) {
   return key == "role" || key == "content" || key == "from" || key == "value";
 }
@@ -141,7 +141,7 @@ void RowMapping::leave_out(Json& row) const {
   }
 }
 
-// A prompt_completion row that keeps the keys the templates do not use.
+// Returns a prompt_completion row that keeps the keys that the templates do not use.
 Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
   Json prompt = fill(prompt_, row, faults), completion = fill(completion_, row, faults);
   for (const auto* pieces : {&prompt_, &completion_})
@@ -200,7 +200,7 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
     } else if (!value || value->is_null()) {
       std::vector<std::string> keys;
       for (const auto& item : row.items()) keys.push_back(item.key());
-      // Here an empty table cell is an empty text: the template decides where it goes.
+      // An empty table cell is an empty text here: the template decides where it goes.
       if (value && is_table_) continue;
       faults.push_back({value ? pointer_of(piece.text) : "",
                         piece.text + (value ? " is null" : " is missing") + ", expected a text for {" +

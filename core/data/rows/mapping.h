@@ -1,15 +1,17 @@
 #pragma once
-// A source's `columns`, `roles`, `prompt`, `completion` and `ignore`: rows of any names as rows that the formats know.
+// Applies a source's `columns`, `roles`, `prompt`, `completion` and `ignore`: turns rows of any
+// names into rows that the formats know.
 //
 //   RowMapping mapping(source, RowKind::json);
 //   RowFaults faults;
 //   Json row = mapping.apply(parse_row(…), faults);
 //   mapping.original("/instruction")   // "/question": where a fault of the mapped row stands in the file
 //
-// A column is a key of the row or a dotted path (`answer.text`, `choices.0.text`); a key that contains dots
-// comes first. A mapped field replaces one of that name, and its column is no key of the row any more; one whose column
-// is absent stays absent. In CSV, lists and objects are JSON in a cell, and labels are words: both are parsed here, by
-// field. Ignored keys leave rows and turns.
+// A column is a key of the row or a dotted path (`answer.text`, `choices.0.text`); a key that
+// contains dots comes first. A mapped field replaces one of that name, and its column is no longer
+// a key of the row; a field whose column is absent stays absent. In CSV, lists and objects are JSON
+// in a cell, and labels are words: both are parsed here, by field. Ignored keys are removed from
+// rows and turns.
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,16 +23,16 @@
 
 namespace forge {
 
-// The value at a key or dotted path; nullptr when there is none.
+// Returns the value at a key or dotted path; nullptr when there is none.
 const Json* find_column(const Json& row, const std::string& path);
 
 class RowMapping {
  public:
   RowMapping(const DataSource& source, RowKind kind);
-  // Changes nothing in a row that is no object.
+  // Returns the mapped row. A row that is no object is not changed.
   Json apply(Json row, RowFaults& faults) const;
   std::string original(const std::string& pointer) const;
-  // Whether the job ignores pictures.
+  // True if the job ignores pictures.
   bool ignores_pictures() const;
 
  private:

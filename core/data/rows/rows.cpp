@@ -23,7 +23,7 @@ bool is_alpaca(const Json& row) {
   return has(row, "instruction") && (has(row, "output") || has(row, "tool_calls"));
 }
 
-// Turns of ShareGPT's under this name are read by columns.
+// True if the row has messages. Turns of ShareGPT's shape under this name are read by columns.
 bool has_messages(const Json& row) {
   if (!has(row, "messages")) return false;
   const Json& turns = row["messages"];
@@ -74,7 +74,8 @@ const Format kFormats[] = {
      [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
 };
 
-// Formats that contain another's keys or repeat its content: not ambiguous, the larger one wins.
+// True if the larger format contains the smaller one's keys or repeats its content: the row is not
+// ambiguous, and the larger format wins.
 bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
   const auto in_text = [&](const char* key) { return has(row, key) && stands_in(row[key], row["text"]); };
   if (smaller == RowFormat::prompt) return larger != RowFormat::text;
@@ -140,7 +141,7 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
                  : ""));
 }
 
-// Numeric labels other than 0 and 1 are classes.
+// True if all labels judge answers. Numeric labels other than 0 and 1 are classes.
 bool labels_judge(const std::vector<LocatedRow>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const LocatedRow& located) {
     const Json* label = located.row.is_object() ? member(located.row, "label") : nullptr;
@@ -159,7 +160,7 @@ std::string values_of(const std::map<std::string, std::string>& columns) {
   return join(names, " and ");
 }
 
-// A column mapping for rows that match no format as they are.
+// Returns a column mapping for rows that match no format as they are.
 Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::string& path) {
   if (rows.empty()) throw Error(ErrorKind::data, path + ": holds no rows, expected at least one");
   CommonColumns common = common_columns(rows);
@@ -222,7 +223,7 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
   const auto is_weak = [](const Format* format) { return format->format == RowFormat::prompt; };
   if (!std::all_of(found.begin(), found.end(), is_weak)) std::erase_if(found, is_weak);
   if (found.empty()) return detect_by_columns(rows, path);
-  // The most frequent; the first among equals.
+  // The most frequent format wins; among equals, the first.
   auto votes = [&](const Format* format) { return std::count(found.begin(), found.end(), format); };
   const Format* most =
       *std::max_element(found.begin(), found.end(), [&](auto* a, auto* b) { return votes(a) < votes(b); });
@@ -246,7 +247,7 @@ ChatRow as_turns(const PairRow& pair) {
   return chat;
 }
 
-// Texts to be answered as the turns of a user.
+// Turns texts to be answered into turns of a user.
 Row with_user_prompts(Row row) {
   if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
   if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
@@ -279,7 +280,7 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
 
 namespace {
 
-// Sorted keys, because their order in a row has no meaning.
+// The keys are sorted, because their order in a row has no meaning.
 void add(Hasher& hasher, const ChatRow& row) {
   hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What a row of a data file means, whatever its shape: a conversation, a prompt with its completion, a
-// document, or finished tokens.
+// The meaning of a row of a data file, whatever its shape: a conversation, a prompt with its
+// completion, a document, or finished tokens.
 //
 //   RowFormat format = detect_format(first_rows, path).format;
 //   RowFaults faults;
@@ -61,7 +61,7 @@ struct TokensRow {
   std::vector<int32_t> ids;
   std::vector<uint8_t> supervised;
 };
-// To be answered: `chat` when it has messages, else `text`. Nothing of it is trained.
+// A prompt to be answered: `chat` when it has messages, else `text`. Nothing of it is trained.
 struct PromptRow {
   ChatRow chat;
   std::string text;
@@ -78,8 +78,9 @@ struct AnswersRow {
 };
 using Row = std::variant<ChatRow, PairRow, TextRow, TokensRow, PromptRow, AnswersRow>;
 
-// Faults of one row: where (a JSON pointer into the row) and "what, expected what". `key` names a member that nothing
-// reads, or a speaker that nobody knows: such faults come with all rows of a file and are reported once.
+// A fault of one row: where (a JSON pointer into the row) and "what, expected what". `key` names a
+// member that nothing reads, or a speaker that nobody knows: such faults come with all rows of a
+// file and are reported once.
 struct RowFault {
   std::string pointer;
   std::string message;
@@ -95,15 +96,16 @@ struct RowOptions {
   bool user_prompts = false;  // a prompt that is a text becomes a user's turn, its completion an assistant's
 };
 
-// The name as the job file writes it.
+// Returns the name as the job file writes it.
 const char* name_of(RowFormat format);
-// A hash of what the row means to a model, whatever else it carries: ids and sources of rows do not matter,
-// nor the order of keys. Equal rows of different shapes (alpaca, messages) have equal hashes.
+// Returns a hash of what the row means to a model: ids and sources of rows do not matter, nor the
+// order of keys. Equal rows of different shapes (alpaca, messages) have equal hashes.
 std::string content_of(const Row& row);
 
-// The format that most of these first rows of one file have, and why; and the columns that they have under other
-// common names (common_columns.h), as a job's `columns` would say it. Throws Error(data) at a row that could be of
-// several formats, naming them, and when no row has any.
+// detect_format finds the format that most of the first rows of one file have, and why; and the
+// columns that they have under other common names (common_columns.h), as a job's `columns` would
+// say it. Throws Error(data) at a row that could be of several formats, naming them, and when no
+// row has any.
 struct LocatedRow {
   Json row;
   int64_t line = 1;
@@ -114,7 +116,8 @@ struct Detected {
   std::map<std::string, std::string> columns = {};
   std::string advice = {};  // judgement_advice (advice.h)
 };
-// `sources`: for an encoder-decoder, for which a document beside its summary is a pair, though they do not say which task it is.
+// Detects the format. `sources` is for an encoder-decoder: a document beside its summary is then a
+// pair, though such rows do not say which task it is.
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources = false);
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,

@@ -30,7 +30,7 @@ Error fault(const std::string& path, const std::string& what) {
   return Error(ErrorKind::environment, path + ": " + what);
 }
 
-// Whether a value is of type T; the library would make 4 of 4.5 and 1 of true.
+// True if a value is of type T; the library would make 4 of 4.5 and 1 of true.
 template <class T>
 bool is_of(const Json& json) {
   const auto all = [&](const auto& is_member) { return std::all_of(json.begin(), json.end(), is_member); };
@@ -42,7 +42,7 @@ bool is_of(const Json& json) {
   else return json.is_array() && all(is_of<typename T::value_type>);
 }
 
-// The value of a key, or an error naming the file if it has another type.
+// Returns the value of a key. Throws an error that names the file if the value has another type.
 template <class T>
 T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   auto found = json.find(key);
@@ -59,7 +59,8 @@ void refuse_other_methods(const Json& json, const std::string& path) {
       .hint("forge trains and reads LoRA adapters (with DoRA and rsLoRA)");
 }
 
-// Unknown settings may change what an adapter computes, in this PEFT or a later one, unless null, false or empty.
+// Refuses unknown settings, unless null, false or empty: they may change what an adapter computes,
+// in this PEFT or a later one.
 void refuse_unknown_settings(const Json& json, const std::string& path) {
   static const std::set<std::string> known{
       // read below
@@ -83,7 +84,8 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
   if (!faults.empty()) throw Error(ErrorKind::environment, join(faults, "\n"));
 }
 
-// PEFT repeats these on loading and subtracts the initial value from the base weights: the tensors fit no other base.
+// Refuses initialisations that PEFT repeats on loading, where it subtracts the initial value from
+// the base weights: the tensors fit no other base.
 void refuse_changed_base(const Json& json, const std::string& path) {
   static const std::set<std::string> on_plain_base{"gaussian", "eva", "orthogonal"};
   const auto init = json.find("init_lora_weights");
@@ -120,13 +122,13 @@ void read_layers_pattern(const Json& json, const std::string& path, AdapterFile&
   else
     file.layers_pattern = get<std::vector<std::string>>(json, "layers_pattern", {}, path);
   std::erase(file.layers_pattern, "");
-  // LoraConfig.__post_init__ does so: to it an empty list is a list.
+  // This is as in LoraConfig.__post_init__, for which an empty list is a list.
   const bool layers = !json.value("layers_to_transform", Json()).is_null(), expression = json.value("target_modules", Json()).is_string();
   if (layers && expression) throw fault(path, "layers_to_transform is set beside a target_modules that is no list: PEFT refuses it, too");
   if (!file.layers_pattern.empty() && !layers) throw fault(path, "layers_pattern is set without layers_to_transform: PEFT refuses it, too");
 }
 
-// A list is that of the input embedding.
+// Reads trainable_token_indices. A bare list means the input embedding.
 void read_tokens(const Json& json, const std::string& path, AdapterConfig& config) {
   const Json tokens = json.value("trainable_token_indices", Json());
   if (tokens.is_array() && !tokens.empty())
@@ -134,7 +136,8 @@ void read_tokens(const Json& json, const std::string& path, AdapterConfig& confi
   if (tokens.is_object()) config.trainable_token_indices = get<std::map<std::string, std::vector<int64_t>>>(json, "trainable_token_indices", {}, path);
 }
 
-// PEFT's save_embedding_layers writes whole matrices that modules_to_save does not name, and puts them in the base's place on loading.
+// Adds the matrices that PEFT's save_embedding_layers writes whole: modules_to_save does not name
+// them, and PEFT replaces the base's matrices with them on loading.
 void read_saved_embeddings(const std::string& folder, AdapterConfig& config) {
   if (!file_exists(folder + kWeights)) return;
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, Data::optional);
@@ -203,8 +206,8 @@ bool same_vocabulary_site(const VocabularySite& a, const VocabularySite& b) {
   return a.module == b.module && a.tokens == b.tokens && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
 }
 
-// Whether the tensors of one adapter mean the same in the other. The settings may be spelled differently: all-linear
-// equals the list of all linear layers.
+// True if the tensors of one adapter mean the same in the other. The settings may be spelled
+// differently: all-linear equals the list of all linear layers.
 bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
   const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
   const std::vector<VocabularySite> own_vocabulary = vocabulary_sites_of(file, spec), wanted_vocabulary = vocabulary_sites(spec, asked);
@@ -280,7 +283,7 @@ AdapterFile read_adapter_config(const std::string& folder) {
   read_saved_embeddings(folder, config);
   config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
   file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
-  // PEFT lists both names a transformers model may use for its head.
+  // PEFT lists both names that a transformers model may use for its head.
   if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
   if (config.rank < 1 || config.rank > 65536)
     throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
@@ -289,7 +292,8 @@ AdapterFile read_adapter_config(const std::string& folder) {
 
 namespace {
 
-// The rows of the embedding that the file asks for: of a vocabulary that was made larger before it was trained. 0: no more than the base's.
+// Returns the rows of the embedding that the file needs, for a vocabulary that was made larger
+// before training. 0: no more than the base's.
 int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
   int64_t rows = 0;
   for (const auto& [module, tokens] : file.config.trainable_token_indices)
@@ -302,8 +306,8 @@ int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
   return rows;
 }
 
-// The settings as they choose modules of this model: where its layers are called otherwise than layers_pattern says, PEFT finds the
-// number of none, and only targets that are whole paths match.
+// Returns the settings as they choose modules of this model. If layers_pattern names no list of its
+// layers, PEFT finds no layer numbers, and only targets that are whole paths match.
 AdapterConfig settings_for(const AdapterFile& file, const ModelSpec& spec) {
   const std::string layers = outer_modules(spec).layers;  // "model.layers."
   const std::string list = layers.substr(layers.rfind('.', layers.size() - 2) + 1);
@@ -315,7 +319,7 @@ AdapterConfig settings_for(const AdapterFile& file, const ModelSpec& spec) {
   return config;
 }
 
-// Throws Error(job) where embedding and head would be adapted as one.
+// Throws Error(job) if embedding and head would be adapted as one.
 void require_no_tying(const AdapterFile& file, const ModelSpec& spec) {
   if (!file.ties_weights || !spec.tie_word_embeddings) return;
   for (const std::string& module : {embedding_name(spec), head_name(spec)}) {
@@ -327,7 +331,8 @@ void require_no_tying(const AdapterFile& file, const ModelSpec& spec) {
   }
 }
 
-// What `select` makes of the file's settings; its faults are in the words of a job file.
+// Returns the result of `select` for the file's settings; its faults are in the words of a job
+// file.
 template <class Select>
 auto fitting(const AdapterFile& file, const ModelSpec& spec, const Select& select) {
   try {
@@ -425,7 +430,7 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
 
 namespace {
 
-// PEFT stores the base's own matrix beside factors of the embedding or the head.
+// True for the base's own matrix, which PEFT stores beside factors of the embedding or the head.
 bool is_base_copy(const std::string& name, const std::set<std::string>& wanted) {
   constexpr std::string_view kWrapped = ".base_layer.weight";
   if (!ends_with(name, kWrapped)) return false;

@@ -1,6 +1,7 @@
 #pragma once
-// A PEFT adapter folder up to its weights: adapter_config.json as PEFT 0.21 writes it, and the header of
-// adapter_model.safetensors. What the engine will load is judged here, before anything is started.
+// Reads a PEFT adapter folder without its weights: adapter_config.json as PEFT 0.21 writes it, and
+// the header of adapter_model.safetensors. Everything that the engine will load is checked here,
+// before anything is started.
 //
 //   inherit_adapter(loaded);                              // rank, alpha, … of adapter.init_from
 //   check_start_adapter(loaded.job, read_model_spec(loaded.job.model.path));
@@ -27,43 +28,50 @@ struct AdapterFile {
 // a changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
 AdapterFile read_adapter_config(const std::string& folder);
 
-// The model that it was made for: `spec`, or the same with a score head, or with more tokens, whose rows the file has.
+// Returns the spec of the model that the adapter was made for: `spec`, or `spec` with a score head,
+// or with more tokens, whose rows the file has.
 ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec);
 
-// base_model_name_or_path of adapter_config.json, also where the rest of it cannot be used; empty where it names none.
+// Returns base_model_name_or_path of adapter_config.json, also if the rest of it cannot be used;
+// empty if it names none.
 std::string base_model_of(const std::string& folder);
 
-// What of the vocabulary's matrices the file changes.
+// Returns the parts of the vocabulary's matrices that the file changes.
 std::vector<VocabularySite> vocabulary_sites_of(const AdapterFile& file, const ModelSpec& spec);
 
-// The modules of the model that the file changes. Throws Error(environment) where it names others.
+// Returns the modules of the model that the file changes. Throws Error(environment) if it names
+// others.
 std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec);
 
-// What adapter.init_from decides and the job leaves open (rank, alpha, patterns, targets …) is taken from the adapter,
-// and its origin says so. Nothing happens without adapter.init_from, or while its folder has no adapter_config.json.
+// Takes from the adapter what adapter.init_from decides and the job leaves open (rank, alpha,
+// patterns, targets …), and writes so as its origin. Does nothing without adapter.init_from, or
+// while its folder has no adapter_config.json.
 void inherit_adapter(LoadedJob& loaded);
 
-// A reward model's head is trained whole, as PEFT's task SEQ_CLS has it.
+// Lets a reward model's head be trained whole, like PEFT's task SEQ_CLS.
 void train_score_head(LoadedJob& loaded);
 
-// Whether a run can start from adapter.init_from: the folder is whole, fits the model, and the job's adapter is the same
-// as the folder's. Throws Error(environment) for the folder's faults, Error(job) naming the keys that differ. Nothing
-// happens without adapter.init_from.
+// Checks that a run can start from adapter.init_from: the folder is whole, fits the model, and the
+// job's adapter is the same as the folder's. Throws Error(environment) for the folder's faults,
+// Error(job) naming the keys that differ. Does nothing without adapter.init_from.
 void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data::required);
 
-// The parameters that the file holds, of a model that was made for it (spec_for). Throws Error(environment) where it does not fit.
+// Returns the parameters that the file holds, of a model that was made for it (spec_for). Throws
+// Error(environment) if it does not fit.
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec);
 
-// adapter_model.safetensors; names of models with towers are transformers 5's (wrapper.h), whichever
-// version wrote them. Throws Error(environment) for a folder without it, for pickles, and for links that leave the folder.
+// Opens adapter_model.safetensors. Names of models with towers are transformers 5's (wrapper.h),
+// whichever version wrote them. Throws Error(environment) for a folder without the file, for
+// pickles, and for links that leave the folder.
 std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data = Data::required);
 
-// Throws Error(environment) naming every tensor that is missing, extra or of another shape than `trained` asks for.
-// `widen` is how many times its rank an adapter was saved with.
+// Throws Error(environment) naming every tensor that is missing, extra or of another shape than
+// `trained` asks for. `widen` is how many times its rank an adapter was saved with.
 void check_adapter_weights(const TensorFile& weights, const std::string& folder,
                            const std::vector<Parameter>& trained, int64_t widen = 1);
 
-// A parameter as PEFT's files name it: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+// Returns a parameter's name in PEFT's files:
+// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
 std::string peft_name(const std::string& parameter);
 
 }  // namespace forge

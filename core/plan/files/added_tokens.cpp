@@ -11,7 +11,7 @@ namespace {
 
 std::string module_of(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
 
-// "model.embed_tokens" → "embed_tokens", as PEFT's configurations name it.
+// Returns "embed_tokens" for "model.embed_tokens", as PEFT's configurations name it.
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 bool saved_whole(const ModelSpec& spec, const AdapterConfig& adapter, const std::string& module) {
@@ -19,7 +19,7 @@ bool saved_whole(const ModelSpec& spec, const AdapterConfig& adapter, const std:
   return std::any_of(saved.begin(), saved.end(), [&](const Module& other) { return other.path == module; });
 }
 
-// The ids that the adapter trains of one module, with the added ones.
+// Adds the added ids to those that the adapter trains of one module.
 void train_rows(AdapterConfig& adapter, const std::string& module, const std::vector<int64_t>& ids) {
   auto& lists = adapter.trainable_token_indices;
   std::vector<int64_t>& own = lists[last_part(module)];

@@ -1,14 +1,15 @@
 #pragma once
-// Room for model.add_tokens.
+// Makes room for model.add_tokens.
 #include "core/config/load.h"
 #include "core/families/model_spec.h"
 #include "core/text/tokenizer.h"
 
 namespace forge {
 
-// Gives the spec the rows of the tokens that `with` has and `base` has not, with what they start from (model.add_tokens_from). An
-// adapter trains them (adapter.trainable_token_indices), unless it trains the whole matrix. Throws Error(job) for a token that `base`
-// has already, and for texts that belong to no added token or have no tokens.
+// Gives the spec rows for the tokens that `with` has and `base` has not, with their initial values
+// (model.add_tokens_from). An adapter trains these rows (adapter.trainable_token_indices), unless
+// it trains the whole matrix. Throws Error(job) for a token that `base` has already, and for texts
+// that belong to no added token or have no tokens.
 void add_tokens(LoadedJob& loaded, const Tokenizer& base, const Tokenizer& with, ModelSpec& spec);
 
 }  // namespace forge

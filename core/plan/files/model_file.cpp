@@ -25,21 +25,24 @@ bool computed_anyway(const ModelSpec& spec, const std::string& name) {
          ends_with(name, ".masked_bias");
 }
 
-// The table of an encoder-decoder once more, as files of older tools hold it; BART's bias of the logits; and T5's bias by distance where
-// there is none.
+// True for tensors of an encoder-decoder that are not parameters: further copies of its table, as
+// files of older tools hold it; BART's bias of the logits; and T5's bias by distance of a layer
+// that has none.
 bool of_both_stacks(const ModelSpec& spec, const std::string& name) {
   return spec.reads_source() && (ends_with(name, "encoder.embed_tokens.weight") || ends_with(name, "decoder.embed_tokens.weight") ||
                                  name == kLogitsBias || ends_with(name, "EncDecAttention.relative_attention_bias.weight"));
 }
 
-// DeepSeek-V3's prediction of the token after the next, which training leaves out as transformers does.
+// True for DeepSeek-V3's prediction of the token after the next, which training leaves out as
+// transformers does.
 bool of_further_layer(const ModelSpec& spec, const std::string& name) {
   const std::string prefix = outer_modules(spec).layers;
   if (!family_of(spec).further_layers || !starts_with(name, prefix)) return false;
   return std::atoll(name.c_str() + prefix.size()) >= spec.num_layers;
 }
 
-// The first few of many similar faults, so that the report for a file of another model stays readable.
+// Adds the first few of many similar faults, so that the report for a file of another model stays
+// readable.
 void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
   constexpr size_t kShown = 20;
   for (size_t i = 0; i < faults.size() && i < kShown; ++i) all.push_back(faults[i]);

@@ -19,7 +19,7 @@ constexpr const char* kGguf = "model/gguf";
 constexpr const char* kInitFrom = "adapter.init_from/";
 constexpr const char* kReward = "rewards.";  // with its name: a schema, or a reward model's files, its base's below base/
 
-// What forge reads of a model folder besides its weights.
+// A file that forge reads of a model folder besides its weights.
 struct Reading {
   const char* name;
   bool decides;
@@ -42,7 +42,8 @@ constexpr auto kFileMembers = [](auto& file, auto&& member) {
   member("decides", file.decides, "with another content the run is not continued");
 };
 
-// Some of these files are only copied into the result, after training.
+// Throws for a pointer of Git LFS. Some of these files are only copied into the result, after
+// training.
 void refuse_pointer(const std::string& path) {
   constexpr int64_t kLargestPointer = 1024;
   if (file_size(path) <= kLargestPointer)

@@ -1,6 +1,7 @@
 #pragma once
-// The files that a run starts from besides its data: the base model's weights, config and tokenizer, the adapter of
-// adapter.init_from, reward models and schemas. A run is continued only on the same ones.
+// Lists the files that a run starts from besides its data: the base model's weights, config and
+// tokenizer, the adapter of adapter.init_from, reward models and schemas. A run is continued only
+// on the same files.
 //
 //   std::vector<StartFile> files = start_files(job, hashes);
 //   files[0].name, files[0].hash       // "model/config.json", "3f…"
@@ -16,22 +17,21 @@ struct StartFile {
   std::string name;  // what it belongs to and its name there: "model/config.json"; a GGUF is "model/gguf"
   int64_t bytes = 0;
   std::string hash;  // of its content
-  // Another content is another run. Of a chat template or generation_config.json it is not: what a template changes of
-  // the training shows in the tokens of the data.
+  // True if another content makes another run. False for a chat template or generation_config.json:
+  // the effect of a template on the training shows in the tokens of the data.
   bool decides = true;
 };
 
-// Throws Error(environment) for files that cannot be read.
+// Returns the start files of a job. Throws Error(environment) for files that cannot be read.
 std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes);
-// The base model's alone.
-// Drawn weights are in no file.
+// Returns the base model's files alone. Weights that are drawn are in no file.
 std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes, ModelInit init = ModelInit::file);
 
-// Names of the files that are not the same in both, or in only one of them.
+// Returns the names of the files that differ, or that are in only one of the lists.
 std::vector<std::string> changed_files(const std::vector<StartFile>& before,
                                        const std::vector<StartFile>& now);
 bool is_model_file(const StartFile& file);
-// Where the file lies: "models/llama/config.json".
+// Returns the path of the file: "models/llama/config.json".
 std::string path_of_start_file(const Job& job, const std::string& name);
 
 void to_json(Json& json, const StartFile& file);

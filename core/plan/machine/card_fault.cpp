@@ -10,8 +10,8 @@
 namespace forge {
 namespace {
 
-// The oldest driver that runs an engine, by the release notes of its CUDA; CUDA's newer minor versions
-// run on it too.
+// The oldest driver that runs an engine, by the release notes of its CUDA; CUDA's newer minor
+// versions run on it too.
 struct DriverNeed {
   std::string_view engine;
   int64_t cuda_version;  // 13000 is 13.0

@@ -26,7 +26,7 @@ Device gpu_device(const Hardware& hardware, size_t index) {
   return device;
 }
 
-// Indices of the GPUs, most free memory first.
+// Returns the indices of the GPUs, most free memory first.
 std::vector<size_t> by_free_memory(const std::vector<GpuInfo>& gpus) {
   std::vector<size_t> order(gpus.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -43,7 +43,8 @@ std::string idle_text(const Hardware& hardware, size_t used) {
          "); the others stay idle (hardware.device: cuda:N gives each a job of its own)";
 }
 
-// A card of that name in this machine, else from the database: then it can only be planned for.
+// Returns a card of that name in this machine, else from the database: then it can only be planned
+// for.
 Device named_card(const Hardware& hardware, const std::string& name) {
   const GpuCard& card = find_gpu(name);
   for (size_t i = 0; i < hardware.gpus.size(); ++i)
@@ -72,14 +73,14 @@ std::string text_of(const CardFault& fault) {
   return fault.remedy.empty() ? fault.what : fault.what + "; " + fault.remedy;
 }
 
-// One choice of a device by what the user asked for.
+// The choice of a device by the user's setting.
 struct Choosing {
   const Hardware& hardware;
   const std::string& asked;
   const JudgeCard& judge;
   const std::string& key;
 
-  // "hardware.device: cpu", or "--device cpu".
+  // Returns "hardware.device: cpu", or "--device cpu".
   std::string setting(const char* value) const {
     return key + (starts_with(key, "--") ? " " : ": ") + value;
   }
@@ -93,7 +94,7 @@ struct Choosing {
                    fault.remedy + (fault.remedy.empty() ? "" : "; or ") + setting("cpu"));
   }
 
-  // auto and cuda.
+  // Chooses for auto and cuda: the GPU with the most free memory that has no fault.
   DeviceChoice emptiest() const {
     std::optional<std::pair<Device, CardFault>> first;
     for (const size_t index : by_free_memory(hardware.gpus)) {
@@ -109,7 +110,7 @@ struct Choosing {
     return {cpu_device(hardware), first ? instead_of(*first) : broken_driver(), ""};
   }
 
-  // cuda:N, or cuda:NAME.
+  // Chooses for cuda:N, or cuda:NAME.
   Device stated() const {
     const std::string number = starts_with(asked, "cuda:") ? asked.substr(5) : "";
     if (number.empty())
@@ -153,7 +154,7 @@ Device device_by_name(const Hardware& hardware, const std::string& name) {
     config.device = name;
     return choose_device(hardware, config).device;
   }
-  // Numbers larger than any index are card names: 4090 is a card.
+  // Numbers larger than any index are names of cards: 4090 is a card.
   constexpr unsigned long kFirstCardNumber = 100;
   if (whole_number(name) && std::stoul(name) < kFirstCardNumber)
     return indexed(hardware, name, "", "--gpu " + name, ErrorKind::usage);

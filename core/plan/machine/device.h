@@ -1,5 +1,5 @@
 #pragma once
-// The one device of a run, chosen from the machine or from the database of cards.
+// Chooses the one device of a run, from the machine or from the database of cards.
 #include <functional>
 #include <string>
 
@@ -19,12 +19,13 @@ struct Device {
   int64_t free_bytes() const { return cuda ? gpu.free_bytes : cpu.available_bytes; }
 };
 
-// The GPU's, or a large one's where an older forge's plan does not say.
+// Returns the multiprocessors of the GPU, or those of a large one if an older forge's plan does not
+// state them.
 inline int64_t multiprocessors_of(const Device& device) {
   return device.gpu.multiprocessors > 0 ? device.gpu.multiprocessors : StepSizes().multiprocessors;
 }
 
-// Why a card cannot be computed on here, and what helps. Without words: it can.
+// The reason why a card cannot compute here, and its remedy. Without words: it can.
 struct CardFault {
   std::string what, remedy;
   explicit operator bool() const { return !what.empty(); }
@@ -37,13 +38,13 @@ struct DeviceChoice {
   std::string idle;     // "8 GPUs are here and forge uses one: …"; empty where `key` names the GPU
 };
 
-// hardware.device of the job: auto takes the GPU with the most free memory that `judge` finds no fault with, else the CPU.
-// Throws KeyError(environment) when the device asked for is not there or has a fault. `key` is what the user sets: a key of
-// the job or, as "--device", an option.
+// Chooses hardware.device of the job: auto takes the GPU with the most free memory that `judge`
+// finds no fault with, else the CPU. Throws KeyError(environment) if the device asked for is not
+// there or has a fault. `key` is what the user sets: a key of the job or, as "--device", an option.
 DeviceChoice choose_device(const Hardware& hardware, const HardwareConfig& config, const JudgeCard& judge = {},
                            const std::string& key = "hardware.device");
-// `forge plan --gpu NAME`: a card of the database in this machine, or Error(usage). "cpu", "auto" and an
-// index choose from the machine.
+// Returns the device of `forge plan --gpu NAME`: a card of the database as if it were in this
+// machine, or Error(usage). "cpu", "auto", "cuda" and an index choose from the machine.
 Device device_by_name(const Hardware& hardware, const std::string& name);
 
 }  // namespace forge

@@ -8,7 +8,7 @@
 namespace forge {
 namespace {
 
-// "NVIDIA GeForce RTX 2080 Ti" → "rtx2080ti".
+// Returns "rtx2080ti" for "NVIDIA GeForce RTX 2080 Ti".
 std::string key_of(const std::string& name) {
   std::string text = lower(name);
   for (const char* word : {"nvidia", "geforce", "tesla", "graphics", "quadro "}) {
@@ -36,8 +36,9 @@ constexpr double kGib = 1024.0 * 1024 * 1024;
 
 }  // namespace
 
-// Vendor data sheets; consumer cards: dense tensor rate with fp32 accumulation (half of the fp16-accumulation
-// rate that Turing, Ampere, Ada and Blackwell GeForce are advertised with).
+// Values of the vendor's data sheets. Consumer cards: dense tensor rate with fp32 accumulation
+// (half of the fp16-accumulation rate that Turing, Ampere, Ada and Blackwell GeForce are advertised
+// with).
 const std::vector<GpuCard>& gpu_cards() {
   static const std::vector<GpuCard> cards{
       // name, aliases, architecture, cc, multiprocessors, GiB, GB/s, bf16, fp16, fp32
@@ -165,8 +166,8 @@ const GpuCard& find_gpu(const std::string& name) {
 
 const GpuCard* gpu_card_of(const GpuInfo& gpu) {
   if (const GpuCard* card = find_key(key_of(gpu.name))) return card;
-  // Laptop and vendor editions have longer names: take the longest card name that is a prefix of theirs, on the same
-  // silicon.
+  // Laptop and vendor editions have longer names: the longest card name that is a prefix of theirs,
+  // on the same silicon, is taken.
   const GpuCard* best = nullptr;
   for (const GpuCard& card : gpu_cards())
     if (card.compute_capability == gpu.compute_capability &&

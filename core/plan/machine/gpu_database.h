@@ -1,5 +1,6 @@
 #pragma once
-// Common NVIDIA cards, so that a plan can be made for one that nobody here has.
+// A table of common NVIDIA cards, so that a plan can be made for a card that is not in this
+// machine.
 //
 //   const GpuCard& card = find_gpu("rtx 2080 ti");
 //   card.compute_capability   // 75
@@ -25,13 +26,14 @@ struct GpuCard {
 
 const std::vector<GpuCard>& gpu_cards();
 
-// The row of a name in any case, with or without "NVIDIA", "GeForce", "Tesla", blanks or hyphens, and a
-// memory size where cards of one name differ ("A100 40GB"). Throws Error(usage) with the nearest name.
+// Returns the row of a name in any case, with or without "NVIDIA", "GeForce", "Tesla", blanks or
+// hyphens, and a memory size for cards that share a name ("A100 40GB"). Throws Error(usage) with
+// the nearest name.
 const GpuCard& find_gpu(const std::string& name);
-// The row of a probed card's driver name, or nullptr.
+// Returns the row of a probed card's driver name, or nullptr.
 const GpuCard* gpu_card_of(const GpuInfo& gpu);
 
-// A card as if it were in this machine, empty.
+// Returns a card as if it were in this machine, with all of its memory free.
 GpuInfo gpu_info(const GpuCard& card);
 
 }  // namespace forge

@@ -1,6 +1,7 @@
-// NVIDIA GPUs through the driver's own libraries, loaded when they are there: libcuda.so.1 lists the devices
-// that CUDA would use (CUDA_VISIBLE_DEVICES included), libnvidia-ml.so.1 adds free memory and the driver's
-// version without creating a context. Prototypes: CUDA driver API and NVML reference manuals.
+// Finds NVIDIA GPUs through the driver's own libraries, loaded if they are there: libcuda.so.1
+// lists the devices that CUDA would use (CUDA_VISIBLE_DEVICES included), libnvidia-ml.so.1 adds
+// free memory and the driver's version without creating a context. Prototypes: CUDA driver API and
+// NVML reference manuals.
 #include <dlfcn.h>
 
 #include <array>
@@ -14,7 +15,7 @@ namespace {
 class Library {
  public:
   explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-  // Never closed: the driver has its own threads and exit handlers.
+  // The library is never closed: the driver has its own threads and exit handlers.
   explicit operator bool() const { return handle_ != nullptr; }
   template <class Function>
   bool load(Function& function, const char* name) const {
@@ -50,7 +51,7 @@ constexpr int kNoDevice = 100;                         // CUDA_ERROR_NO_DEVICE
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 constexpr int kMultiprocessors = 16;                   // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
-// "GPU-8a3c…" as nvidia-smi prints it.
+// Returns "GPU-8a3c…" as nvidia-smi prints it.
 std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
   std::string text = "GPU-";
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -106,7 +107,7 @@ void add_free_memory(std::vector<GpuInfo>& gpus) {
   shutdown();
 }
 
-// Why cuInit failed, by the driver's cuda.h, and what helps where that is known.
+// Returns why cuInit failed, by the driver's cuda.h, and a remedy if one is known.
 std::string init_text(int code) {
   const std::string text =
       "the NVIDIA driver finds no usable device (cuInit returned " + std::to_string(code);

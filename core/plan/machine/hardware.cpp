@@ -21,7 +21,7 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-// "name   : value" lines; the first of each name.
+// Reads "name   : value" lines; the first of each name counts.
 std::map<std::string, std::string> colon_table(const std::string& text) {
   std::map<std::string, std::string> table;
   for (const std::string& line : split(text, '\n')) {
@@ -33,7 +33,7 @@ std::map<std::string, std::string> colon_table(const std::string& text) {
   return table;
 }
 
-// A whole number at the start of the text, or -1 ("max", nothing).
+// Returns the whole number at the start of the text, or -1 ("max", nothing).
 int64_t leading_number(const std::string& text) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return -1;
   return static_cast<int64_t>(std::min(std::stod(text), 9e18));
@@ -45,9 +45,9 @@ int64_t affinity_count() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Folders of this process's control group, from its own up to the root: limits of all of them apply.
-// `controller` is empty for version 2. In a container the path of /proc/self/cgroup may be the host's; then
-// only the root exists.
+// Returns the folders of this process's control group, from its own up to the root: limits of all
+// of them apply. `controller` is empty for version 2. In a container the path of /proc/self/cgroup
+// may be the host's; then only the root exists.
 std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::string& controller) {
   std::string path;
   for (const std::string& line : split(content(root.proc + "/self/cgroup"), '\n')) {
@@ -66,7 +66,7 @@ std::vector<std::string> cgroup_folders(const SystemRoot& root, const std::strin
   return folders;
 }
 
-// Number of processors the quota allows, or -1 without a quota.
+// Returns the number of processors that the quota allows, or -1 without a quota.
 double quota_cores(const SystemRoot& root) {
   double cores = -1;
   const auto limit = [&](int64_t quota, int64_t period) {
@@ -91,8 +91,8 @@ int64_t stat_value(const std::string& text, const std::string& name) {
   return 0;
 }
 
-// Lowers memory and available bytes to what the control groups allow. File cache is given back under pressure
-// and does not count as used.
+// Lowers memory and available bytes to what the control groups allow. File cache is given back
+// under pressure and does not count as used.
 void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
   const auto limit = [&](int64_t most, int64_t used, int64_t cache) {
     if (most <= 0) return;
@@ -110,7 +110,8 @@ void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
           stat_value(content(folder + "/memory.stat"), "total_inactive_file"));
 }
 
-// If /proc is not mounted. The file cache is unknown here, so this reports less memory than is really available.
+// Sets the memory if /proc is not mounted. The file cache is unknown here, so this reports less
+// memory than is really available.
 void ask_for_memory(CpuInfo& cpu) {
   struct sysinfo info{};
   if (::sysinfo(&info) != 0) return;
@@ -118,12 +119,13 @@ void ask_for_memory(CpuInfo& cpu) {
   cpu.available_bytes = static_cast<int64_t>(info.freeram + info.bufferram) * info.mem_unit;
 }
 
-// Not a flag of the kernel's: products of pairs in bf16 at more than fp32's rate. On the Intel Xeon that was measured without AMX they had about half of it
-// (docs/decisions.md), and other processors of that maker are taken to be like it.
+// A name that is no flag of the kernel: products of pairs in bf16 at more than fp32's rate. On the
+// Intel Xeon that was measured without AMX they had about half of it (docs/decisions.md), and other
+// processors of that maker are taken to be like it.
 constexpr const char* kFastPairs = "fast_avx512_bf16";
 
-// A CPU flag that affects forge's choices, under the kernel's name (x86 `flags`, ARM `Features`), with the set it
-// requires, and whether every processor of that set has it.
+// A CPU flag that affects forge's choices, under the kernel's name (x86 `flags`, ARM `Features`),
+// with the set it requires, and whether every processor of that set has it.
 struct Extension {
   const char* name;
   InstructionSet set;

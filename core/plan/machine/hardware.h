@@ -1,5 +1,5 @@
 #pragma once
-// The machine, probed without LibTorch: what the process may really use of it.
+// Probes the machine without LibTorch: what the process may really use of it.
 //
 //   Hardware hardware = probe_hardware();
 //   hardware.cpu.cores           // within affinity and the cgroup's quota
@@ -35,7 +35,7 @@ struct GpuInfo {
   bool probed = true;  // false: a card from the database that is not in this machine
 };
 
-// 86 → "8.6".
+// Returns "8.6" for 86.
 inline std::string capability_text(int64_t capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
 
 struct Hardware {
@@ -45,7 +45,7 @@ struct Hardware {
   bool gpu_fault = false;  // there are none because a driver that is here does not work
 };
 
-// Where the kernel's files are; tests point it at their own.
+// The folders of the kernel's files; tests use their own.
 struct SystemRoot {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
@@ -53,17 +53,21 @@ struct SystemRoot {
 };
 
 CpuInfo probe_cpu(const SystemRoot& root = {});
-// Whether products of bf16 pairs have more than fp32's rate, as kernels/cpu/level.h says of the processor at hand.
+// True if products of bf16 pairs have more than fp32's rate, as kernels/cpu/level.h says of this
+// processor.
 bool fast_pairs(const CpuInfo& cpu);
-// Whether products in bf16 are forge's own tiles, as kernels/product/gemm_tiles.h says of the processor at hand.
+// True if products in bf16 are forge's own tiles, as kernels/product/gemm_tiles.h says of this
+// processor.
 bool bf16_tiles(const CpuInfo& cpu);
-// Sets the three members about GPUs. CUDA_VISIBLE_DEVICES is honoured, as the driver does.
+// Sets the three members about GPUs. Obeys CUDA_VISIBLE_DEVICES, as the driver does.
 void probe_gpus(Hardware& hardware);
-// With what the environment states of the processor (core/base/instruction_set.h).
+// Probes the machine. The environment may state other instructions of the processor
+// (core/base/instruction_set.h).
 Hardware probe_hardware();
 
 InstructionSet instructions_of(const CpuInfo& cpu);
-// The processor with the extensions of that set: those past it taken away and, where FORGE_CPU says so, its own added.
+// Returns the processor with the extensions of that set: its own ones up to that set or, if
+// FORGE_CPU says so, those that the set implies.
 CpuInfo as_stated(CpuInfo cpu, const StatedInstructions& stated);
 
 void to_json(Json& json, const CpuInfo& cpu);

@@ -91,7 +91,7 @@ class ProfileReader {
   std::vector<std::string> read_;
 };
 
-// `key: {value: …, reason: …}`.
+// Reads `key: {value: …, reason: …}`.
 template <class Value, class Read>
 Choice<Value> choice(ProfileReader& profile, Diagnostics& faults, const std::string& key, Read read) {
   Choice<Value> result;
@@ -126,7 +126,7 @@ ProfileMatch read_match(const Node& node, Diagnostics& faults) {
   return match;
 }
 
-// The part of the card's name that matches one of the profile's patterns; empty if none does.
+// Returns the profile's pattern that is part of the card's name; empty if none is.
 std::string matching_name(const std::vector<std::string>& patterns, const std::string& name) {
   for (const std::string& pattern : patterns)
     if (lower(name).find(lower(pattern)) != std::string::npos) return pattern;
@@ -139,7 +139,7 @@ std::string matching_isa(const std::vector<std::string>& extensions, const CpuIn
   return "";
 }
 
-// Why the profile matches, or nothing.
+// Returns why the profile matches, or nothing.
 std::optional<std::string> rule_of(const ProfileMatch& match, const Device& device) {
   if (match.cuda != device.cuda) return std::nullopt;
   std::vector<std::string> reasons;

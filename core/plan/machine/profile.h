@@ -1,6 +1,6 @@
 #pragma once
-// Hardware profiles: what to choose on a kind of device, each choice with its reason. They are files in
-// profiles/, compiled into the program.
+// Hardware profiles: what to choose on a kind of device, each choice with its reason. They are
+// files in profiles/, compiled into the program.
 //
 //   Profile profile = pick_profile(device, job.hardware);
 //   profile.precision.value    // Precision::fp16
@@ -24,7 +24,7 @@ struct Choice {
   std::string reason;
 };
 
-// What a device must be for a profile. Empty lists and absent ranges match everything.
+// Conditions on the device of a profile. Empty lists and absent ranges match everything.
 struct ProfileMatch {
   bool cuda = false;
   int64_t lowest_capability = 0, highest_capability = 999;  // 86 is 8.6
@@ -48,17 +48,18 @@ struct Profile {
   std::string rule;               // why it was picked; empty in the table
 };
 
-// All profiles, the more specific ones first.
+// Returns all profiles, the more specific ones first.
 const std::vector<Profile>& profiles();
 
-// The job's hardware.profile, or the first that matches. Throws Error(job) for an unknown name or one of
-// another kind of device, Error(environment) when nothing matches (a card older than Pascal).
+// Returns the job's hardware.profile, or the first that matches. Throws Error(job) for an unknown
+// name or one of another kind of device, Error(environment) if nothing matches (a card older than
+// Pascal).
 Profile pick_profile(const Device& device, const HardwareConfig& config);
 
-// One profile file. Throws JobErrors naming every fault with file:line:col.
+// Parses one profile file. Throws JobErrors naming every fault with file:line:col.
 Profile parse_profile(std::string_view text, const std::string& name);
 
-// The files compiled into the program (generated from profiles/*.yaml).
+// Returns the files compiled into the program (generated from profiles/*.yaml).
 const std::vector<EmbeddedFile>& embedded_profiles();
 
 }  // namespace forge

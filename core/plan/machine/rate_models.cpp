@@ -16,12 +16,13 @@ constexpr Shape kLlamas[] = {
     {1024, 3072, 8, 2, 128, 8192, 1024, 512},   {2048, 5632, 16, 4, 128, 8192, 256, 128},
     {896, 4864, 14, 2, 64, 32000, 1024, 64},    {128, 344, 4, 4, 32, 2048, 1024, 64},
 };
-// Of families that have ops of their own.
+// Shapes for families that have ops of their own.
 constexpr Shape kOthers[] = {{256, 1024, 4, 4, 64, 8192, 512, 64}, {768, 3072, 12, 12, 64, 32000, 1024, 256}};
 
 constexpr RateAdapter kLora[] = {RateAdapter::lora}, kLoraAndDora[] = {RateAdapter::lora, RateAdapter::dora};
 
-// With one layer, the backward would compute no gradient of its input; a window and a full view take turns.
+// Returns a model of two layers. With one layer, the backward would compute no gradient of its
+// input; a window and a full view take turns.
 RateModel model(const char* architecture, const Shape& s, Json more = Json::object()) {
   Json config{{"architectures", {architecture}},
               {"vocab_size", s.vocabulary},

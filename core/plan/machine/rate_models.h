@@ -1,6 +1,6 @@
 #pragma once
-// The models whose steps `forge bench --kernels` times. Together their lists hold every op that a model under `fused` can
-// have, in the sizes that one trains on a processor.
+// Models whose steps `forge bench --kernels` times. Together their lists hold every op that a model
+// under `fused` can have, in the sizes that are trained on a processor.
 #include <span>
 #include <vector>
 
@@ -15,9 +15,9 @@ struct RateModel {
 
 enum class RateAdapter { none, lora, dora };
 
-// The first of each family is its smallest.
+// Returns the models. The first of each family is its smallest.
 const std::vector<RateModel>& rate_models();
-// Which adapters a model is timed with, after it was without.
+// Returns the adapters that a model is timed with, after it was timed without.
 std::span<const RateAdapter> rate_adapters(const RateModel& model);
 AdapterConfig adapter_config(RateAdapter adapter);
 

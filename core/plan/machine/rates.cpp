@@ -18,7 +18,8 @@ constexpr int64_t kLargestFile = int64_t{16} << 20;
 struct Product {
   double in = 0, out = 0;
 };
-// For all modules of an op together, as they are multiplied if they are adjacent in memory.
+// Returns the product of all modules of an op together, as they are multiplied if they are adjacent
+// in memory.
 Product together(const Graph& graph, const Op& op, bool trained_only) {
   Product product;
   for (size_t i = 0; i < op.modules.size(); ++i) {
@@ -38,10 +39,11 @@ void add_adapters(std::vector<Work>& work, const char* kind, double rows, const 
   }
 }
 
-// Matrices in one module.
+// Returns the number of matrices in one module.
 double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
 
-// Experts differ in how many rows they get; their rate is that of the mean.
+// Returns the mean rows of an expert. Experts differ in how many rows they get; their rate is that
+// of the mean.
 double rows_of_expert(const Graph& graph, const Op& op, double rows) {
   double experts = 0;
   for (size_t i = 0; i < op.modules.size(); ++i) experts += held(graph.module(op, i));
@@ -72,7 +74,7 @@ void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows,
   work.push_back({kind, {each, width, rank}, amount});
 }
 
-// An op's name, and what else decides how long its elements take.
+// Returns an op's name, with everything else that decides how long its elements take.
 std::string kind_of(const Op& op) {
   std::string kind = name_of(op.kind);
   if (op.attributes.softcap > 0) kind += " capped";
@@ -153,7 +155,7 @@ std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& siz
       add_expert_adapters(work, "expert adapter backward", rows, graph, op);
       break;
     case OpKind::head:
-      // Without logits a trained weight takes a second visit.
+      // Without logits, a trained weight takes a second pass.
       if (op.attributes.fused_head)
         graph.module(op).trained ? product("fused trained head", 4) : product("fused head", 2);
       else
@@ -182,7 +184,8 @@ Machine machine_of(const Device& device, int64_t threads) {
   return {device.cpu.name, name_of(instructions_of(device.cpu)), threads};
 }
 
-// The rates of the nearest shapes, in octaves, weighted by the square of their nearness.
+// Interpolates the rates of the nearest shapes, in octaves, weighted by the square of their
+// nearness.
 std::optional<double> Rates::seconds(const Work& work, Precision precision) const {
   constexpr size_t kNearest = 4;
   std::vector<std::pair<double, double>> near;  // distance², log of amount per second

@@ -1,11 +1,13 @@
 #pragma once
-// How quick this machine is, op by op, as `forge bench JOB --kernels` measured it; and how long an op of a list takes by that.
+// Rates of this machine, op by op, as `forge bench JOB --kernels` measured them; and the time of an
+// op of a list by these rates.
 //
 //   std::optional<Rates> rates = read_rates(path, machine, &warning);
 //   double seconds = rates->seconds(work, Precision::bf16).value_or(…);
 //
-// An op is one or more pieces of work, each of a kind, with a shape that its rate depends on and an amount: operations where a
-// processor multiplies, else bytes. Between measured shapes the rate is interpolated.
+// An op is one or more pieces of work, each of a kind, with a shape that its rate depends on and an
+// amount: operations if the processor multiplies, else bytes. Between measured shapes the rate is
+// interpolated.
 #include <array>
 #include <optional>
 #include <string>
@@ -27,12 +29,13 @@ struct Work {
   double amount = 0;              // operations, or bytes
 };
 
-// `mean_length`: Σ length² / Σ length over the sequences, tokens. Of a product over modules that lie side by side: one.
+// Returns the work of an op. `mean_length` is Σ length² / Σ length over the sequences, in tokens. A
+// product over modules that are adjacent in memory is one piece.
 std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length);
-// What a micro-batch takes beside its list: its tensors.
+// Returns the work of a micro-batch beside its list: its tensors.
 Work batch_work(const StepSizes& sizes);
 
-// What rates are of; a file of another machine is foreign.
+// The machine that rates belong to; a file of another machine is not used.
 struct Machine {
   std::string processor, instructions;
   int64_t threads = 0;
@@ -52,16 +55,18 @@ struct Rates {
   std::string date;  // "2026-11-22"
   std::vector<RatePoint> points;
 
-  // Nothing: no such work was measured in that precision.
+  // Returns the time of the work; nothing if no such work was measured in that precision.
   std::optional<double> seconds(const Work& work, Precision precision) const;
-  // fp32's seconds over bf16's, of all products that were measured in both; nothing: none was.
+  // Returns fp32's seconds over bf16's, of all products that were measured in both; nothing if none
+  // was.
   std::optional<double> bf16_gain() const;
 };
 
-// Beside the token caches of a job's output_dir.
+// Returns the path of the rates, beside the token caches of a job's output_dir.
 std::string rates_path(const std::string& output_dir);
 Json to_json(const Rates& rates);
-// Nothing without a file. One that is damaged, of another version or of another machine is left alone, and `warning` says so.
+// Reads the rates; returns nothing without a file. A file that is damaged, of another version or of
+// another machine is not used, and `warning` says so.
 std::optional<Rates> read_rates(const std::string& path, const Machine& machine, std::string* warning);
 
 }  // namespace forge

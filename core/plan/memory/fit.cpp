@@ -43,7 +43,8 @@ void explain_choice(Plan& plan, const Search& search, const Profile& profile, bo
                                   : "examples of at most " + format_count(longest_of(plan)) + " tokens");
 }
 
-// A micro-batch given in examples still packs into a budget of tokens, and the other way round.
+// Completes the other limit of a fixed micro-batch: one given in examples still packs into a budget
+// of tokens, and the other way round.
 void complete_fixed_batch(Plan& plan) {
   TrainConfig& train = plan.job.train;
   if (train.micro_batch_size && !train.micro_batch_tokens) {
@@ -55,7 +56,8 @@ void complete_fixed_batch(Plan& plan) {
     const int64_t tokens = *train.micro_batch_tokens;
     set_micro_batch(plan, tokens);
     train.micro_batch_tokens = tokens;
-    // Without packing both limits hold, so the one that was not asked for must never be reached first.
+    // Without packing both limits hold, so the one that was not asked for must never be reached
+    // first.
     if (!plan.job.data.packing)
       train.micro_batch_size = train.global_batch_tokens ? std::min(tokens, kMostExamples)
                                                          : std::min(tokens, *train.global_batch_size);

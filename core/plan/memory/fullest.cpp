@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMostVisits =
     200'000;  // examples whose batches are laid out exactly; beyond this a bound is used
 
-// Maximum number of tokens in a step: its examples cannot all be the longest of the data set.
+// Returns the maximum number of tokens in a step: its examples cannot all be the longest of the
+// data set.
 int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   if (plan.job.train.global_batch_tokens)
     return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
@@ -26,7 +27,8 @@ int64_t step_bound(const Plan& plan, const std::vector<int64_t>& lengths) {
   return std::accumulate(sorted.begin(), end, int64_t{0});
 }
 
-// Supervised tokens of a micro-batch if only the data set's share is known: that share plus a quarter.
+// Returns a bound of the supervised tokens of a micro-batch if only the data set's share is known:
+// that share plus a quarter.
 int64_t supervised_bound(const Plan& plan, const DataSummary& data, int64_t tokens) {
   if (plan.model.score_head) return tokens / 2 + 1;  // a text has at least two tokens, of which the head reads one
   const double share =
@@ -34,7 +36,7 @@ int64_t supervised_bound(const Plan& plan, const DataSummary& data, int64_t toke
   return std::min(tokens, static_cast<int64_t>(1.25 * share * static_cast<double>(tokens)) + 1);
 }
 
-// Lengths are per atom, and a pair is two sequences.
+// Accounts for pairs: lengths are per atom, and a pair is two sequences.
 void know_pairs(Fullest& fullest, const DataSummary& data) {
   if (data.pairs.longest == 0) return;
   fullest.longest = data.longest;
@@ -72,7 +74,7 @@ void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch
     tokens += lengths[i], targets += answer;
     fullest.longest = std::max(fullest.longest, lengths[i]);
     if (!plan.model.reads_source()) continue;
-    const int64_t source = lengths[i] - answer;  // and the token that an answer begins behind
+    const int64_t source = lengths[i] - answer;  // includes the token before the answer
     texts.push_back({source, answer});
     fullest.longest_answer = std::max(fullest.longest_answer, answer);
     fullest.longest_source = std::max(fullest.longest_source, source);
@@ -84,7 +86,7 @@ void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch
   fullest.several |= batch.size() > 1;
 }
 
-// Where only lengths of whole examples are known.
+// Bounds both sides if only lengths of whole examples are known.
 void bound_sides(Fullest& fullest) {
   fullest.source = fullest.tokens;
   fullest.longest_source = fullest.longest_answer = fullest.longest;
@@ -113,8 +115,9 @@ void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data,
   know_pairs(fullest, data);
 }
 
-// kto's answers behind other prompts, in batches of an evaluation. Which meet is known only with the data's prompts; lengths
-// bound what any of them can be: prompts of `items`, and as many answers as the longest of theirs.
+// Visits kto's answers after other prompts, in batches of an evaluation. Only the data's prompts
+// decide which ones meet; lengths bound any combination: the prompts of `items`, each with an
+// answer as long as the longest of theirs.
 void visit_mismatches(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& items, const std::vector<int64_t>& lengths,
                       const std::vector<int64_t>& supervised) {
   int64_t prompts = 0, longest_prompt = 0, shortest_prompt = INT64_MAX, answer = 0;
@@ -156,7 +159,8 @@ void visit_mismatches(Fullest& fullest, const Plan& plan, const ExampleCounts& c
     }
 }
 
-// Completions do not exist yet: any micro-batch may be full of them.
+// Returns full micro-batches: completions do not exist yet, and any micro-batch may be full of
+// them.
 Fullest fullest_drawn(const Plan& plan) {
   const int64_t longest = longest_of(plan);
   int64_t budget = std::max(*plan.job.train.micro_batch_tokens, longest);
@@ -168,14 +172,14 @@ Fullest fullest_drawn(const Plan& plan) {
 }  // namespace
 
 int64_t longest_of(const Plan& plan) {
-  // A prompt plus the longest completion it may get.
+  // A drawn sequence is a prompt plus the longest completion that it may get.
   if (draws_completions(plan.job.objective.type))
     return std::min(plan.job.data.max_length, std::max<int64_t>(1, plan.train.longest) + plan.job.rollout.max_new_tokens);
   return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest));
 }
 
-// The order is a function of seed and data, so the fullest micro-batch can be looked up; while data are only
-// estimated a bound serves.
+// The order is a function of seed and data, so the fullest micro-batch can be looked up; a bound is
+// used while data are only estimated.
 Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   const TrainConfig& train = plan.job.train;
   const std::vector<int64_t>& lengths = counts.train;
@@ -207,7 +211,7 @@ Fullest fullest_training(const Plan& plan, const ExampleCounts& counts) {
   return fullest;
 }
 
-// As core/train splits evaluations and reference passes: atoms in order, as many as fit.
+// Splits like core/train does for evaluations and reference passes: atoms in order, as many as fit.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts) {
   Fullest fullest{0, 0, 0, false};
   // Old log-probabilities of a rollout are computed in the micro-batches that train on it.

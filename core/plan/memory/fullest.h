@@ -7,27 +7,30 @@
 
 namespace forge {
 
-// Tokens and supervised tokens of each example of both splits; empty where only estimated.
+// Tokens and supervised tokens of each example of both splits; empty if only estimated.
 struct ExampleCounts {
   std::vector<int64_t> train, train_supervised, eval, eval_supervised;
 };
 
-// The fullest micro-batch that a run will see: the most of each, not necessarily of the same one.
+// The fullest micro-batch that a run will see: the maximum of each member, not necessarily of the
+// same micro-batch.
 struct Fullest {
   int64_t tokens = 1, supervised = 1, longest = 1;
-  bool several = true;  // whether one may hold more than one example
+  bool several = true;  // true if one may hold more than one example
   int64_t source = 0, longest_source = 0, longest_answer = 0;  // of an encoder-decoder's: tokens
   PaddedSide sources, answers;
   bool several_groups = false;
 };
 
-// Of a plan whose micro-batch is settled. Exact where every example's length is known and the steps are few enough to be laid out; else
-// a bound.
+// Returns the maxima over the training micro-batches of a plan whose micro-batch is settled. Exact
+// if every example's length is known and the steps are few enough to be laid out; else a bound.
 Fullest fullest_training(const Plan& plan, const ExampleCounts& counts);
-// Of an evaluation, and of what objective.reference_cache keeps; tokens 0: there is neither.
+// Returns the maxima over the batches of an evaluation, and of what objective.reference_cache
+// keeps. `tokens` is 0 if there is neither.
 Fullest fullest_evaluation(const Plan& plan, const ExampleCounts& counts);
 
-// Tokens of the longest thing that a micro-batch cannot divide: an example, or a pair; at least 1.
+// Returns the tokens of the longest atom, which a micro-batch cannot divide: an example, or a pair;
+// at least 1.
 int64_t longest_of(const Plan& plan);
 
 }  // namespace forge

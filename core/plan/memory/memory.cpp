@@ -28,8 +28,8 @@ struct Counts {
 
 bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
 
-// The originals that the engine frees because a trained copy replaces them (modules_to_save). A tied
-// embedding stays, since the head reads it.
+// Returns the originals that the engine frees because a trained copy replaces them
+// (modules_to_save). A tied embedding stays, since the head reads it.
 std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool tied_head) {
   std::set<std::string> names;
   for (const Parameter& p : parameters)
@@ -42,7 +42,8 @@ bool is_vocabulary_part(const Parameter& p) {
   return p.layer < 0 && (p.role == Role::token_rows || p.role == Role::lora_a || p.role == Role::lora_b);
 }
 
-// The values of the vocabulary's matrix of which `p` is a trained part: its rows, or its factor B; else 0.
+// Returns the number of values of the vocabulary's matrix of which `p` is a trained part: its rows,
+// or its factor B; else 0.
 int64_t whole_matrix_of(const Parameter& p, const std::vector<Parameter>& parameters) {
   return is_vocabulary_part(p) && p.role != Role::lora_a ? parameters.front().count() : 0;  // the embedding; a head is as large
 }
@@ -84,7 +85,7 @@ std::string quantized_formula(const Counts& counts, const ModelConfig& model) {
          format_number(static_cast<double>(static_cast<int64_t>(bits * 1000 + 0.5)) / 1000) + " bits each";
 }
 
-// "exp_avg 4,884,480 × 4 B, exp_avg_8bit …"
+// Returns "exp_avg 4,884,480 × 4 B, exp_avg_8bit …".
 std::string state_formula(const TrainedLayout& layout) {
   std::vector<std::string> parts;
   for (const StatePart& part : layout.state)

@@ -24,28 +24,33 @@ const MemoryLine& largest_line(const std::vector<MemoryLine>& lines);
 
 int64_t bytes_of(Precision precision);
 
-// Bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a weight; absmax in 8 bits by
-// blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with fp32 absmax 8.5. fp8 has a scale a row.
+// Returns the bytes of a weight in blocks of 64: 4-bit codes with fp32 absmax are 4.5 bits a
+// weight; absmax in 8 bits by blocks of 256 make 4.127 (QLoRA, arXiv 2305.14314); int8 codes with
+// fp32 absmax 8.5. fp8 has a scale a row.
 int64_t quantized_bytes(int64_t rows, int64_t count, Quantization quantization, bool double_quantization);
 
-// What stays allocated on the device for the whole run: frozen weights, trainable weights, gradients, optimizer state.
-// `storage` is the type of frozen weights that are not quantised. `tied_head`: the embedding is the head too.
+// Returns the lines that stay allocated on the device for the whole run: frozen weights, trainable
+// weights, gradients, optimizer state. `storage` is the type of frozen weights that are not
+// quantised. `tied_head`: the embedding is the head too.
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head);
 
-// The lines of the host's memory by their names (core/plan/memory/offload.h), the optimizer's also with "value: " before it.
+// Names of the lines of the host's memory (core/plan/memory/offload.h); the optimizer's also occurs
+// with "value: " before it.
 constexpr const char *kOptimizerState = "optimizer state", *kLayerInputs = "layer inputs";
 
-// What a GPU's run keeps pinned in the host's memory: optimizer state that is offloaded. Empty for most jobs.
+// Returns the lines that a GPU's run keeps pinned in the host's memory: optimizer state that is
+// offloaded. Empty for most jobs.
 std::vector<MemoryLine> host_lines(const std::vector<Parameter>& parameters, const Job& job);
 
-// What is alive beside the fixed lines while weights are updated and saved, when no activation is. Empty for most
-// jobs: fp32 masters are updated and written where they lie.
+// Returns the lines that exist beside the fixed lines while weights are updated and saved, when
+// there are no activations. Empty for most jobs: fp32 masters are updated and saved in place.
 std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, const Job& job,
                                      Precision precision, bool tied_head);
 
-// What is alive beyond the fixed lines while the model is read, `threads` tensors at a time; empty when the fixed lines
-// hold it: gradients and optimizer state do not exist yet.
+// Returns the lines that exist beyond the fixed lines while the model is read, `threads` tensors at
+// a time. Empty if the fixed lines have room for them: gradients and optimizer state do not exist
+// yet.
 std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
                                       Precision precision, bool tied_head, int64_t threads);
 
@@ -55,7 +60,7 @@ struct PaddedSide {
   int64_t pairs = 0, group_pairs = 0;  // of slots of one text: of all texts, and of the group that has most
 };
 
-// What decides the memory of one micro-batch.
+// The values that decide the memory of one micro-batch.
 struct ActivationShape : StepChoice {
   ModelSpec spec;
   AdapterConfig adapter;
@@ -84,16 +89,18 @@ struct ActivationShape : StepChoice {
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
-// The lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now.
+// Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now.
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
 
-// Rows whose gradient is multiplied by its cotangent at once, where answers are compared.
+// Rows whose gradient is multiplied by its cotangent at once, for objectives that compare answers.
 constexpr int64_t kScaledRows = 64;
 
-// Log-probabilities and cotangents of answers, and rows that are multiplied by them; of a score head its rows in fp32.
+// Returns the line of log-probabilities and cotangents of answers, and of rows that are multiplied
+// by them; for a score head, of its rows in fp32.
 MemoryLine answer_line(const ActivationShape& shape);
 
-// A weight that is not held in the compute type is converted for the product it takes part in, one at a time.
+// Returns the bytes of the largest conversion: a weight that is not held in the compute type is
+// converted for the product that it takes part in, one at a time.
 int64_t conversion_bytes(const ActivationShape& shape, const Graph& graph);
 
 }  // namespace forge

@@ -14,7 +14,8 @@ namespace forge {
 namespace {
 
 constexpr const char *kState = "optimizer.offload", *kActivations = "train.activation_offloading";
-// What the engine takes of the host beside it: CUDA's libraries, and tensors that are converted on their way to the card.
+// Bytes of the host that the engine takes beside the offloaded lines: CUDA's libraries, and tensors
+// that are converted on their way to the card.
 constexpr int64_t kEngineBytes = int64_t{2} << 30;
 constexpr const char* kOnProcessor = "the run computes on the CPU, whose memory is the host's";
 
@@ -24,7 +25,7 @@ int64_t state_bytes_if_offloaded(Plan plan) {
 }
 
 bool of_activations(const MemoryLine& line) { return line.name == kLayerInputs; }
-// Of Plan::host_memory.
+// Returns the bytes of layers' inputs in Plan::host_memory.
 int64_t activation_bytes(const Plan& plan) {
   int64_t bytes = 0;
   for (const MemoryLine& line : plan.host_memory) bytes += of_activations(line) ? line.bytes : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What a GPU's run keeps in pinned memory of the host instead of the card's.
+// Memory that a GPU's run keeps pinned in the host instead of on the card.
 //
 //   train.activation_offloading   the inputs of layers, between forward and backward: copied out and back beside the layers
 //                                 (core/graph/offload.h)
@@ -12,33 +12,38 @@
 
 namespace forge {
 
-// Why layers' inputs cannot wait there; empty where they can. `provider`: auto while that is open.
+// Returns why layers' inputs cannot wait there; empty if they can. `provider` is auto while it is
+// open.
 std::string activation_offload_refusal(bool cuda, const std::string& provider);
-// Why the state of this job cannot lie there. A precision that is still open is taken to be one that can.
+// Returns why the state of this job cannot be there; empty if it can. A precision that is still
+// open is taken to be one that can.
 std::string offload_refusal(const Job& job, bool cuda);
-// Whether the state can, and the host has room for it.
+// True if the state can be in the host's memory, and the host has room for it.
 bool can_offload(const Plan& plan);
-// Bytes of the host's memory for all that is moved there.
+// Returns the bytes of the host's memory for all that is moved there.
 int64_t host_room(const Plan& plan);
-// What a plan says of a host whose room is too small for the state; empty where it is not.
+// Returns the sentence about a host whose room is too small for the state; empty if it has the
+// room.
 std::string state_shortage(const Plan& plan);
-// Throws KeyError(job) or KeyError(fit) where the job asks for what cannot be.
+// Throws KeyError(job) or KeyError(fit) if the job asks for an offload that is not possible.
 void require_offload(const Plan& plan);
-// Throws KeyError(fit) for a plan that fits on the card, and whose Plan::host_memory does not fit on the host.
+// Throws KeyError(fit) for a plan that fits on the card, and whose Plan::host_memory does not fit
+// on the host.
 [[noreturn]] void refuse_host(const Plan& plan);
-// Needs a plan that fits. Says why, where the plan decided.
+// Writes the reasons into the origins, for keys that the plan decided. Needs a plan that fits.
 void explain_offload(Plan& plan, bool asked_activations, bool asked_state);
-// "8.2 GiB of optimizer state lie pinned …", for a plan with some; and the same of layers' inputs.
+// Returns "8.2 GiB of optimizer state lie pinned …" for a plan with some, and a like sentence for
+// layers' inputs.
 std::vector<std::string> offload_warnings(const Plan& plan);
 
-// By estimate: what goes over PCIe, both directions at once. The link is taken to have 16 lanes, of version 3 in a poor run and of
-// version 4 in a good one.
+// Estimated seconds of a transfer over PCIe, with both directions at once. The link is assumed to
+// have 16 lanes, of version 3 in a poor run and of version 4 in a good one.
 struct PcieSeconds {
   double good = 0, poor = 0;
 };
-// Of the optimizer's state, in a step.
+// Returns the time of the optimizer's state, in a step.
 PcieSeconds state_seconds(const Plan& plan);
-// Of layers' inputs, in a forward or a backward.
+// Returns the time of layers' inputs, in a forward or a backward.
 PcieSeconds activation_seconds(const Plan& plan);
 
 }  // namespace forge

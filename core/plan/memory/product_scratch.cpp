@@ -13,7 +13,8 @@
 namespace forge {
 namespace {
 
-// Names and arithmetic, single precision too, are oneDNN's (src/cpu/x64/matmul): another rounding picks another block.
+// Names and arithmetic, single precision too, are oneDNN's (src/cpu/x64/matmul): another rounding
+// picks another block.
 constexpr int64_t kElement = 2, kSum = 4;   // bf16, and the fp32 it is summed in
 constexpr int64_t kAlignment = 128;         // added to every part
 constexpr int64_t kBatchElement = 16 * 40;  // a thread's list of blocks, for each block at a time
@@ -22,7 +23,7 @@ constexpr int64_t kColumnBlock = 64, kInnerGranularity = 32;
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
-// Parts of the scratchpad, each thread's own.
+// Returns the bytes of parts of the scratchpad, of which each thread has its own.
 int64_t booked(int64_t threads, std::initializer_list<int64_t> parts) {
   int64_t sum = 0;
   for (int64_t bytes : parts)
@@ -30,18 +31,20 @@ int64_t booked(int64_t threads, std::initializer_list<int64_t> parts) {
   return sum;
 }
 
-// A copied block's row: a power of two would map every row to the same lines of the cache.
+// Returns the length of a copied block's row: a power of two would map every row to the same lines
+// of the cache.
 int64_t copied_row(int64_t inner) {
   const int64_t row = round_up(inner, 64 / kElement);
   return row >= 512 && power_of_two(row) ? row + 64 / kElement : row;
 }
 
-// Rows so long, or of such power-of-two lengths, that the first factor is copied even though its layout is right.
+// True if rows are so long, or of such power-of-two lengths, that the first factor is copied even
+// though its layout is right.
 bool strides_collide(const Product& p) {
   return !p.transposed && power_of_two(p.inner) && p.inner >= 8192 / kElement && p.rows >= 1024;
 }
 
-// avx512: the result in fp32, each thread's part of it rounded up. → bytes
+// Returns the bytes for avx512: the result in fp32, each thread's part of it rounded up.
 int64_t whole_result(const Product& p, int64_t threads) {
   const int64_t whole = p.rows * p.columns;
   int64_t part = ceil_div(whole, threads);
@@ -49,7 +52,8 @@ int64_t whole_result(const Product& p, int64_t threads) {
   return std::max(round_up(whole, 64), round_up(part, 64) * threads) * kSum + kAlignment;
 }
 
-// How a product is split: blocks of rows, columns and inner elements; a `chunk` is the blocks one thread works on together.
+// The split of a product: blocks of rows, columns and inner elements; a `chunk` is the blocks that
+// one thread works on together.
 struct Blocks {
   int64_t rows = 1, columns = 1, inner = 1;
   int64_t row_chunk = 1, column_chunk = 1;
@@ -57,7 +61,7 @@ struct Blocks {
   int64_t inner_threads = 1;  // threads that share one block of the result
 };
 
-// avx512_bf16: compute_blocking_heuristic_avx512.
+// The blocking of avx512_bf16: compute_blocking_heuristic_avx512.
 class VectorBlocking {
  public:
   VectorBlocking(const Product& p, int64_t threads) : p_(p), threads_(threads) {}
@@ -65,7 +69,8 @@ class VectorBlocking {
   int64_t bytes() const {
     const bool copies = p_.transposed || strides_collide(p_);
     const Blocks b = best(copies);
-    // Sums of the whole product if threads share it, of a chunk if the inner dimension is split, else of a block.
+    // Sums are of the whole product if threads share it, of a chunk if the inner dimension is
+    // split, else of a block.
     const int64_t sums = b.inner_threads > 1  ? p_.rows * p_.columns
                          : b.inner < p_.inner ? b.rows * b.columns * b.column_chunk
                                               : b.rows * b.columns;
@@ -130,8 +135,8 @@ class VectorBlocking {
   const int64_t threads_;
 };
 
-// A factor of one row or column lies both ways, and oneDNN may take either; one column alone has a routine of its own,
-// which needs no more than two.
+// Returns the bytes for avx512_bf16. A factor of one row or column has both layouts, and oneDNN may
+// take either; one column alone has a routine of its own, which needs no more than two columns do.
 int64_t blocked(Product p, int64_t threads) {
   p.columns = std::max<int64_t>(p.columns, 2);
   int64_t most = VectorBlocking(p, threads).bytes();
@@ -140,7 +145,8 @@ int64_t blocked(Product p, int64_t threads) {
   return std::max(most, VectorBlocking(p, threads).bytes());
 }
 
-// amx_bf16: matmul_amx_blocking_params_micro_t, for a processor with `l2_bytes` of second-level cache a core.
+// The blocking of amx_bf16: matmul_amx_blocking_params_micro_t, for a processor with `l2_bytes` of
+// second-level cache a core.
 class TileBlocking {
  public:
   TileBlocking(const Product& p, int64_t threads, int64_t l2_bytes)
@@ -157,7 +163,7 @@ class TileBlocking {
       if (b.inner_threads == 1 && cut_inner(b) < p_.inner) sums *= b.row_chunk * b.column_chunk;
     }
     const int64_t copy = kElement * b.rows * copied_row(b.inner) * b.inner_batch * b.row_chunk;
-    // Four accumulator tiles, and one for a partial block.
+    // Room for four accumulator tiles, and one for a partial block.
     return booked(threads, {kBatchElement * b.inner_batch, best.copies ? copy : 0,
                             kElement * kColumnBlock * round_up(b.inner, kInnerGranularity) * b.inner_batch,
                             kSum * sums, 5 * 1024});
@@ -250,7 +256,7 @@ class TileBlocking {
     return result;
   }
 
-  // Fewer inner blocks at a time if a chunk would not fit into the cache.
+  // Takes fewer inner blocks at a time if a chunk would not fit into the cache.
   void fit_cache(Blocks& b) const {
     const int64_t chunk = chunk_bytes(b, copies_), least = chunk / l2_, most = ceil_div(chunk, l2_);
     const int64_t wanted = ceil_div(ceil_div(p_.inner, b.inner), b.inner_threads);
@@ -312,7 +318,8 @@ class TileBlocking {
   const bool copies_;
 };
 
-// The cache decides only what a chunk is: the largest over those that processors with AMX have, and virtual ones report.
+// Returns the bytes for amx_bf16. The cache decides only the size of a chunk: this is the largest
+// over the caches that processors with AMX have, and virtual ones report.
 int64_t tiled(const Product& p, int64_t threads) {
   int64_t most = 0;
   for (int64_t mebibytes : {1, 2, 4})

@@ -11,7 +11,7 @@
 namespace forge {
 namespace {
 
-// What a job would say instead.
+// A key of the job and the value to write instead.
 struct Setting {
   std::string key, value;
 };
@@ -39,7 +39,7 @@ bool offload(Plan& plan, Search& search) {
   plan.job.optimizer.offload = Offload::host;
   return true;
 }
-// What later remedies need anyway.
+// Frees the settings that later remedies need free anyway.
 void free_all(Plan& plan, Search& search) { free_both(plan, search); }
 
 bool narrow(Plan& plan, Search& search) {
@@ -67,7 +67,8 @@ bool lower_rank(Plan& plan, Search& search) {
   return true;
 }
 
-// Every weight is trained, and the optimizer's state is the larger part of what that holds.
+// Applies to jobs that train every weight, where the optimizer's state is the larger part of that
+// memory.
 bool smaller_state(Plan& plan, Search& search, OptimizerType type) {
   free_all(plan, search);
   if (plan.job.adapter.type != AdapterType::none || plan.job.optimizer.type != OptimizerType::adamw) return false;
@@ -165,7 +166,7 @@ struct FoundRemedy {
   }
 };
 
-// Held on the device whatever else is tried.
+// Returns the bytes that are held on the device whatever else is tried.
 int64_t least_held(Plan plan, const Search& search) {
   if (!search.fixed_offload && can_offload(plan)) plan.job.optimizer.offload = Offload::host;
   return total_bytes(fixed_memory(plan, parameters_of(plan)).held);
@@ -173,7 +174,7 @@ int64_t least_held(Plan plan, const Search& search) {
 
 constexpr size_t kShownRemedies = 3;
 
-// The first remedies under which the plan fits, tried by planning again.
+// Returns the first remedies under which the plan fits, tried by planning again.
 std::vector<FoundRemedy> remedies_for(const Plan& asked, const Search& original) {
   static const ExampleCounts unknown;
   std::vector<FoundRemedy> found;

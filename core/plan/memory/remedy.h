@@ -1,10 +1,11 @@
 #pragma once
-// A plan that does not fit is refused with the change of the job that would make it fit.
+// Refuses a plan that does not fit, with the change of the job that would make it fit.
 #include "core/plan/memory/search.h"
 
 namespace forge {
 
-// Throws Error(fit) with the largest part and the cheapest remedy. `smallest` is what the search came to.
+// Throws Error(fit) with the largest part and the cheapest remedy. `smallest` is the plan with
+// which the search ended.
 [[noreturn]] void refuse(const Plan& asked, const Plan& smallest, const Search& search);
 
 }  // namespace forge

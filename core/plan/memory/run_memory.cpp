@@ -49,7 +49,8 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   return shape;
 }
 
-// The fuller of two moments. What is held has the size that the larger asks for, in both.
+// Returns the fuller of two moments. Held lines have the size that the larger of the two needs, in
+// both.
 std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine> b) {
   std::vector<MemoryLine> result;
   for (const bool held : {true, false}) {
@@ -65,13 +66,13 @@ std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine
 
 constexpr const char* kSavedModules = "reference: saved modules";
 
-// The most of either split.
+// Returns the maxima over both splits.
 Fullest most_of(const Fullest& train, const Fullest& eval) {
   return {std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised), std::max(train.longest, eval.longest),
           train.several || eval.several};
 }
 
-// A micro-batch of the base without the adapter, forward only.
+// Returns the shape of a micro-batch of the base without the adapter, forward only.
 ActivationShape base_shape(const Plan& plan, const Inventory& inventory, const Fullest& most) {
   ActivationShape shape = shape_of(plan, inventory, most, false);
   shape.trained = {};
@@ -93,10 +94,11 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   return lines;
 }
 
-// Of fp8's gate while the file's weights pass layer by layer (core/train/layer_by_layer.h), beyond `held` bytes, which do not exist yet.
+// Returns the line of fp8's gate while the file's weights pass layer by layer
+// (core/train/layer_by_layer.h), beyond `held` bytes, which do not exist yet.
 MemoryLine file_pass_line(const Plan& plan, const Provider& plain, const Inventory& inventory, const Fullest& most, int64_t held) {
   const Precision precision = *plan.job.train.precision;
-  // Of a layer all, of what lies around them one by one.
+  // A layer's weights count together, those outside of layers one by one.
   std::map<std::string, std::vector<int64_t>> ranges;
   for (const Parameter& parameter : base_parameters(plan.model))
     ranges[parameter.layer < 0 ? parameter.name : std::to_string(parameter.layer)].push_back(parameter.count());
@@ -174,7 +176,8 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
   std::vector<MemoryLine> reference;
   const Fullest most = most_of(train, eval);
   if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, most);
-  // Weights of its own lie beside all else; its step takes the memory of the policy's, before it.
+  // The reference's own weights are held beside all else; its step shares the memory of the
+  // policy's, and comes before it.
   const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
   if (own != reference.end()) {
     lines.push_back(*own);
@@ -194,7 +197,8 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     else
       consider(std::move(drawing));
   }
-  // Its pass in fp8 needs no more than a step: what it holds twice is no more than gradients, which do not exist yet.
+  // The gate's pass in fp8 needs no more than a step: what it holds twice is no more than
+  // gradients, which do not exist yet.
   if (has_fp8_gate(plan.job) && plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});
   consider(fixed.loading);
   for (MemoryLine& line : moving) lines.push_back(std::move(line));

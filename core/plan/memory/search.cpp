@@ -33,7 +33,7 @@ std::vector<int64_t> sizes(const Plan& plan, int64_t from, int64_t to) {
 
 namespace {
 
-// What could be computed again, cheapest first, and how the plan is with the first of it.
+// The units that could be computed again, cheapest first, and the plan with the first of them.
 class Recomputation {
  public:
   Recomputation(Plan& plan, const Search& search, const Inventory& inventory)
@@ -44,14 +44,15 @@ class Recomputation {
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
     units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
-    // Nothing of these depends on the micro-batch.
+    // The fixed memory does not depend on the micro-batch.
     fixed_ = fixed_memory(plan, inventory.parameters);
   }
 
-  // Whether what is held in any case leaves room for a micro-batch.
+  // True if the memory that is held in any case leaves room for a micro-batch.
   bool has_room() const { return total_bytes(fixed_.held) < plan_.available_bytes; }
 
-  // The plan's micro-batch, from now on: its fullest ones are looked up once, whatever is computed again.
+  // Takes over the plan's micro-batch: its fullest ones are looked up once, whatever is computed
+  // again.
   void take_micro_batch() {
     train_ = fullest_training(plan_, *search_.counts);
     eval_ = fullest_evaluation(plan_, *search_.counts);
@@ -59,14 +60,15 @@ class Recomputation {
     plan_.evaluation_batch = {eval_.tokens, eval_.supervised};
   }
 
-  // With a fixed choice. True where the plan fits.
+  // Tries a fixed choice. True if the plan fits.
   bool fits(Checkpointing policy) {
     plan_.job.train.activation_checkpointing = policy;
     plan_.step.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
     return fits();
   }
-  // With the least that fits, where something must be computed again: at most this share of a step's arithmetic. What was enough
-  // for a larger micro-batch is so again.
+  // Tries the least recomputation that fits, if something must be computed again: at most this
+  // share of a step's arithmetic. Recomputation that sufficed for a larger micro-batch suffices
+  // again.
   bool fits_chosen(double most) {
     size_t too_few = 0, enough = within(most);
     if (enough == 0 || !(enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full))) return false;
@@ -76,11 +78,11 @@ class Recomputation {
       (fits_first(middle) ? enough : too_few) = middle;
     }
     enough_ = enough;
-    // The last may be more than full computes again, or the same.
+    // The last of the units may compute more again than full does, or the same.
     return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
   }
 
-  // Where nothing is computed again and memory is left, norms' results stay, too.
+  // Keeps the results of norms, too, if nothing is computed again and memory is left.
   void keep_norms() {
     take_micro_batch();
     plan_.step.kept_norms = true;
@@ -89,7 +91,8 @@ class Recomputation {
     fits();
   }
 
-  // Of a step's arithmetic: a backward takes twice what a forward does.
+  // Returns the recomputed share of a step's arithmetic: a backward takes twice what a forward
+  // does.
   double extra() const {
     double flops = 0;
     for (const RecomputeUnit& unit : units_)
@@ -99,7 +102,7 @@ class Recomputation {
 
  private:
   const Graph& forward() const { return inventory_.lists->forward(); }
-  // The units that together are at most this share of a step's arithmetic.
+  // Returns the number of units that together are at most this share of a step's arithmetic.
   size_t within(double share) const {
     double flops = 0;
     for (size_t i = 0; i < units_.size(); ++i)
@@ -129,11 +132,12 @@ class Recomputation {
   size_t enough_ = 0;  // units with which the last micro-batch fit that needed any; 0: none did
 };
 
-// What a micro-batch costs beside its arithmetic, in tokens: weights are read, and launches or threads met, once for each. By
-// bench/recompute/run.py on a CPU, 512 tokens at a time are 4 % slower than 2,048, where the profile's smallest is 256.
+// Returns the cost of a micro-batch beside its arithmetic, in tokens: for each micro-batch, weights
+// are read and launches or threads are waited for once. By bench/recompute/run.py on a CPU, 512
+// tokens at a time are 4 % slower than 2,048, where the profile's smallest is 256.
 double overhead_tokens(const Search& search) { return static_cast<double>(search.smallest) / 12; }
 
-// With activations and the optimizer's state where the plan has them.
+// Searches with activations and the optimizer's state where the plan has them.
 bool fits_in_place(Plan& plan, const Search& search) {
   choose_step(plan);
   const Inventory inventory = inventory_of(plan);
@@ -148,7 +152,8 @@ bool fits_in_place(Plan& plan, const Search& search) {
     recomputation.take_micro_batch();
   };
   const auto floor_of = [&](int64_t tokens) { return tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1; };
-  // The largest that fits with nothing computed again: what the others must undercut.
+  // The largest micro-batch that fits with nothing computed again sets the cost that the others
+  // must undercut.
   auto whole = all.end();
   if (!search.fixed_checkpointing && recomputation.has_room())
     whole = std::find_if(all.begin(), all.end(), [&](int64_t tokens) { return take(tokens), recomputation.fits(Checkpointing::none); });

@@ -1,10 +1,10 @@
 #pragma once
-// The search for micro-batch and recomputation under which a plan fits into memory.
+// Searches the micro-batch and recomputation under which a plan fits into memory.
 #include "core/plan/memory/run_memory.h"
 
 namespace forge {
 
-// Everything the search needs to try a plan.
+// Values that the search needs to try a plan.
 struct Search {
   const ExampleCounts* counts;
   const Provider* provider;
@@ -15,11 +15,13 @@ struct Search {
 
 // Sets train.micro_batch_tokens and _size to about `tokens`.
 void set_micro_batch(Plan& plan, int64_t tokens);
-// Sizes to try, largest first; never less than the longest example, which cannot be cut.
+// Returns the sizes to try, largest first; never less than the longest example, which cannot be
+// cut.
 std::vector<int64_t> sizes(const Plan& plan, int64_t from, int64_t to);
-// The fastest plan that fits, by its arithmetic and its number of micro-batches. What is not fixed is offloaded only if none fits
-// otherwise: first activations, whose copies run beside the layers, then the optimizer's state, which a step waits for. Else false, with
-// the plan that needs least.
+// Finds the fastest plan that fits, by its arithmetic and its number of micro-batches. Settings
+// that are not fixed are offloaded only if no plan fits otherwise: first activations, whose copies
+// run beside the layers, then the optimizer's state, which a step waits for. Returns false, with
+// the plan that needs least, if none fits.
 bool fits(Plan& plan, const Search& search);
 
 }  // namespace forge

@@ -29,7 +29,7 @@ AnswerThread::~AnswerThread() {
 }
 
 void AnswerThread::begin(Work work) {
-  // Only here: most engines are asked for nothing.
+  // The thread starts here and not in the constructor: most engines ask for nothing.
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   const std::lock_guard lock(mutex_);
   FORGE_CHECK(!working_ && !waiting_, "the engine asked twice");
@@ -56,7 +56,7 @@ void AnswerThread::run() {
     } catch (...) {
       problem = std::current_exception();
     }
-    // Together: the engine may ask again as soon as it has the answer.
+    // One lock covers all of this: the engine may ask again as soon as it has the answer.
     const std::lock_guard lock(mutex_);
     if (answer) said_.push_back(std::move(*answer));
     problem_ = problem;

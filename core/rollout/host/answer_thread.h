@@ -1,11 +1,13 @@
 #pragma once
-// Work that answers the engine while the program keeps listening: scores that a judge takes its time for.
+// Work that answers the engine while the program keeps listening, such as scores that a judge takes
+// time for.
 //
 //   AnswerThread answers;
 //   answers.begin([](const AnswerPort& c) { return score(c.stopped); });
 //   poll(answers.descriptor()); while (auto line = answers.next()) send(*line);
 //
-// One piece of work at a time, all in one thread, which lives as long as the object: processes that it starts die with it.
+// One piece of work runs at a time, all in one thread, which lives as long as the object: processes
+// that the work starts die with the thread.
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -19,11 +21,12 @@
 
 namespace forge {
 
-// What work may do beside its answer.
+// Calls that the work may make before it has its answer.
 struct AnswerPort {
-  std::function<bool()> stopped;                 // nobody waits for the answer any more
-  std::function<Json(const Json& question)> ask;  // says something to the engine first and waits for what it answers. Throws
-                                                 // ScoringStopped when nobody waits any more
+  std::function<bool()> stopped;                 // true if nobody waits for the answer any more
+  // Sends a question to the engine and waits for its reply. Throws ScoringStopped if nobody waits
+  // for the answer any more.
+  std::function<Json(const Json& question)> ask;
 };
 
 class AnswerThread {
@@ -35,13 +38,14 @@ class AnswerThread {
   AnswerThread(const AnswerThread&) = delete;
 
   void begin(Work work);
-  // The engine's answer to a question.
+  // Passes the engine's reply to the work that asked.
   void hear(Json reply);
-  // What is to be sent now: a question or the answer. Throws what the work threw.
+  // Returns the next line to send, a question or the answer, or nothing. Throws what the work
+  // threw.
   std::optional<Json> next();
-  // Readable when there is something.
+  // Readable when next() has something to return or to throw.
   int descriptor() const { return descriptor_; }
-  // Has the work stop, waits until it has, and forgets what it said.
+  // Makes the work stop, waits until it has, and forgets what it said.
   void cancel();
 
  private:

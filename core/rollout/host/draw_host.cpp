@@ -9,7 +9,8 @@
 namespace forge {
 namespace {
 
-// The adapter's name on the server: two runs of one job, which begin with the same weights, do not drop each other's.
+// Returns the adapter's name on the server: two runs of one job, which begin with the same weights,
+// do not drop each other's.
 std::string served_name(const std::string& job, const std::string& folder, const std::string& adapter) {
   const std::string run = std::filesystem::absolute(folder).parent_path().string();
   return job + "-" + hash_hex(run).substr(0, 6) + "-" + adapter;

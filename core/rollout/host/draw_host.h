@@ -1,11 +1,12 @@
 #pragma once
-// Has a server draw the engine's completions: the program has the network. Nothing else of the engine's needs one.
+// Makes a server draw the engine's completions. The program has the network; nothing else of the
+// engine needs one.
 //
 //   DrawHost host(plan);
 //   engine.answer([&](const AnswerPort& port) { return host.answer(event, port); });   // of an event `draw` or `draw_ahead`
 //
-// What is drawn ahead is drawn in a thread of its own, one rollout after the other in the order of the events, and waits there for the
-// event `draw` that asks for it.
+// Completions of an event `draw_ahead` are drawn in a thread of their own, one rollout after the
+// other in the order of the events. They wait there for the event `draw` that asks for them.
 #include "core/net/completion_server.h"
 #include "core/plan/plan.h"
 #include "core/rollout/host/answer_thread.h"
@@ -17,8 +18,9 @@ class DrawHost {
  public:
   explicit DrawHost(const Plan& plan);
 
-  // To draw: {"items": [{"ids", "logps", "stopped"}]}, in the order of the event's, with the seconds that it took where it was drawn
-  // ahead. To draw_ahead: {} at once. Throws Error(environment), ScoringStopped.
+  // Answers `draw` with {"items": [{"ids", "logps", "stopped"}]}, in the order of the event's
+  // items, and the seconds that it took if it was drawn ahead. Answers `draw_ahead` with {} at
+  // once. Throws Error(environment), ScoringStopped.
   Json answer(const Json& event, const AnswerPort& engine);
 
  private:

@@ -45,7 +45,7 @@ void DrawQueue::run() {
     const auto next = [this] { return std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.done; }); };
     wait_until_true(changed_, lock, [&] { return ends_ || next() != entries_.end(); });
     if (ends_) return;
-    // Only done entries are taken out, and they stand before this one.
+    // Only done entries are taken out, and they are before this one.
     Entry& entry = *next();
     const Draw draw = std::move(entry.draw);
     lock.unlock();

@@ -15,7 +15,7 @@ ModelText text_of(const JudgeModel& judge) {
   return text;
 }
 
-// Whatever the policy writes, a model reads valid text.
+// The model reads valid text, whatever the policy writes.
 Row row_of(const RewardSample& sample, bool has_template) {
   const std::string completion = text::replace_invalid_utf8(sample.completion);
   if (!sample.messages.is_array()) return PairRow{sample.prompt, completion};

@@ -1,5 +1,6 @@
 #pragma once
-// Completions in the words of a reward model: its own tokenizer and chat template, tokens as in its training.
+// Completions as text for a reward model: its own tokenizer and chat template, tokens as in its
+// training.
 #include <memory>
 #include <vector>
 
@@ -11,17 +12,19 @@
 namespace forge {
 
 struct JudgedTexts {
-  std::vector<std::vector<int32_t>> ids;  // of those that can be asked about
-  std::vector<Score> all;                 // of each sample; failed where it cannot be
-  std::vector<size_t> asked;              // of each of `ids` its sample
+  std::vector<std::vector<int32_t>> ids;  // of the texts that can be asked about
+  std::vector<Score> all;                 // of each sample; failed where it cannot be asked about
+  std::vector<size_t> asked;              // for each of `ids`, the index of its sample
 
-  // With what the model said of each of `ids`: a list of numbers, null where one is not finite.
+  // Returns the scores, from the model's answer for each of `ids`: a list of numbers, null where
+  // one is not finite.
   std::vector<Score> scores(const Json& values) const;
 };
 
 class JudgeText {
  public:
-  // Throws Error(environment) for a folder that is no reward model. `longest`: tokens of a text, 0: as many as the model reads.
+  // Throws Error(environment) for a folder that is no reward model. `longest` is the most tokens of
+  // a text; 0: as many as the model reads.
   explicit JudgeText(const JudgeModel& judge, int64_t longest = 0);
   JudgedTexts encode(const std::vector<RewardSample>& samples) const;
 

@@ -18,7 +18,7 @@ std::string text_of(const Json& prompt) {
   return prompt.is_object() && prompt.contains("content") && prompt["content"].is_string() ? prompt["content"].get<std::string>() : "";
 }
 
-// Secrets with those that the job hands to processes by the names of their variables.
+// Returns the secrets with those that the job passes to processes by the names of their variables.
 std::vector<Secret> with_named(std::vector<Secret> secrets, const Job& job) {
   std::vector<std::string> names = job.rollout.tools.environment;
   for (const RewardConfig& reward : job.rewards) names.insert(names.end(), reward.environment.begin(), reward.environment.end());
@@ -169,7 +169,7 @@ Json RewardHost::answer_calls(const Json& event, const AnswerPort& engine) {
   for (const Json& item : event.at("items")) {
     const PromptRow& row = row_of(item);
     made.push_back({{"ids", nullptr}, {"failure", ""}});
-    // Behind a text's end token there is nothing; a turn of a conversation ends by one.
+    // Nothing follows a text's end token; a turn of a conversation ends by such a token.
     if (!row.messages.is_array() && item.at("ended_by") >= 0) continue;
     const std::string turn = text_.tokenizer.decode(item.at("ids").get<std::vector<int32_t>>(), /*skip_special=*/true);
     which.push_back(made.size() - 1);

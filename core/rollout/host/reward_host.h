@@ -4,8 +4,8 @@
 //   RewardHost host(plan);
 //   engine.answer([&](const AnswerPort& c) { return host.answer(event, c); });   // of an event `score`
 //
-// Reward models are asked through the engine, which holds them: the host says their tokens, and hears their scores. Where the job
-// has tools it answers what a completion calls, too.
+// Reward models are asked through the engine, which holds them: the host sends their tokens, and
+// gets their scores. If the job has tools, the host also answers the calls of a completion.
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,16 +21,19 @@ namespace forge {
 
 class RewardHost {
  public:
-  // Reads the rows of both splits, compiles patterns; starts no process. Throws KeyError(job), Error(data).
-  // Nothing that judges and tools say shows the job's secrets, or those that processes get by name.
+  // Reads the rows of both splits and compiles patterns; starts no process. Throws KeyError(job),
+  // Error(data).
+  // The job's secrets, and those that processes get by name, are removed from everything that
+  // judges and tools say.
   RewardHost(const Plan& plan, std::vector<Secret> secrets);
 
-  // {"items": [{"parts": [{"score", "reason"}], "total", "reason", "text", "prompt_text"}]}, in the order of the event's. Throws
-  // as Rewards::score, and ScoringStopped.
+  // Answers `score` with {"items": [{"parts": [{"score", "reason"}], "total", "reason", "text",
+  // "transcript", "prompt_text"}]}, in the order of the event's items. Throws what Rewards::score
+  // throws, and ScoringStopped.
   Json answer(const Json& event, const AnswerPort& engine);
 
-  // Of an event `call`: {"items": [{"ids": what follows the turn, null where the completion is over, "failure"}]}. Throws as
-  // ChildPool::ask.
+  // Answers an event `call` with {"items": [{"ids", "failure"}]}: `ids` are the tokens that follow
+  // the turn, null if the completion is over. Throws what ChildPool::ask throws.
   Json answer_calls(const Json& event, const AnswerPort& engine);
 
  private:

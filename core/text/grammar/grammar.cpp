@@ -10,7 +10,8 @@ Symbols symbols_of(std::string_view text) {
   return symbols;
 }
 
-// {"root", "rules": [[[symbol, …] of each alternative] of each rule]}; a symbol is a rule's number or [low, high].
+// The form is {"root", "rules": [[[symbol, …] of each alternative] of each rule]}; a symbol is a
+// rule's number or [low, high].
 Json to_json(const Grammar& grammar) {
   Json rules = Json::array();
   for (const Alternatives& alternatives : grammar.rules) {
@@ -61,7 +62,7 @@ std::vector<int64_t> shortest_of_rules(const Grammar& grammar, const std::array<
                ? 1
                : kUnwritable;
   };
-  // A rule mostly names those made before it, so that few rounds reach the end.
+  // A rule mostly names rules made before it, so few rounds are needed.
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < grammar.rules.size(); ++i)

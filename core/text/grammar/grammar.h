@@ -1,11 +1,12 @@
 #pragma once
-// A context-free grammar over bytes: which texts a model may write. Made by core/constrain, followed by Matcher (matcher.h).
+// A context-free grammar over bytes: the texts that a model may write. core/constrain makes it,
+// Matcher (matcher.h) follows it.
 //
 //   Grammar grammar;
 //   const int digit = grammar.add_rule({{Symbol::bytes('0', '9')}});
 //   grammar.root = grammar.add_rule({{Symbol::rule(digit)}, {Symbol::rule(digit), Symbol::rule(digit)}});
 //
-// Rules must not be left-recursive, nor repeat what may be empty: Matcher would not end.
+// Rules must not be left-recursive, nor repeat what may be empty: Matcher would not terminate.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -26,7 +27,7 @@ struct Symbol {
   bool is_rule() const { return rule_index >= 0; }
 };
 
-using Symbols = std::vector<Symbol>;  // one behind the other; none: nothing is written
+using Symbols = std::vector<Symbol>;  // in sequence; none: nothing is written
 using Alternatives = std::vector<Symbols>;
 
 struct Grammar {
@@ -39,14 +40,15 @@ struct Grammar {
   }
 };
 
-// The bytes of a text, one symbol each.
+// Returns the bytes of a text, one symbol each.
 Symbols symbols_of(std::string_view text);
 
 Json to_json(const Grammar& grammar);
-// Throws Error(internal).
+// Throws Error(internal) for a rule that does not exist.
 Grammar grammar_from_json(const Json& json);
 
-// The fewest bytes that each rule writes, if only `writable` bytes can be written; kUnwritable where none can.
+// Returns the fewest bytes that each rule writes if only `writable` bytes can be written;
+// kUnwritable for a rule that cannot be written.
 constexpr int64_t kUnwritable = int64_t{1} << 40;
 std::vector<int64_t> shortest_of_rules(const Grammar& grammar, const std::array<bool, 256>& writable);
 

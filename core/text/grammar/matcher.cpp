@@ -43,7 +43,7 @@ int32_t Matcher::node(const Place& place, int32_t below) {
   return found->second;
 }
 
-// Adds the stacks that stand at a byte when `place` comes next above `below`.
+// Adds the stacks whose top is at a byte, for `place` above `below`.
 void Matcher::expand(const Place& place, int32_t below, State& state) {
   const Symbols& symbols = symbols_at(place);
   if (static_cast<size_t>(place.symbol) == symbols.size()) {
@@ -59,7 +59,8 @@ void Matcher::expand(const Place& place, int32_t below, State& state) {
     state.stacks.push_back(node(place, below));
     return;
   }
-  // Where nothing of this alternative follows, what is below is what follows: right recursion keeps stacks flat.
+  // If nothing of this alternative follows, the place below is next. This keeps the stacks of right
+  // recursion flat.
   const Place behind{place.rule, place.alternative, place.symbol + 1};
   const int32_t rest = static_cast<size_t>(behind.symbol) == symbols.size() ? below : node(behind, below);
   const auto& alternatives = grammar_.rules[static_cast<size_t>(symbol.rule_index)];

@@ -1,13 +1,14 @@
 #pragma once
-// Follows a text through a grammar, byte by byte: a pushdown automaton whose sets of stacks become states as they are met.
+// Follows a text through a grammar, byte by byte: a pushdown automaton whose sets of stacks become
+// states when they are reached.
 //
 //   Matcher matcher(grammar, writable);
 //   int state = matcher.start();
 //   state = matcher.next(state, '{');        // Matcher::kDead when no text of the grammar goes on so
 //   matcher.may_end(state), matcher.shortest(state)
 //
-// A stack is what is still to be read behind one way of reading the text so far; stacks share their lower parts. States and the
-// steps between them are kept, so that a second visit costs a look-up.
+// A stack holds what remains to be read in one way of reading the text so far. Stacks share their
+// lower parts. States and the steps between them are kept, so that a second visit costs a look-up.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -27,9 +28,9 @@ class Matcher {
   int start() const { return start_; }
   int next(int state, uint8_t byte);
   bool may_end(int state) const { return states_[static_cast<size_t>(state)].may_end; }
-  // Whether nothing can follow.
+  // True if nothing can follow.
   bool must_end(int state) const { return states_[static_cast<size_t>(state)].stacks.empty(); }
-  // The fewest bytes, of those that can be written, with which the text ends.
+  // Returns the fewest bytes, of those that can be written, that end the text.
   int64_t shortest(int state) const { return states_[static_cast<size_t>(state)].shortest; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostKnown = 512;  // states whose tokens are remembered; some hold the whole vocabulary
 
-// What a token writes behind others, where that depends on them: a decoder shows it best.
+// Returns the bytes that a token writes after another one, if they depend on it, from the decoder.
 std::string bytes_behind(const Tokenizer& tokenizer, int32_t id, int32_t letter) {
   const std::string before = tokenizer.decode(std::vector<int32_t>{letter});
   const std::string both = tokenizer.decode(std::vector<int32_t>{letter, id});
@@ -137,7 +137,7 @@ void TokenRule::restrict(const ConstrainedText& text, int64_t left, std::span<fl
   if (matcher_.may_end(text.state))
     for (const int32_t id : stop_ids_) keep(id);
   std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
-  // A token that the model rules out is still the one to write when no other may come.
+  // A token with logit −∞ from the model still gets a finite one: it may be the only token allowed.
   for (const auto& [id, logit] : kept)
     logits[static_cast<size_t>(id)] =
         std::isinf(logit) ? std::copysign(std::numeric_limits<float>::max(), logit) : logit;

@@ -1,6 +1,7 @@
 #pragma once
-// Which tokens may come next, so that a text belongs to a grammar and ends in time: a token is allowed when the text behind it
-// can still be ended with the tokens that are left, one byte each. So every text ends whole, whatever the model prefers.
+// Decides the tokens that may come next, so that a text belongs to a grammar and ends in time. A
+// token is allowed if the text after it can still be ended with the remaining tokens, one byte
+// each. So every text is complete, whatever the model prefers.
 //
 //   TokenRule rule(tokenizer, grammar, stop_ids);
 //   ConstrainedText text = rule.begin();
@@ -19,31 +20,33 @@ namespace forge {
 
 struct ConstrainedText {
   int state = 0;
-  bool empty = true;  // tokenizers may leave out the blank of a text's first token
+  bool empty = true;  // tokenizers may leave out the space of a text's first token
 };
 
 class TokenRule {
  public:
-  // Throws Error(environment) when the tokenizer has no tokens for single bytes that every text of the grammar needs.
+  // Throws Error(environment) if the tokenizer has no tokens for single bytes that every text of
+  // the grammar needs.
   TokenRule(const Tokenizer& tokenizer, Grammar grammar, std::vector<int32_t> stop_ids);
 
   ConstrainedText begin() const { return {.state = matcher_.start()}; }
-  // Tokens that are enough for the shortest text.
+  // Returns the number of tokens that are enough for the shortest text.
   int64_t shortest() const { return matcher_.shortest(matcher_.start()); }
-  // `left`: tokens that the text may still have, this one counted and stop tokens not; at least 1. `logits`: [vocab].
+  // Sets the logits of all other tokens to −∞. `left`: tokens that the text may still have, this
+  // one counted and stop tokens not; at least 1. `logits`: [vocab].
   void restrict(const ConstrainedText& text, int64_t left, std::span<float> logits);
   void take(ConstrainedText& text, int32_t id);
-  // Whether the text is whole and nothing can follow.
+  // True if the text is complete and nothing can follow.
   bool must_end(const ConstrainedText& text) const { return matcher_.must_end(text.state); }
 
  private:
   struct Allowed {
     int32_t id;
-    int64_t shortest;  // bytes that end the text behind it
+    int64_t shortest;  // fewest bytes that end the text after it
   };
-  struct Branch {  // of the tree of all tokens' bytes, in preorder
+  struct Branch {  // in the tree of all tokens' bytes, in preorder
     uint8_t byte;
-    int32_t end;               // number of the branch behind its subtree
+    int32_t end;               // number of the first branch after its subtree
     std::vector<int32_t> ids;  // tokens that end here
   };
   using Tree = std::vector<Branch>;
@@ -55,7 +58,7 @@ class TokenRule {
   Tree first_tree_, tree_;
   Matcher matcher_;
   std::vector<int32_t> stop_ids_;
-  std::unordered_map<int64_t, std::vector<Allowed>> known_;  // by state and emptiness
+  std::unordered_map<int64_t, std::vector<Allowed>> known_;  // key: state and emptiness
 };
 
 }  // namespace forge

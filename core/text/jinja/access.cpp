@@ -1,4 +1,4 @@
-// object.name, object[key] and slices, in jinja2's order of looking.
+// object.name, object[key] and slices, in jinja2's order of lookup.
 #include <algorithm>
 
 #include "core/text/jinja/builtins.h"
@@ -51,7 +51,7 @@ Value loop_attribute(const Value& object, const std::string& name) {
   return missing(object, name);
 }
 
-// What Python's getattr would find; null if nothing.
+// Finds what Python's getattr would find. Returns false if there is nothing.
 bool python_attribute(const Value& object, const std::string& name, Value& result) {
   if (const Builtin* method = find_method(object, name)) return result = bound_method(object, *method), true;
   if (is_forbidden_method(object, name))
@@ -75,7 +75,7 @@ bool python_attribute(const Value& object, const std::string& name, Value& resul
   return false;
 }
 
-// What object[key] would find in Python; false for LookupError and TypeError.
+// Finds what object[key] would find in Python. Returns false for LookupError and TypeError.
 bool python_item(const Value& object, const Value& key, Value& result) {
   if (object.is_dict()) {
     if (key.is_dict() || key.is_sequence(SequenceKind::list)) return false;
@@ -138,7 +138,7 @@ int64_t slice_number(const Value& value, int64_t otherwise) {
   return value.integer();
 }
 
-// PySlice_AdjustIndices.
+// Resolves the bounds of a slice as PySlice_AdjustIndices does.
 Range resolved(const Value& start, const Value& stop, const Value& step, int64_t count) {
   Range range{0, 0, slice_number(step, 1)};
   if (range.step == 0) fault("slice step cannot be zero");

@@ -49,7 +49,7 @@ struct CallArguments {
 struct Expr {
   ExprKind kind;
   int line = 1;
-  int depth = 1;  // of the tree below; bounded by the parser
+  int depth = 1;  // depth of the tree below; bounded by the parser
   int symbol = -1;
   std::string text;
   Value value;
@@ -58,11 +58,11 @@ struct Expr {
   CallArguments arguments;
 };
 
-// What an assignment writes to: a name, namespace.attribute, or several of them.
+// Target of an assignment: a name, namespace.attribute, or several of them.
 struct Target {
   int symbol = -1;
   std::string name;
-  std::string attribute;      // of a namespace; empty otherwise
+  std::string attribute;      // attribute of a namespace; empty otherwise
   std::vector<Target> parts;  // unpacking; empty otherwise
   int line = 1;
 };
@@ -112,7 +112,7 @@ struct Statement {
   Value data;
   Target target;
   ExprPtr expr;
-  ExprPtr condition;  // of a loop: its `if`
+  ExprPtr condition;  // the `if` of a loop
   Body body;
   Body otherwise;
   bool uses_loop = false;  // the body mentions `loop`

@@ -1,5 +1,5 @@
 #pragma once
-// The tables behind find_filter and its kin, one per file.
+// The tables that find_filter and the other find functions search, one per file.
 #include <span>
 
 #include "core/text/jinja/builtins.h"
@@ -16,7 +16,8 @@ std::span<const Builtin> text_methods();
 std::span<const Builtin> dict_methods();
 std::span<const Builtin> list_methods();
 
-// The item that "a.b.0" names inside `item`, or `otherwise` where a step is missing (filters_sequence.cpp).
+// Returns the item that "a.b.0" names inside `item`, or `otherwise` if a step is missing
+// (filters_sequence.cpp).
 Value attribute_path(const Value& item, const Value& attribute, const Value* otherwise);
 
 }  // namespace forge::jinja

@@ -1,4 +1,4 @@
-// Equality, order and membership as Python defines them.
+// Equality, order and membership by Python's rules.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ bool equal_dicts(const Dict& left, const Dict& right) {
   });
 }
 
-// Exact: an int64 is not rounded to double first.
+// Compares exactly: an int64 is not rounded to double first.
 int compare_numbers(const Value& left, const Value& right) {
   if (left.is_integral() && right.is_integral()) {
     const int64_t a = left.integer(), b = right.integer();

@@ -1,4 +1,4 @@
-// Expressions.
+// Evaluates expressions.
 #include "core/text/jinja/builtins.h"
 
 namespace forge::jinja {
@@ -143,7 +143,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& written) {
   return arguments;
 }
 
-// A method call does not build the bound method first.
+// Calls a method without building the bound method first.
 Value Interpreter::evaluate_call(const Expr& node) {
   const Expr& callee = *node.children[0];
   if (callee.kind != ExprKind::attribute) {
@@ -182,7 +182,8 @@ bool Interpreter::apply_test(const std::string& name, const Value& input, const 
   return truth(call_builtin(*test, *this, input, arguments));
 }
 
-// In {% filter a|b %} and {% set x | a | b %} the chain ends in nothing, where the body comes in.
+// Applies a chain of filters. In {% filter a|b %} and {% set x | a | b %} it ends in an empty
+// place, which the body fills.
 Value Interpreter::evaluate_chain(const Expr& node, const Value& input) {
   return evaluate_filter(node, node.children[0] ? evaluate_chain(*node.children[0], input) : input);
 }
@@ -239,7 +240,7 @@ Value Interpreter::evaluate_compare(const Expr& node) {
   return Value(true);
 }
 
-// Plain text even where a part is safe: without autoescape jinja2 joins by str.
+// The result is plain text even if a part is safe: without autoescape jinja2 joins by str.
 Value Interpreter::evaluate_concat(const Expr& node) {
   TextBuilder out;
   for (const ExprPtr& child : node.children) {

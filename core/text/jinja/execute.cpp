@@ -1,4 +1,4 @@
-// Statements.
+// Executes statements.
 #include <algorithm>
 #include <ctime>
 
@@ -33,7 +33,7 @@ struct Interpreter::Depth {
   Interpreter& interpreter;
 };
 
-// A new scope under `parent` until the end of the block.
+// Opens a new scope under `parent` until the end of the block.
 struct Interpreter::ScopeGuard {
   ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
       : interpreter(interpreter), outer(interpreter.scope_) {
@@ -52,7 +52,7 @@ Interpreter::Interpreter(const Tree& tree, const Limits& limits, std::optional<i
       scope_->set(static_cast<int>(i), bound_method({}, *global));
 }
 
-// Destroy children before their parents, so that a long chain of scopes does not recurse.
+// Destroys children before their parents, so that a long chain of scopes does not recurse.
 Interpreter::~Interpreter() {
   for (const auto& scope : captured_scopes_) scope->variables.clear();
   for (const auto& space : namespaces_) space->attributes.clear();
@@ -174,8 +174,7 @@ Interpreter::Flow Interpreter::loop_iteration(const Statement& node, const Value
   return execute(node.body);
 }
 
-// Python tests a loop's `if` item by item as it goes; only a body that asks for `loop` needs all of them
-// beforehand.
+// Python tests a loop's `if` item by item. Only a body that uses `loop` needs all items beforehand.
 void Interpreter::execute_loop(const Statement& node) {
   const Value source = evaluate(*node.expr);
   line_ = node.line;
@@ -192,7 +191,7 @@ void Interpreter::execute_loop(const Statement& node) {
   for (const Value& item : items->items) {
     if (node.condition && !node.uses_loop && !loop_condition(node, item)) continue;
     const Flow flow = loop_iteration(node, item, state);
-    any |= flow == Flow::normal;  // as in jinja2, where `else` also runs if every iteration was cut short
+    any |= flow == Flow::normal;  // jinja2 also runs `else` if every iteration was cut short
     if (flow == Flow::break_) break;
     ++state->index0;
   }

@@ -8,7 +8,8 @@
 namespace forge::jinja {
 namespace {
 
-// int(text, base) of Python: blanks around, a sign, underscores between digits, a prefix that fits the base.
+// Reads a text as Python's int(text, base) does: blanks around, a sign, underscores between digits,
+// a prefix that fits the base.
 bool integer_of_text(const std::string& bytes, int64_t base, int64_t& value) {
   const std::string text = stripped({bytes, kFromTemplate}, nullptr, true, true).bytes;
   std::string digits;
@@ -94,7 +95,7 @@ Value filter_abs(Interpreter&, const Value& self, const Bound&) {
   return self.integer() < 0 ? negated(self) : Value(self.integer());
 }
 
-// Python's round: the decimal nearest to the exact binary value, ties to even.
+// Rounds as Python does: the decimal nearest to the exact binary value, ties to even.
 Value rounded(const Value& self, int64_t precision) {
   if (self.is_integral()) {
     if (precision >= 0) return Value(self.integer());

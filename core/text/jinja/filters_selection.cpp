@@ -47,7 +47,8 @@ Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound
   return generator_of(std::move(items));
 }
 
-// The first `skip` arguments name an attribute, the next a test; without a test, truth decides.
+// Selects items. The first `skip` arguments name an attribute, the next a test; without a test,
+// truth decides.
 Value selected(Interpreter& interpreter, const Value& self, const Arguments& arguments, size_t skip,
                bool wanted) {
   if (!truth(self)) return generator_of({});

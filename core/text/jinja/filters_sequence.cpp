@@ -14,7 +14,8 @@ Value folded(const Value& value, bool case_sensitive) {
 
 }  // namespace
 
-// "a.b.0" → item a, then b, then 0; an int is an index. As make_attrgetter of jinja2.
+// Follows "a.b.0": item a, then b, then 0. An int is an index. The rules are those of jinja2's
+// make_attrgetter.
 Value attribute_path(const Value& item, const Value& attribute, const Value* otherwise) {
   if (attribute.is_none()) return item;
   if (attribute.is_int()) {
@@ -61,7 +62,7 @@ std::vector<Value> items_of(std::vector<Keyed> rows) {
   return items;
 }
 
-// Several attributes, "a,b", make a list as key.
+// Several attributes, "a,b", make a list as the key.
 Value filter_sort(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool reverse = arguments.flag(0, false), case_sensitive = arguments.flag(1, false);
   const Value attribute = arguments.value(2);
@@ -208,7 +209,7 @@ Value filter_slice(Interpreter& interpreter, const Value& self, const Bound& arg
   return generator_of(std::move(rows));
 }
 
-// Groups in the order of their keys; each a named tuple (grouper, list).
+// Returns groups in the order of their keys. Each is a named tuple (grouper, list).
 Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool case_sensitive = arguments.flag(2, false);
   const Value* otherwise = arguments.has(1) && !arguments[1]->is_none() ? arguments[1] : nullptr;

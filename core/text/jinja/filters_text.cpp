@@ -23,7 +23,8 @@ Value filter_capitalize(Interpreter& interpreter, const Value& self, const Bound
   return Value(capitalized(printed(interpreter, self)));
 }
 
-// jinja2's own rule, not str.title: a word begins after whitespace, '-' and opening brackets.
+// The rule is jinja2's own, not str.title: a word begins after whitespace, '-' and opening
+// brackets.
 Value filter_title(Interpreter& interpreter, const Value& self, const Bound&) {
   const MarkedText text = printed(interpreter, self);
   TextBuilder out;

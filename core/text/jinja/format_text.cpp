@@ -1,4 +1,5 @@
-// 'x is %s' % y and 'x is {}'.format(y): the conversions that templates use, the others refused by name.
+// Formats 'x is %s' % y and 'x is {}'.format(y). The conversions that templates use are supported;
+// the others are refused by name.
 #include "core/text/jinja/format_text.h"
 
 #include <algorithm>

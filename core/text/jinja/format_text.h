@@ -1,12 +1,12 @@
 #pragma once
-// Python's two ways of formatting.
+// Python's two kinds of text formatting.
 #include "core/text/jinja/interpreter.h"
 
 namespace forge::jinja {
 
-// 'format % arguments' of Python.
+// Returns Python's 'format % arguments'.
 MarkedText percent_format(Interpreter& interpreter, const MarkedText& format, const Value& arguments);
-// 'format'.format(…) of Python.
+// Returns Python's 'format'.format(…).
 MarkedText brace_format(Interpreter& interpreter, const MarkedText& format, const Arguments& arguments);
 
 }  // namespace forge::jinja

@@ -32,7 +32,7 @@ Value global_range(Interpreter& interpreter, const Value&, const Bound& argument
   return Value(std::shared_ptr<const Sequence>(std::move(range)));
 }
 
-// What dict(...) and namespace(...) take: a mapping or pairs, then keywords.
+// Returns the entries given to dict(...) and namespace(...): a mapping or pairs, then keywords.
 std::vector<std::pair<Value, Value>> entries_of(const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> entries;
   if (arguments.positional.size() > 1)
@@ -106,7 +106,7 @@ Value global_joiner(Interpreter&, const Value&, const Bound& arguments) {
   });
 }
 
-// next(), reset() and current, as attributes of a namespace that the functions update.
+// Returns a namespace with next(), reset() and current as attributes, which the functions update.
 Value global_cycler(Interpreter& interpreter, const Value&, const Bound& arguments) {
   const auto items = arguments.raw.positional;
   if (items.empty()) fault("at least one item has to be provided");

@@ -1,5 +1,6 @@
 #pragma once
-// Walks a template's tree and collects marked text. One interpreter renders once; the tree is only read.
+// Walks a template's tree and collects marked text. An interpreter renders once; the tree is only
+// read.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace forge::jinja {
 
-// What a template may use up. A step is one node evaluated, or 16 bytes of text or one item produced.
+// Limits on what a template may use. A step is one evaluated node, or 16 bytes of text or one item
+// produced.
 struct Limits {
   int64_t steps = 4'000'000;  // plus one for each byte of input
   int64_t output_bytes = 64 << 20;
@@ -29,11 +31,11 @@ struct Scope {
 
 class Interpreter {
  public:
-  // `now` is what strftime_now shows, in seconds since 1970; the clock's time without.
+  // `now` is the time of strftime_now, in seconds since 1970; without it, the clock's time.
   Interpreter(const Tree& tree, const Limits& limits, std::optional<int64_t> now = {});
   ~Interpreter();
   void set_variable(std::string_view name, const Value& value);
-  // Throws RenderFault; line() is then where.
+  // Throws RenderFault. line() is then its line.
   MarkedText run();
   int line() const { return line_; }
 
@@ -42,7 +44,7 @@ class Interpreter {
   Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments);
   bool apply_test(const std::string& name, const Value& input, const Arguments& arguments);
   void spend(int64_t steps);
-  // Refuses a text or list before it is made.
+  // Refuses a text or list that is too large before it is made.
   void spend_text(int64_t bytes);
   const Limits& limits() const { return limits_; }
   int64_t now() const;
@@ -96,8 +98,8 @@ class Interpreter {
   int64_t steps_left_ = 0;
   int depth_ = 0;
   int line_ = 1;
-  // Macros hold the scope that holds them, and namespaces may hold themselves: the interpreter cuts both at
-  // its end.
+  // Macros hold the scope that holds them, and namespaces may hold themselves. The interpreter cuts
+  // both cycles at its end.
   std::vector<std::shared_ptr<Scope>> captured_scopes_;
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };
@@ -105,9 +107,10 @@ class Interpreter {
 // --- rules that builtins share with expressions (operators.cpp, access.cpp) ---
 Value arithmetic(Interpreter& interpreter, std::string_view op, const Value& left, const Value& right);
 Value negated(const Value& value);
-// object.name: methods and attributes first, then items; an undefined value when there is neither.
+// Returns object.name: methods and attributes first, then items; an undefined value if there is
+// neither.
 Value get_attribute(const Value& object, const std::string& name);
-// object[key]: items first, then attributes.
+// Returns object[key]: items first, then attributes.
 Value get_item(const Value& object, const Value& key);
 Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop,
             const Value& step);

@@ -1,4 +1,5 @@
-// Between JSON documents and values, and json.dumps as transformers' tojson calls it.
+// Converts between JSON documents and values, and implements json.dumps as transformers' tojson
+// calls it.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

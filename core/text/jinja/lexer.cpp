@@ -8,7 +8,7 @@
 namespace forge::jinja {
 namespace {
 
-// "\r\n" and "\r" become "\n", and one newline at the end goes.
+// Returns the source with "\r\n" and "\r" as "\n", and without one newline at the end.
 std::string normalised(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -93,7 +93,7 @@ class Lexer {
     return end;
   }
 
-  // The text before a tag, as the tag's sign and lstrip_blocks leave it.
+  // Returns the text before a tag, after applying the tag's sign and lstrip_blocks.
   std::string_view text_before(size_t tag, char sign) const {
     std::string_view text = std::string_view(text_).substr(at_, tag - at_);
     const size_t kept = length_without_trailing_space(text);
@@ -121,7 +121,8 @@ class Lexer {
     inside(kind == '{');
   }
 
-  // Behind an end sign: "-" eats whitespace, "+" nothing, else a block or comment eats one newline.
+  // Skips text after an end sign: "-" eats whitespace, "+" nothing; otherwise a block or comment
+  // eats one newline.
   void after_end(char sign, bool trims_newline) {
     if (sign == '-')
       skip_space();
@@ -144,8 +145,8 @@ class Lexer {
     return position;
   }
 
-  // The offset behind `{%- word -%}` whose word begins at or after `position`, and its end sign; npos if it
-  // is not one.
+  // Returns the offset after `{%- word -%}` if its word begins at or after `position`, and sets its
+  // end sign; npos if there is no such tag.
   size_t tag_end(size_t position, std::string_view word, char& sign) const {
     position = skip_blanks(position);
     if (std::string_view(text_).substr(position, word.size()) != word) return std::string::npos;
@@ -155,7 +156,7 @@ class Lexer {
     return std::string_view(text_).substr(position, 2) == "%}" ? position + 2 : std::string::npos;
   }
 
-  // `{% raw %}…{% endraw %}` is data as it stands.
+  // Reads `{% raw %}…{% endraw %}` as data without change.
   bool raw() {
     char sign = 0;
     const size_t body = tag_end(at_, "raw", sign);
@@ -175,7 +176,7 @@ class Lexer {
     fail("Missing end of raw directive");
   }
 
-  // Whether the tag ends here, and then moves behind it.
+  // If the tag ends here, moves past it and returns true.
   bool close(bool variable) {
     const char sign = variable && looking_at("+") ? 0 : sign_at(at_);
     const std::string_view mark = variable ? "}}" : "%}";
@@ -262,7 +263,8 @@ class Lexer {
     return value;
   }
 
-  // One escape of Python's unicode-escape codec; `i` stands on the backslash and ends behind the escape.
+  // Reads one escape of Python's unicode-escape codec. `i` starts at the backslash and ends after
+  // the escape.
   void escape(std::string& out, size_t& i) const {
     static constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
     const char c = text_[i + 1];

@@ -1,6 +1,7 @@
 #pragma once
-// The text of a template as tokens, with whitespace control already applied: trim_blocks and lstrip_blocks
-// are on, as transformers sets them, and one newline at the end of the template is dropped.
+// Splits the text of a template into tokens, with whitespace control already applied. trim_blocks
+// and lstrip_blocks are on, as in transformers, and one newline at the end of the template is
+// dropped.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ struct SyntaxFault {
   int line = 1;
 };
 
-// Throws SyntaxFault. The last token is `end`.
+// Returns the tokens. Throws SyntaxFault. The last token is `end`.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace forge::jinja

@@ -1,5 +1,6 @@
 #pragma once
-// Text that remembers where each byte came from: the template, the conversation, a {% generation %} block.
+// Text that stores the origin of each byte: the template, the conversation, a {% generation %}
+// block.
 //
 //   TextBuilder out;
 //   out.add("<|im_start|>", kFromTemplate);
@@ -43,7 +44,7 @@ class TextBuilder {
   void add(std::string_view bytes, Mark mark);
   void add(const MarkedText& text) { add(text, 0, text.size()); }
   void add(const MarkedText& text, int64_t begin, int64_t end);
-  // Sets `bits` on everything from `begin` on.
+  // Sets `bits` on everything from `begin` to the end.
   void mark_from(int64_t begin, Mark bits);
   int64_t size() const { return text_.size(); }
   MarkedText take();
@@ -54,9 +55,10 @@ class TextBuilder {
 
 // --- code points of valid UTF-8 ---
 int64_t code_point_count(std::string_view text);
-// The code point at `offset`, which moves past it. A broken byte counts as one code point of its own.
+// Returns the code point at `offset`, and moves `offset` past it. A broken byte counts as one code
+// point of its own.
 uint32_t next_code_point(std::string_view text, int64_t& offset);
-// Byte offset of code point `index`, at most text.size().
+// Returns the byte offset of code point `index`, at most text.size().
 int64_t byte_offset(std::string_view text, int64_t index);
 void append_utf8(std::string& out, uint32_t code_point);
 
@@ -68,7 +70,7 @@ bool is_digit(uint32_t code_point);
 bool is_numeric(uint32_t code_point);
 bool is_upper(uint32_t code_point);
 bool is_lower(uint32_t code_point);
-// Full case mappings, so 'ß' becomes 'SS'.
+// Return the full case mappings, so 'ß' becomes 'SS'.
 std::string to_upper(uint32_t code_point);
 std::string to_lower(uint32_t code_point);
 std::string to_title(uint32_t code_point);

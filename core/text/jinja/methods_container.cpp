@@ -1,4 +1,4 @@
-// Methods of dict, list and tuple that change nothing.
+// Methods of dict, list and tuple that do not change the value.
 #include "core/text/jinja/builtin_tables.h"
 
 namespace forge::jinja {

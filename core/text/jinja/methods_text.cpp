@@ -24,7 +24,7 @@ V strip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, true);
 V lstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, false); }
 V rstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, false, true); }
 
-// Separated by runs of whitespace, as split() without separator does.
+// Returns the parts between runs of whitespace, as split() without separator does.
 std::vector<V> split_blanks(const MarkedText& text, int64_t limit) {
   std::vector<V> parts;
   int64_t at = 0;
@@ -134,8 +134,8 @@ V rpartition(I& interpreter, const V& self, const B& b) {
   return parted(self.text(), self.bytes().rfind(b.text(0).bytes), b.text(0), true);
 }
 
-// Begin and end of the part that find, count and startswith search, as byte offsets; false if it is empty
-// beyond.
+// Sets begin and end of the part that find, count and startswith search, as byte offsets. Returns
+// false for an empty part beyond the text.
 bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
   const int64_t count = code_point_count(self.bytes());
   const auto offset = [&](size_t index, int64_t otherwise) {
@@ -207,7 +207,7 @@ V join(I& interpreter, const V& self, const B& b) {
   return V(joined(interpreter, self.text(), parts));
 }
 
-// str.title: a letter after a non-letter is titlecased, every other lowered.
+// Implements str.title: a letter after a non-letter is titlecased, every other lowered.
 V title(I& interpreter, const V& self, const B&) {
   const MarkedText& text = self.text();
   interpreter.spend_text(8 * text.size());

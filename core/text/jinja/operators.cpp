@@ -1,4 +1,5 @@
-// Arithmetic with Python's rules; integers are 64 bits wide and overflow is a fault, not a wrong number.
+// Arithmetic with Python's rules. Integers are 64 bits wide, and overflow is a fault, not a wrong
+// number.
 #include <cmath>
 
 #include "core/text/jinja/format_text.h"
@@ -78,7 +79,7 @@ Value real_arithmetic(std::string_view op, double a, double b) {
                        : "float modulo by zero");
   if (op == "/") return Value(a / b);
   if (op == "%") return Value(modulo(a, b));
-  // As CPython: the quotient of what the modulus leaves, so that both agree.
+  // The quotient is that of a − a % b, as in CPython, so that both operators agree.
   const double rest = modulo(a, b);
   const double quotient = (a - rest) / b;
   if (quotient == 0) return Value(std::copysign(0.0, a / b));

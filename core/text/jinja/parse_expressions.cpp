@@ -151,7 +151,7 @@ ExprPtr Parser::product() {
   return left;
 }
 
-// Left to right, as jinja2 has it: 2 ** 3 ** 2 is 64.
+// ** groups left to right, as in jinja2: 2 ** 3 ** 2 is 64.
 ExprPtr Parser::power() {
   ExprPtr left = unary();
   while (at_symbol("**")) {
@@ -161,7 +161,7 @@ ExprPtr Parser::power() {
   return left;
 }
 
-// -x|f is -(x|f) only without parentheses around: filters bind to the negated value in jinja2.
+// Filters bind to the negated value, as in jinja2: -x|f is (-x)|f.
 ExprPtr Parser::unary(bool with_filter) {
   const Nesting nesting(*this);
   const int line = current().line;

@@ -57,7 +57,7 @@ Tree Parser::parse() {
   return std::move(tree_);
 }
 
-// Up to one of the ending words, whose name is then the current token.
+// Parses up to one of the ending words. The name of that word is then the current token.
 Body Parser::statements(std::initializer_list<std::string_view> ends) {
   const Nesting nesting(*this);
   Body body;
@@ -124,7 +124,8 @@ std::unique_ptr<Statement> Parser::statement() {
   return node;
 }
 
-// Behind the opening tag's words: its end, the body, and the ending word's name as current token.
+// Parses from after the opening tag's words: the tag's end and the body. The ending word's name is
+// then the current token.
 Body Parser::block(std::initializer_list<std::string_view> ends) {
   skip_symbol(":");
   expect(TokenKind::block_end);

@@ -1,6 +1,7 @@
 #pragma once
-// Builds the tree of a template. Jinja's grammar as of 3.1, with loop controls and {% generation %}; what a
-// chat template cannot use (extends, include, import, block, recursive loops) is refused by name.
+// Builds the tree of a template: Jinja's grammar as of 3.1, with loop controls and
+// {% generation %}. Constructs that a chat template cannot use (extends, include, import, block,
+// recursive loops) are refused by name.
 #include <string_view>
 
 #include "core/text/jinja/ast.h"
@@ -8,7 +9,7 @@
 
 namespace forge::jinja {
 
-// Throws SyntaxFault.
+// Returns the tree. Throws SyntaxFault.
 Tree parse_tree(std::string_view source);
 
 }  // namespace forge::jinja

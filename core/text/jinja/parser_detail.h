@@ -75,16 +75,16 @@ class Parser {
   void parse_print(Statement& node);
   void loop_control(Statement& node, StatementKind kind);
 
-  // Bounds the recursion of the parser, and with it that of everything that walks the tree.
+  // Bounds the recursion of the parser, and with it that of all code that walks the tree.
   struct Nesting;
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
   int loops_ = 0;
-  int loop_mentions_ = 0;  // of the name `loop` so far
+  int loop_mentions_ = 0;  // mentions of the name `loop` so far
   std::map<std::string, int> symbol_ids_;
-  std::vector<Macro*> macros_;  // that enclose the present token
+  std::vector<Macro*> macros_;  // macros that enclose the current token
   Tree tree_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A Jinja template, parsed once and rendered many times, by many threads if need be.
+// A Jinja template, parsed once and rendered many times, possibly by many threads.
 //
 //   const Template greeting = Template::parse("Hello {{ name }}!", "greeting");
 //   greeting.render({{"name", value_of_json("you")}}).bytes     // "Hello you!"
@@ -22,15 +22,16 @@ using Variables = std::vector<std::pair<std::string, Value>>;
 
 class Template {
  public:
-  // `name` stands in front of every message. Throws Error(environment) as "name:line: what".
+  // `name` begins every message. Throws Error(environment) as "name:line: what".
   static Template parse(std::string_view source, const std::string& name);
 
-  // Throws Error(data) as "name:line: what" when the template raises, misuses a value or passes a limit.
+  // Throws Error(data) as "name:line: what" if the template raises, misuses a value or passes a
+  // limit.
   MarkedText render(const Variables& variables, const Limits& limits = {},
                     std::optional<int64_t> now = {}) const;
 
   bool marks_generation() const { return tree_->marks_generation; }
-  // Whether the template mentions the name at all.
+  // True if the template mentions the name at all.
   bool mentions(std::string_view name) const;
   const std::string& name() const { return name_; }
 

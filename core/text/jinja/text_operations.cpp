@@ -39,7 +39,8 @@ namespace {
 
 bool is_cased(uint32_t c) { return is_upper(c) || is_lower(c); }
 
-// 'Σ' at the end of a word becomes 'ς' (Unicode's Final_Sigma): a letter before it and none behind.
+// True where 'Σ' becomes 'ς' at the end of a word (Unicode's Final_Sigma): a letter precedes it and
+// none follows.
 bool final_sigma(const MarkedText& text, int64_t begin, int64_t end) {
   if (begin == 0) return false;
   int64_t before = begin - 1;

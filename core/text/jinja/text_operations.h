@@ -12,7 +12,7 @@ MarkedText mapped(const MarkedText& text, CaseMapping mapping);
 MarkedText upper(const MarkedText& text);
 MarkedText lower(const MarkedText& text);
 MarkedText capitalized(const MarkedText& text);
-// Without the characters of `set` (whitespace when null) at the begin and end.
+// Returns the text without the characters of `set` (whitespace if null) at its begin and end.
 MarkedText stripped(const MarkedText& text, const std::string* set, bool left, bool right);
 MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from,
                     const MarkedText& to, int64_t count);
@@ -20,7 +20,8 @@ MarkedText joined(Interpreter& interpreter, const MarkedText& separator,
                   const std::vector<MarkedText>& parts);
 std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
 MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill);
-// The text with the five characters of HTML as entities, unless it is safe already; the result is safe.
+// Returns the text with the five characters of HTML as entities, unless it is safe already. The
+// result is safe.
 MarkedText html_escaped(const MarkedText& text);
 
 }  // namespace forge::jinja

@@ -1,7 +1,7 @@
 #pragma once
-// The values of the template language: Python's None, bool, int, float, str, list, tuple, dict and the few
-// objects of jinja2 (undefined, namespace, loop, macro, methods). Containers are shared and never change once
-// built; only a namespace does.
+// The values of the template language: Python's None, bool, int, float, str, list, tuple, dict and
+// the few objects of jinja2 (undefined, namespace, loop, macro, methods). Containers are shared and
+// never change once built, except a namespace.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,14 +28,14 @@ struct RenderFault {
 };
 [[noreturn]] void fault(const std::string& message);
 
-// What a missing name evaluates to: prints as nothing, fails when used. An unsafe one stands for a method
+// Value of a missing name: prints as nothing, fails when used. An unsafe one stands for a method
 // that would change a list or dict.
 struct Undefined {
   std::string message;  // "'x' is undefined"
 };
 
-// How a sequence behaves: a generator has no length and no items and can be walked once; views know their
-// length.
+// Kind of a sequence. A generator has no length and no items and can be walked once; views know
+// their length.
 enum class SequenceKind { list, tuple, range, generator, dict_keys, dict_values, dict_items };
 
 struct Sequence {
@@ -45,7 +45,7 @@ struct Sequence {
   int depth = 1;
   int64_t weight = 1;
   mutable bool consumed = false;         // generators only
-  std::vector<std::string> field_names;  // of a named tuple (groupby); empty otherwise
+  std::vector<std::string> field_names;  // names of a named tuple (groupby); empty otherwise
   std::string shown;                     // a range as Python prints it
 };
 
@@ -91,7 +91,7 @@ class Value {
   bool is_sequence(SequenceKind kind) const { return is_sequence() && sequence().kind == kind; }
   bool is_generator() const { return is_sequence(SequenceKind::generator); }
 
-  // The content; the caller has asked for the kind before.
+  // Return the content. The caller must check the kind before.
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const { return is_bool() ? (boolean() ? 1 : 0) : std::get<int64_t>(data_); }
   double number() const { return is_float() ? std::get<double>(data_) : static_cast<double>(integer()); }
@@ -116,7 +116,7 @@ class Value {
       data_;
 };
 
-// Keys keep their order. Text keys are found by an index once there are many.
+// Keys keep their order. In a large dict, text keys are found through an index.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   bool from_data = false;
@@ -125,7 +125,7 @@ struct Dict {
 
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
-  // Adds or replaces. Only while the dict is being built.
+  // Adds or replaces an entry. Allowed only while the dict is being built.
   void set(Value key, Value value);
 
  private:
@@ -163,22 +163,23 @@ struct LoopState {
 
 // --- Python's rules (value.cpp, compare.cpp) ---
 bool truth(const Value& value);
-// Nesting of containers inside the value; 0 for scalars. More than kMaxDepth is refused when a container is
-// built.
+// Returns the nesting of containers inside the value; 0 for scalars. More than kMaxDepth is refused
+// when a container is built.
 int depth_of(const Value& value);
 constexpr int kMaxDepth = 100;
-// Work to visit the whole value: one for each value inside and for every 16 bytes of text. Shared parts count
-// each time, so a small graph that prints as an endless tree is refused when it is built.
+// Returns the work to visit the whole value: one for each value inside and for every 16 bytes of
+// text. Shared parts count each time, so a small graph that prints as an endless tree is refused
+// when it is built.
 int64_t weight_of(const Value& value);
 constexpr int64_t kMaxWeight = 50'000'000;
 std::string type_name(const Value& value);    // "int", "dict", "NoneType"
-std::string object_name(const Value& value);  // as jinja2 writes it: "'dict object'", "'None'"
+std::string object_name(const Value& value);  // in jinja2's form: "'dict object'", "'None'"
 bool equal(const Value& left, const Value& right);
-// Negative, zero, positive. Faults when Python would raise TypeError.
+// Returns a negative, zero or positive number. Faults when Python would raise TypeError.
 int compare(const Value& left, const Value& right);
 bool contains(const Value& container, const Value& item);
 int64_t length_of(const Value& value);
-// The items that `for` sees: list items, dict keys, characters; a generator is used up.
+// Returns the items that `for` visits: list items, dict keys, characters; a generator is used up.
 std::shared_ptr<const Sequence> iterate(const Value& value);
 [[noreturn]] void undefined_fault(const Value& value);
 
@@ -189,7 +190,7 @@ MarkedText representation(const Value& value);  // repr(value)
 std::string repr_of_text(std::string_view text);
 
 // --- JSON (json_values.cpp) ---
-// Everything in the value is marked as data.
+// Returns the value with everything in it marked as data.
 Value value_of_json(const Json& json);
 struct JsonStyle {
   bool ensure_ascii = false;
@@ -199,7 +200,7 @@ struct JsonStyle {
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-// json.dumps(value, …).
+// Returns json.dumps(value, …).
 MarkedText json_text(const Value& value, const JsonStyle& style);
 
 }  // namespace forge::jinja

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLongestToken = 4096;
 
-// Start of the character that ends at `at`.
+// Returns the start of the character that ends at `at`.
 size_t before(std::string_view text, size_t at) {
   do --at;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);

@@ -20,21 +20,21 @@ struct AddedToken {
   bool lstrip = false;       // takes the spaces on its left with it
   bool rstrip = false;
 };
-// As tokenizer.json and tokenizer_config.json write one, without its id.
+// Reads a token as tokenizer.json and tokenizer_config.json write it, without its id.
 AddedToken added_token(const Json& spec, const std::string& where);
 
-// Finds the leftmost, of those the longest token; a byte trie.
+// Finds the leftmost token, and of those the longest, with a byte trie.
 class TokenFinder {
  public:
   // `pattern` is the text to look for. Throws Error(environment) for one longer than 4096 bytes.
   void add(const std::string& pattern, const AddedToken& token, const std::string& where);
   bool empty() const { return tokens_.empty(); }
 
-  // Whether this token may be found at bytes [begin, end) of the text.
+  // Decision about a token at bytes [begin, end) of the text.
   enum class Verdict { take, pass_over, not_there };
   using Judge = std::function<Verdict(const AddedToken& token, size_t begin, size_t end)>;
-  // Appends parts that cover `text`. A token passed over hides what begins inside it (so the package does);
-  // one that is "not there" does not.
+  // Appends parts that cover `text`. A token that is passed over hides tokens that begin inside it,
+  // as in the package; one that is "not there" does not.
   void find(std::string_view text, const Judge& judge, std::vector<Piece>& parts) const;
 
  private:
@@ -42,7 +42,7 @@ class TokenFinder {
     std::map<unsigned char, int32_t> next;
     int32_t token = -1;
   };
-  // The longest acceptable token that begins at `at`; its length, or 0.
+  // Returns the length of the longest acceptable token that begins at `at`, or 0.
   size_t longest(std::string_view text, size_t at, const Judge& judge, int32_t* token, bool* taken) const;
   std::vector<Node> nodes_{1};
   std::vector<AddedToken> tokens_;

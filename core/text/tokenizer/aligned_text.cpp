@@ -9,7 +9,7 @@
 namespace forge::text {
 namespace {
 
-// A short text may grow thirtyfold and more, a long one fivefold.
+// Limits of growth: a short text may grow more than thirtyfold, a long one fivefold.
 constexpr size_t kShortGrowth = 32, kLongGrowth = 4, kSmallest = size_t{64} << 10,
                  kLargest = size_t{64} << 20;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Text on its way from input to tokens, that remembers for each of its bytes which bytes of the input it came
-// from.
+// Text between input and tokens that stores, for each of its bytes, the bytes of the input that it
+// came from.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -15,19 +15,21 @@ struct Origin {
   int32_t end = 0;
 };
 
-// A character of a changed text. `change` says where it came from, as the package counts it: 0 replaces the
-// next old character; -n replaces the next and swallows n more; 1 is new and shares the place of what stands
-// before it.
+// A character of a changed text. `change` gives its origin in the package's form: 0 replaces the
+// next old character; -n replaces the next and swallows n more; 1 is new and shares the place of
+// the character before it.
 struct Change {
   uint32_t code;
   int32_t change;
 };
 
-// How far a tokenizer's rules may make a text grow. They come from outside: a few that double a text make any memory
-// full. The known ones stay below 12 times (NFKC of one Arabic ligature), and long texts below twice.
+// Limit on the growth of a text under a tokenizer's rules. The rules come from outside: a few that
+// double a text fill any memory. The known ones stay below 12 times (NFKC of one Arabic ligature),
+// and long texts below twice.
 struct Growth {
   Growth(const std::string& tokenizer, size_t input_bytes);
-  // Throws Error(environment) naming the tokenizer when `bytes` are more than its rules may make of the input.
+  // Throws Error(environment) naming the tokenizer if `bytes` are more than its rules may make of
+  // the input.
   void require(size_t bytes) const;
 
   const std::string& tokenizer;
@@ -37,33 +39,33 @@ struct Growth {
 struct AlignedText {
   std::string text;
   std::vector<Origin> origin;      // one per byte of text
-  const Growth* growth = nullptr;  // what bounds the text, if anything does
+  const Growth* growth = nullptr;  // bound of the text; null: none
 
-  // Before the text grows to `bytes`.
+  // Checks the limit before the text grows to `bytes`.
   void require(size_t bytes) const {
     if (growth) growth->require(bytes);
   }
 
   // Rewrites the whole text; `skipped` old characters are dropped at the front.
   void transform(const std::vector<Change>& changes, int64_t skipped = 0);
-  // Puts `prefix` in front, in the place of the first character. An empty text stays empty.
+  // Puts `prefix` in front, with the place of the first character. An empty text stays empty.
   void prepend(std::string_view prefix);
   void keep_if(const std::function<bool(uint32_t)>& keep);
   void map(const std::function<uint32_t(uint32_t)>& map);
 };
 
-// A part of the working text: [begin, end), and the id of the added token it is, or -1.
+// A part of the working text: [begin, end), and the id of its added token, or -1.
 struct Piece {
   int32_t begin = 0;
   int32_t end = 0;
   int32_t token = -1;
 };
 
-// The whole text being encoded, cut into pieces. While nothing has changed it, `text` is the input itself and
+// The whole text being encoded, cut into pieces. Until a change, `text` is the input itself and
 // `origin` is empty: a byte's origin is then the character that holds it.
 class WorkText {
  public:
-  // `tokenizer` names whose rules will change the text; it must outlive this.
+  // `tokenizer` names the tokenizer whose rules change the text. It must outlive this.
   WorkText(std::string_view input, const std::string& tokenizer)
       : input_(input), text_(input), growth_(tokenizer, input.size()) {}
   WorkText(const WorkText&) = delete;
@@ -74,14 +76,15 @@ class WorkText {
   std::string_view text_of(const Piece& piece) const {
     return text_.substr(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.end - piece.begin));
   }
-  // The input bytes of text bytes [begin, end), begin < end.
+  // Returns the input bytes of text bytes [begin, end), begin < end.
   Origin origin_of(int64_t begin, int64_t end) const;
   AlignedText aligned(const Piece& piece) const;
 
-  // Cuts every piece that is no token. The splitter appends parts in order; empty ones are dropped.
+  // Cuts every piece that is not a token. The splitter appends parts in order; empty ones are
+  // dropped.
   using Splitter = std::function<void(std::string_view text, std::vector<Piece>& parts)>;
   void split(const Splitter& splitter);
-  // Changes the text of every piece that is no token. Throws what Growth::require throws.
+  // Changes the text of every piece that is not a token. Throws as Growth::require does.
   void rewrite(const std::function<void(AlignedText& text)>& change);
 
   std::vector<Piece> pieces;

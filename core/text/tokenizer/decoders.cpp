@@ -43,7 +43,7 @@ Step byte_level(const Json&, const std::string&) {
   };
 }
 
-// A run of byte tokens is one text if it is UTF-8, else each byte is U+FFFD.
+// Joins a run of byte tokens into one text if it is UTF-8; else each byte becomes U+FFFD.
 Step byte_fallback(const Json&, const std::string&) {
   return [](Tokens& tokens) {
     Tokens out;

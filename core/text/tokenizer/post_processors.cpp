@@ -25,8 +25,8 @@ int64_t backward(std::string_view text, int64_t at, int64_t characters) {
   return at;
 }
 
-// Spaces at the ends of tokens leave their offsets; a space that add_prefix_space put there was never in
-// them.
+// Removes spaces at the ends of tokens from their offsets. A space that add_prefix_space inserted
+// was never in them.
 void trim_offsets(Encoding& encoding, bool add_prefix_space) {
   for (size_t k = 0; k < encoding.tokens.size(); ++k) {
     TokenSpan& token = encoding.tokens[k];
@@ -87,7 +87,7 @@ int32_t checked_id(const Json& id, const std::string& where) {
   return id.get<int32_t>();
 }
 
-// ["</s>", 2]
+// Returns the id of ["</s>", 2].
 int32_t pair_id(const Json& spec, const char* key, const std::string& where) {
   const Json& pair = array_member(spec, key, where);
   if (pair.size() != 2) throw Error(ErrorKind::environment, where + ": " + key + ": expected [token, id]");
@@ -117,8 +117,8 @@ std::unique_ptr<PostProcessor> roberta(const Json& spec, const std::string& wher
   return processor;
 }
 
-// "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]; "pair" is for two texts and not
-// used.
+// Reads "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]. "pair" is for
+// two texts and not used.
 std::unique_ptr<PostProcessor> templates(const Json& spec, const std::string& where) {
   auto processor = std::make_unique<Processor>();
   const Json& single = array_member(spec, "single", where);

@@ -104,7 +104,8 @@ class Translator {
                 where_ + ": forge does not read the regular expression " + in_.substr(0, 200) + ": " + why);
   }
 
-  // (?m) is "dot matches newline" in Oniguruma and "^ at every line" in PCRE2; (?s) does not exist there.
+  // Translates a group's options. (?m) is "dot matches newline" in Oniguruma and "^ at every line"
+  // in PCRE2; (?s) does not exist in Oniguruma.
   void group() {
     out_ += "(?";
     at_ += 2;

@@ -1,8 +1,8 @@
 #pragma once
 // Regular expressions of tokenizer files. They are written for Oniguruma and run on PCRE2 with its
-// just-in-time compiler; constructs that the two read differently are translated, or refused with a sentence.
-// A pattern comes from outside: matching is bounded in steps, depth and time, and giving up is an Error, never a
-// wrong split.
+// just-in-time compiler. Constructs that the two read differently are translated, or refused with a
+// sentence. A pattern comes from outside: matching is bounded in steps, depth and time, and giving
+// up is an Error, never a wrong split.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,19 +15,20 @@ namespace forge::text {
 
 class Regex {
  public:
-  // Throws Error(environment) naming `where` and what is wrong with the pattern.
+  // Throws Error(environment) naming `where` and the fault of the pattern.
   Regex(const std::string& pattern, const std::string& where);
-  // A pattern that matches `literal` itself.
+  // Returns a pattern that matches `literal` itself.
   static Regex literal(const std::string& literal, const std::string& where);
 
   // Calls on_match(begin, end) for the matches from left to right. `text` must be valid UTF-8.
-  // Throws Error(data) when the pattern needs too many steps on it, or too long for all of it.
+  // Throws Error(data) if the pattern needs too many steps for one match, or too long for the whole
+  // text.
   template <class OnMatch>
   void each_match(std::string_view text, OnMatch on_match) const {
     size_t at = 0;
     MatchPatience patience;
     for (size_t begin, end; find(text, at, patience, &begin, &end);) {
-      // An empty match directly behind the last one is skipped, as Oniguruma's iterator does.
+      // An empty match directly after the last one is skipped, as in Oniguruma's iterator.
       on_match(begin, end);
       at = end > begin ? end : end + (end < text.size() ? char_length(text[end]) : 1);
       if (at > text.size()) return;
@@ -42,7 +43,7 @@ class Regex {
   std::shared_ptr<const Code> code_;
 };
 
-// The pattern as PCRE2 must read it; the refusals of Regex's constructor.
+// Returns the pattern in PCRE2's syntax. Refuses patterns as Regex's constructor does.
 std::string translate_pattern(const std::string& pattern, const std::string& where);
 
 }  // namespace forge::text

@@ -1,7 +1,7 @@
-// Each word begins at `at`; the alternatives of the pattern are tried in its order, and the first that
-// matches wins, as in the backtracking engine. Only three of them ever give back characters: \s+(?!\S)
-// returns its last character unless the text ends, \s*[\r\n]+ returns to the last line break of the run, and
-// an optional first character is given back when no letter follows it.
+// Each word begins at `at`. The alternatives of the pattern are tried in its order, and the first
+// that matches wins, as in the backtracking engine. Only three of them ever give back characters:
+// \s+(?!\S) returns its last character unless the text ends, \s*[\r\n]+ returns to the last line
+// break of the run, and an optional first character is given back if no letter follows it.
 #include "core/text/tokenizer/scanner.h"
 
 #include <array>
@@ -31,7 +31,7 @@ class Reader {
   size_t size() const { return text_.size(); }
   char byte(size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
   bool line_break(size_t at) const { return byte(at) == '\r' || byte(at) == '\n'; }
-  // The class of the character at `at`, and the position after it.
+  // Returns the class of the character at `at`, and the position after it.
   uint32_t peek(size_t at, size_t* next) const {
     const auto lead = static_cast<unsigned char>(text_[at]);
     if (lead < 0x80) return *next = at + 1, ascii_[lead];
@@ -39,7 +39,7 @@ class Reader {
     const uint32_t code = next_char(text_, *next);
     return table_[code] & kOther;
   }
-  // The position after the run of characters with (class & mask) == want.
+  // Returns the position after the run of characters with (class & mask) == want.
   size_t run(size_t at, uint32_t mask, uint32_t want) const {
     for (size_t next; at < text_.size() && (peek(at, &next) & mask) == want; at = next) {
     }
@@ -52,7 +52,8 @@ class Reader {
   std::array<uint8_t, 128> ascii_;
 };
 
-// The position after 's 't 're 've 'm 'll 'd at `at`, or `at` itself. Ignoring case, U+017F is an s too.
+// Returns the position after 's 't 're 've 'm 'll 'd at `at`, or `at` itself. Ignoring case, U+017F
+// is an s too.
 size_t contraction(const Reader& in, size_t at, bool any_case) {
   if (in.byte(at) != '\'') return at;
   const auto letter = [&](size_t k) -> char {
@@ -67,7 +68,7 @@ size_t contraction(const Reader& in, size_t at, bool any_case) {
   return at;
 }
 
-// \s+(?!\S)|\s+ at a space.
+// Matches \s+(?!\S)|\s+ at a space.
 size_t spaces(const Reader& in, size_t at) {
   size_t last = at, end = at, next = at;
   while (end < in.size() && (in.peek(end, &next) & kSpace)) {

@@ -1,6 +1,7 @@
 #pragma once
-// The word patterns that nearly all byte-level tokenizers use, written out by hand: about ten times the speed
-// of a regular expression engine on them. Equal to the patterns, which the tests check against the package.
+// Hand-written scanners for the word patterns that nearly all byte-level tokenizers use: about ten
+// times as fast as a regular expression engine. They equal the patterns, which the tests check
+// against the package.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,10 +20,10 @@ enum class Scanner {
 
 extern const char* const kGpt2Pattern;
 
-// The scanner that does what `pattern` does, if there is one.
+// Returns the scanner that does what `pattern` does, if there is one.
 std::optional<Scanner> scanner_of(const std::string& pattern);
 
-// Appends the words of `text` (valid UTF-8); together they cover it.
+// Appends the words of `text` (valid UTF-8). Together they cover it.
 void scan(Scanner scanner, std::string_view text, std::vector<Piece>& words);
 
 }  // namespace forge::text

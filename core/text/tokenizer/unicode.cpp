@@ -53,8 +53,8 @@ const Alphabet& alphabet() {
   return table;
 }
 
-// The length of the well-formed character at bytes[at]; 0 if there is none. `bad` gets the length of the
-// longest beginning of a character there (at least 1).
+// Returns the length of the well-formed character at bytes[at]; 0 if there is none. Sets `bad` to
+// the length of the longest beginning of a character there (at least 1).
 size_t well_formed(std::string_view bytes, size_t at, size_t* bad) {
   const auto byte = [&](size_t k) -> unsigned {
     return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0;

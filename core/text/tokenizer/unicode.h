@@ -1,6 +1,7 @@
 #pragma once
-// Characters: UTF-8 decoding and the classes of every code point, measured on the `tokenizers` package (see
-// tests/parity/make_unicode_table.py), because PCRE2 and utf8proc carry other versions of Unicode.
+// Characters: UTF-8 decoding and the classes of every code point. The classes were measured on the
+// `tokenizers` package (see tests/parity/make_unicode_table.py), because PCRE2 and utf8proc have
+// other versions of Unicode.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,17 +31,17 @@ struct ClassTable {
 const ClassTable& class_table();
 inline uint32_t classes_of(uint32_t code) { return class_table()[code]; }
 
-// A run of equal class bits: [first, next first). For building regular expressions.
+// A run of equal class bits: [first, next first). It is used to build regular expressions.
 struct ClassRun {
   uint32_t first;
   uint32_t bits;
 };
 const ClassRun* class_runs(size_t* count);
 
-// The length in bytes of the character whose first byte is `lead`, in valid UTF-8.
+// Returns the length in bytes of the character whose first byte is `lead`, in valid UTF-8.
 inline int utf8_length(unsigned char lead) { return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; }
 
-// The character at text[at] of valid UTF-8; `at` moves behind it.
+// Returns the character at text[at] of valid UTF-8, and moves `at` past it.
 inline uint32_t next_char(std::string_view text, size_t& at) {
   const auto* byte = reinterpret_cast<const unsigned char*>(text.data()) + at;
   if (byte[0] < 0x80) return at += 1, byte[0];
@@ -51,10 +52,11 @@ inline uint32_t next_char(std::string_view text, size_t& at) {
 
 void append_utf8(std::string& out, uint32_t code);
 bool all_ascii(std::string_view text);
-// Every maximal ill-formed part as U+FFFD, as Rust's from_utf8_lossy and the Unicode standard's practice do.
+// Returns `bytes` with every maximal ill-formed part as U+FFFD, as Rust's from_utf8_lossy and the
+// Unicode standard's practice do.
 std::string replace_invalid_utf8(std::string_view bytes);
 
-// GPT-2's alphabet: every byte as a printable character.
+// Returns a byte's character in GPT-2's alphabet, where every byte is printable.
 uint32_t byte_to_alphabet(unsigned char byte);
 int alphabet_to_byte(uint32_t code);  // -1 for characters outside the alphabet
 

@@ -60,8 +60,8 @@ __device__ __forceinline__ float fp16_value(uint16_t half) {
   return value;
 }
 
-// d += a b by tensor cores, which hold it as kernels/device/tiles.cuh says; false where they do not take the type. sm_75 has half
-// as long ones, of fp16 alone.
+// d += a b by tensor cores, whose layout is described in kernels/device/tiles.cuh. Returns false
+// where they do not support the type. sm_75 multiplies half the depth at once, of fp16 alone.
 template <bool kBf16>
 #if __CUDA_ARCH__ >= 800
 constexpr bool kTensorCores = true;
@@ -120,7 +120,7 @@ struct Words<16> {
   using Type = uint4;
 };
 
-// One access of sizeof(Packed) bytes, which must be aligned to it.
+// Loads sizeof(Packed) bytes in one access; p must be aligned to that size.
 template <class Packed, class T>
 __device__ __forceinline__ Packed load_packed(T* p) {
   using Word = typename Words<sizeof(Packed)>::Type;
@@ -138,8 +138,8 @@ __device__ __forceinline__ void store_packed(T* p, const Packed& value) {
 }
 
 #ifndef __CUDACC_RTC__
-// Queues the kernel. Throws when the launch itself is refused; faults of the kernel show at the next
-// synchronisation.
+// Enqueues the kernel. Throws if the launch itself is refused; faults of the kernel show at the
+// next synchronisation.
 template <class... Params, class... Args>
 void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, CudaStream stream, Args... args) {
   kernel<<<dim3(shape.blocks, shape.blocks_y), dim3(shape.threads), shape.shared_bytes, stream>>>(args...);
@@ -147,7 +147,7 @@ void launch(const char* name, void (*kernel)(Params...), LaunchShape shape, Cuda
   if (status != cudaSuccess) throw std::runtime_error(std::string(name) + ": " + cudaGetErrorString(status));
 }
 
-// Queues zeros.
+// Enqueues zeros.
 inline void clear_device(void* pointer, size_t bytes, CudaStream stream) {
   cudaError_t status = cudaMemsetAsync(pointer, 0, bytes, stream);
   if (status != cudaSuccess) throw std::runtime_error(std::string("clear: ") + cudaGetErrorString(status));

@@ -1,5 +1,6 @@
-// Attention's twin: our own kernels in the emulator, flash attention over its launchers (tests/emulator/flash.cpp); what LibTorch's efficient
-// kernels compute on a GPU by the CPU's loops, with what they touch.
+// Emulated attention: forge's own kernels in the emulator, and flash attention over its launchers
+// (tests/emulator/flash.cpp). LibTorch's efficient kernels are replaced by the CPU's loops, which
+// report the same accesses.
 #include <vector>
 
 #include "kernels/attention/attention_cuda.h"
@@ -9,7 +10,7 @@
 namespace forge {
 namespace {
 
-// Some heads of all tokens.
+// Touches some heads of all tokens.
 void touch(const AttentionShape& s, const void* data, int64_t stride, int64_t heads, bool writes) {
   const int64_t bytes = bytes_of(s.type);
   emulator::touch("attention", data, s.tokens, heads * s.head_dim * bytes, stride * bytes, writes);

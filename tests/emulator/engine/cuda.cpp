@@ -1,4 +1,5 @@
-// A GPU that is emulated: its tensors lie in the host's memory, where LibTorch computes what kernels do not.
+// An emulated GPU: its tensors are in the host's memory, where LibTorch computes all that kernels
+// do not.
 #include "core/base/error.h"
 #include "core/tensor/counting_allocator.h"
 #include "core/tensor/device.h"

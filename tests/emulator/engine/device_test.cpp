@@ -29,14 +29,14 @@ struct Numbers {
 
 AddRows add(const void* x, void* y) { return {Element::f32, kRows, kWidth, x, kWidth, y, kWidth}; }
 
-// All streams wait for all, so that nothing of one test is left for the next.
+// Makes all streams wait for each other, so that no work of one test remains for the next.
 void settle() {
   for (Stream stream : {Stream::compute, Stream::weights, Stream::copy}) device().synchronize(stream);
 }
 
 struct Overlap {
   bool waits_for_weight = true, waits_for_reader = true;
-  // Two products, each with a weight that another stream makes in a scratch they share.
+  // Runs two products, each with a weight that another stream makes in a scratch they share.
   void run() const {
     ComputeDevice& d = device();
     Numbers packed("packed weight"), scratch("scratch", false), x("x"), y("y");
@@ -158,7 +158,8 @@ TEST_CASE("a kernel or a product that touches memory for copies") {
 
 namespace {
 
-// Lion whose state lies in the host's memory. Gradients are 1, so that it is 1 - 0.99^n after n updates.
+// Lion whose state is in the host's memory. Gradients are 1, so that it is 1 - 0.99^n after n
+// updates.
 struct Offloaded {
   Numbers weight{"weight"}, grad{"grad"};
   DeviceBlock verdict{device(), 3 * sizeof(float), "verdict"}, numbers{device(), sizeof(UpdateNumbers), "numbers"};
@@ -213,7 +214,7 @@ namespace {
 
 enum class Forgotten { nothing, computed, stored, place, loaded };
 
-// A value that waits in the host's memory while its place is another's.
+// Keeps a value in the host's memory while its buffer holds another value.
 void wait_on_host(Forgotten forgotten) {
   Numbers h("h"), y("y");
   const HostBlock host(device(), kBytes, "layer inputs");
@@ -317,7 +318,7 @@ TEST_CASE("a product that adds another matrix than its result") {
   }
   device().read(host.data(), a.c.get(), kBytes);
   CHECK(host == std::vector<float>(kRows * kWidth, 1));
-  // In bf16 it is rounded once: 256 + 1 + 1 is 258, and 256 + 1 would be 256.
+  // In bf16 the sum is rounded once: 256 + 1 + 1 is 258, and 256 + 1 would be 256.
   const std::vector<Bf16> ones(kRows * kWidth, Bf16{0x3f80}), many(kRows * kWidth, Bf16{0x4380});
   std::vector<Bf16> sums(kRows * kWidth);
   for (void* to : {a.x.get(), a.y.get()}) device().write(to, ones.data(), kBytes / 2);

@@ -1,5 +1,6 @@
-// What a plan lists for a GPU is what the device is given: op by op, by name, in the engine's own provider. And what that comes to in a
-// layer of a real model.
+// Checks that the device is given exactly the launches that a plan lists for a GPU: op by op, by
+// name, in the engine's own provider. Also checks their number and bytes in a layer of a real
+// model.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -43,7 +44,7 @@ AdapterConfig lora(int64_t rank, double dropout = 0) {
   return adapter;
 }
 
-// Sides of 32, which products in 8 bits want.
+// Returns a spec with sides that are multiples of 32, which products in 8 bits need.
 ModelSpec wide() {
   Json config = parse_json(read_file(kFixtures + "tiny-llama/config.json", 1 << 20, ErrorKind::environment), "config.json", ErrorKind::environment);
   config.update({{"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 16}, {"intermediate_size", 96}, {"initializer_range", 0.2}});
@@ -108,7 +109,7 @@ StepSizes sizes_of(const StepSpan& span, int64_t compute_bytes) {
           .deterministic = at::globalContext().deterministicAlgorithms()};
 }
 
-// Ops whose launches are not the listed ones. "op: given …; listed …"
+// Returns the ops whose launches are not the listed ones: "op: given …; listed …".
 std::vector<std::string> differences(const AdapterConfig& adapter, Checkpointing checkpointing,
                                      c10::ScalarType type, bool folded, bool kept_norms = false, bool offloaded = false) {
   c10::NoGradGuard no_grad;
@@ -190,7 +191,8 @@ TEST_CASE("the device is given what is listed for a base in fp8") {
       CHECK(given[name] == listed[name]);
     }
     CHECK(given["dequantize"] == 0);
-    CHECK(given["scaled_product"] > given["quantize_rows"]);  // of q, k and v the rows are quantised once
+    // Rows of q, k and v are quantised once.
+    CHECK(given["scaled_product"] > given["quantize_rows"]);
   }
 }
 
@@ -246,7 +248,8 @@ TEST_CASE("each op of a watched step lies between two events of its own, in orde
   CHECK(std::abs(sum / step - 1) < 1e-9);
 }
 
-// Waits for what the host does not know to be done, from the first micro-batch to the update.
+// Counts waits for work that the host does not know to be done, from the first micro-batch to the
+// update.
 TEST_CASE("the host waits once in a step") {
   c10::NoGradGuard no_grad;
   Job job;
@@ -276,7 +279,8 @@ TEST_CASE("the host waits once in a step") {
   }
 }
 
-// Bit for bit, also where updates replay. states() waits for the kernel: without that the emulator throws.
+// Results are equal bit for bit, also where updates replay. states() waits for the kernel: without
+// that the emulator throws.
 TEST_CASE("an optimizer whose state lies in the host's memory updates as one on the card") {
   c10::NoGradGuard no_grad;
   cuda::tensor_device(0);
@@ -314,7 +318,8 @@ TEST_CASE("an optimizer whose state lies in the host's memory updates as one on 
 
 namespace {
 
-// Two micro-batches of QLoRA forward and backward, the second one with a stream that does not wait.
+// Runs two micro-batches of QLoRA forward and backward, the second one with a stream that does not
+// wait.
 void quantized_pass(size_t deaf, std::vector<std::string>* names = nullptr) {
   c10::NoGradGuard no_grad;
   Job job;
@@ -345,7 +350,8 @@ void quantized_pass(size_t deaf, std::vector<std::string>* names = nullptr) {
 TEST_CASE("weights are decoded ahead of their products, and what does not wait for them is named") {
   std::vector<std::string> names;
   quantized_pass(0, &names);
-  // Seven weights of two layers, forward and for d x but of the first layer's q, k and v; each behind the product before the last.
+  // Seven weights of two layers, forward and for d x, except for d x of the first layer's q, k and
+  // v. Each is decoded after the product before the last.
   CHECK(std::count(names.begin(), names.end(), "dequantize") > 20);
   const auto product = std::find(names.begin(), names.end(), "product");
   CHECK(std::count(names.begin(), product, "dequantize") == 2);
@@ -355,7 +361,8 @@ TEST_CASE("weights are decoded ahead of their products, and what does not wait f
 
 namespace {
 
-// Micro-batches of one shape: what the head reads, the gradients that follow, and how many graphs were replayed.
+// A micro-batch of one shape: the rows that the head reads, the gradients that follow, and the
+// number of replayed graphs.
 struct Pass {
   at::Tensor rows;
   std::vector<at::Tensor> gradients;
@@ -446,7 +453,8 @@ TEST_CASE("weights that are decoded ahead on another stream are decoded in the g
 
 namespace {
 
-// Steps of two micro-batches of one shape, each with a rate, a loss scale and a divisor of its own. → the weights after each
+// Runs steps of two micro-batches of one shape, each with its own rate, loss scale and divisor.
+// Returns the weights after each.
 std::vector<at::Tensor> steps(OptimizerType optimizer, bool graphs, int64_t* queued_apart = nullptr) {
   Job job;
   job.adapter = lora(4, 0.2);
@@ -531,13 +539,13 @@ LayerCost layer_cost(Residual residual, bool kept_norms) {
 TEST_CASE("launches and bytes of a layer of Llama 3.1 8B, LoRA in bf16") {
   const bool kept_norms = GENERATE(false, true);
   const LayerCost layer = layer_cost(Residual::compute, kept_norms);
-  // Wanted: 40 launches and 700 KB beside the products. These may only fall.
+  // The goal is 40 launches and 700 KB beside the products. The numbers may only fall.
   CHECK(layer.launches <= 30);
   CHECK(layer.kilobytes <= (kept_norms ? 944.5 : 961));
   CHECK(layer.beside <= (kept_norms ? 649 : 665.5));
 }
 
-// Which no product adds: those of the narrow one read it twice.
+// No product adds an fp32 stream to its result. In the narrow case two products read the stream.
 TEST_CASE("an fp32 stream beside fp16 costs a layer two casts and the wider passes") {
   const bool kept_norms = GENERATE(false, true);
   const LayerCost narrow = layer_cost(Residual::compute, kept_norms), wide = layer_cost(Residual::fp32, kept_norms);

@@ -1,6 +1,7 @@
 #pragma once
-// What the emulated runtime was given to do, by name, since the process began: launches, products, copies; "the host" where it
-// touches pinned memory, "the host waits" where it waits for what it does not know to be done.
+// The work that the emulated runtime was given, by name, since the process started: launches,
+// products, copies; "the host" where it touches pinned memory, "the host waits" where it waits for
+// work that it does not know to be done.
 #include <string>
 #include <vector>
 
@@ -8,13 +9,14 @@ namespace forge::emulator {
 
 size_t works();
 std::vector<std::string> works_from(size_t first);
-// works() at each ComputeDevice::mark(), in order.
+// Returns works() at each ComputeDevice::mark(), in order.
 const std::vector<size_t>& works_at_moments();
 
-// A stream whose waits are dropped, by its number (1: compute, 2: weights, 3: copy), until it is 0 again: a fault that a test plants.
+// The stream whose waits are dropped, by its number (1: compute, 2: weights, 3: copy), until it is
+// 0 again: a fault that a test plants.
 size_t& deaf_stream();
 
-// Whether every capture is refused.
+// True if every capture is refused.
 bool& refuses_captures();
 
 }  // namespace forge::emulator

@@ -1,6 +1,6 @@
-// CUDA's runtime over the emulator. Work runs when it is queued, one legal order of many; whether another order would be legal,
-// too, is decided by vector clocks: of two accesses to the same two bytes, one of them a write, that no wait orders, the second is
-// a fault.
+// CUDA's runtime over the emulator. Work runs when it is queued, in one of many legal orders.
+// Vector clocks decide whether another order would be legal, too: of two accesses to the same two
+// bytes, one of them a write, that no wait orders, the second is a fault.
 #include "kernels/device/runtime.h"
 
 #include <algorithm>
@@ -74,15 +74,15 @@ struct State {
   std::unique_ptr<Graph> capturing;
   size_t captures = 0;
   std::map<const Allocation*, std::vector<Word>> words;
-  const Allocation* last = nullptr;  // and its words, which the next access most often wants
+  const Allocation* last = nullptr;  // the last accessed allocation, cached with its words
   std::vector<Word>* last_words = nullptr;
   std::vector<std::string> works{"nothing"};
   std::vector<size_t> timed;  // works so far at each record of a timed event
-  // What runs now.
+  // The work that runs now.
   size_t queue = kHost;
   uint32_t time = 0, work = 0;
   bool running = false;
-  std::string late;  // a fault of a release, which destructors may not throw: whoever comes next does
+  std::string late;  // a fault of a release, thrown by a later call since destructors may not throw
 };
 State& state() {
   static State instance;
@@ -145,7 +145,7 @@ void throw_late() {
   if (!state().late.empty()) throw Fault(std::exchange(state().late, ""));
 }
 
-// The graph that this stream's work goes to; null: it runs.
+// Returns the graph that this stream's work goes to; null: it runs.
 Graph* captured_by(CudaStream stream) {
   const size_t number = number_of(stream);
   Graph* graph = state().capturing.get();
@@ -160,9 +160,9 @@ void queue_work(const char* what, CudaStream stream, std::function<void()> work)
     ++graph->seen[number][number];
     return;
   }
-  // Replays would lack it.
+  // Replays would not contain this work.
   if (state().capturing) throw Fault(std::string(what) + " on a stream that takes no part in what is captured");
-  join(state().queues[number].seen, state().queues[kHost].seen);  // what the host knew when it queued
+  join(state().queues[number].seen, state().queues[kHost].seen);  // the host's clock when it queued
   run_as(number, what, work);
 }
 
@@ -206,7 +206,8 @@ void* allocate(int64_t bytes, const std::string& line, CudaStream) {
   return emulator::allocate(static_cast<size_t>(bytes), line);
 }
 
-// The allocator gives memory away again in the order of the compute stream: other streams must be done with it by then.
+// Releases memory. The allocator reuses it in the order of the compute stream: other streams must
+// have finished with it by then.
 void release(void* pointer) {
   const Allocation* allocation = emulator::find_allocation(pointer);
   if (!allocation) throw Fault("releases what is not device memory");
@@ -296,7 +297,7 @@ void wait(CudaStream stream, EventHandle event) {
   graph->nodes.push_back({"a wait", number, nullptr, nullptr, event_of(event)});
 }
 namespace {
-// A wait for what the host does not know to be done.
+// Notes a wait for work that the host does not know to be done.
 void note_wait(const Clock& until) {
   const Clock& known = state().queues[kHost].seen;
   for (size_t q = 0; q < kQueues; ++q)
@@ -343,7 +344,8 @@ GraphHandle end_capture(CudaStream) {
 }
 void abandon_capture(CudaStream) { state().capturing = nullptr; }
 
-// The streams that it forks to are its own: what the device's streams of the same numbers do is not in order with them.
+// Replays a graph. The streams that it forks to are its own: work on the device's streams of the
+// same numbers is not ordered with them.
 void replay(GraphHandle handle, CudaStream stream) {
   State& s = state();
   if (s.capturing) throw Fault("a graph is replayed while work is captured");
@@ -362,7 +364,7 @@ void replay(GraphHandle handle, CudaStream stream) {
     if (!node.run) continue;
     try {
       run_as(queue(node.queue), node.what, node.run);
-    } catch (...) {  // whoever waits for the stream is done with all of the graph
+    } catch (...) {  // a wait for the stream then covers the whole graph
       for (size_t q = 0; q < kQueues; ++q)
         if (graph.takes_part[q]) join(s.queues[origin].seen, s.queues[queue(q)].seen);
       throw;

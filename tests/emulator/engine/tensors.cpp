@@ -33,7 +33,7 @@ void free_block(void* data) {
   blocks().erase(found);
 }
 
-// Another allocator's blocks, remembered.
+// An allocator that forwards to another one and records its blocks.
 class Watching final : public c10::Allocator {
  public:
   explicit Watching(c10::Allocator* base) : base_(base) {}

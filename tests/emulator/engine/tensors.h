@@ -1,13 +1,14 @@
 #pragma once
-// LibTorch's tensors as device memory: in the emulated engine they lie in the host's, and kernels may be handed any of them.
+// LibTorch's tensors as device memory: in the emulated engine they are in the host's memory, and
+// kernels may be handed any of them.
 #include "tests/emulator/memory.h"
 
 namespace forge::emulator {
 
-// The tensor that `pointer` lies in, as an allocation from now until LibTorch frees it; null: in none. What LibTorch computes
-// itself is not seen: it counts as written.
+// Returns the tensor that contains `pointer`, as an allocation until LibTorch frees it; null if
+// there is none. LibTorch's own computations are not seen: a tensor counts as written.
 Allocation* adopt_tensor(const void* pointer);
-// From now on tensors are known.
+// Starts recording tensors.
 void watch_tensors();
 
 }  // namespace forge::emulator

@@ -1,6 +1,7 @@
-// What attention_flash.cpp has LibTorch's kernels do, beside what LibTorch's own entry points have them do: the same kernels, grids and
-// shared memory, and the same arguments byte for byte, but for the places of results and scratch. So flash_params.h is held to the library
-// that is linked, on a machine without a GPU (recording_cuda.h).
+// Compares the launches of attention_flash.cpp with those of LibTorch's own entry points: the same
+// kernels, grids and shared memory, and the same arguments byte for byte, except the addresses of
+// results and scratch. This checks flash_params.h against the linked library on a machine without a
+// GPU (recording_cuda.h).
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/DeviceGuard.h>
@@ -29,7 +30,7 @@ namespace {
 std::vector<GroupSums> group_sums;
 std::vector<std::pair<const void*, int64_t>> cleared;  // bytes
 }  // namespace
-// Instead of the kernels: what they would be given.
+// Replace the kernels and record their arguments.
 void forge::group_sums_cuda(const GroupSums& args, CudaStream) { group_sums.push_back(args); }
 void forge::clear_sums_cuda(float* sums, int64_t bytes, CudaStream) { cleared.push_back({sums, bytes}); }
 
@@ -54,7 +55,8 @@ struct Shape {
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
 };
 
-// Operands as a step has them: q, k and v side by side in rows with room behind them, results in other rows with room.
+// Operands in the layout of a step: q, k and v side by side in rows with gaps, results in other
+// rows with gaps.
 struct Operands {
   Shape shape;
   at::Tensor q, k, v, out, d_out, d_q, d_k, d_v, cu, lse, workspace;
@@ -101,7 +103,7 @@ std::map<const void*, size_t>& asked() {
   static std::map<const void*, size_t> bytes;
   return bytes;
 }
-// LibTorch's allocator says what it is asked for.
+// Records the requests to LibTorch's allocator.
 void watch_allocator() {
   using namespace c10::cuda::CUDACachingAllocator;
   static const bool watched = [] {
@@ -113,7 +115,7 @@ void watch_allocator() {
   static_cast<void>(watched);
 }
 
-// What was launched, and what was asked of LibTorch's allocator for it: bytes by address.
+// The recorded launches, and the requests to LibTorch's allocator for them: bytes by address.
 struct Recorded {
   std::vector<Launch> launches;
   std::map<const void*, size_t> allocations;
@@ -131,7 +133,7 @@ Recorded record(Work work) {
   return {recording::take(), asked(), results};
 }
 
-// LibTorch's flag while it lives; memory is not filled for it.
+// Sets LibTorch's flag for its lifetime; memory is not filled for it.
 struct Deterministic {
   explicit Deterministic(bool is) {
     at::globalContext().setDeterministicFillUninitializedMemory(false);
@@ -172,7 +174,8 @@ void clear_between(From* member, To* next) {
   std::memset(reinterpret_cast<char*>(member + 1), 0, static_cast<size_t>(reinterpret_cast<char*>(next) - reinterpret_cast<char*>(member + 1)));
 }
 
-// What nobody sets: the bytes between members, and the batch strides of gradients, which are not read for packed sequences.
+// Clears bytes that are never set: those between members, and the batch strides of gradients, which
+// are not read for packed sequences.
 void clear_gaps(Flash_fwd_params& p) {
   clear_between(&p.group, &p.out);
   clear_between(&p.keep_255, &p.inverse_keep);
@@ -184,7 +187,7 @@ void clear_gaps(Flash_bwd_params& p) {
   p.d_out_batch_stride = 0, std::memset(p.d_batch_strides, 0, sizeof p.d_batch_strides);
 }
 
-// A library's argument with the places that are the caller's own.
+// Replaces the addresses in a library's argument by the caller's own.
 void replace_places(Flash_fwd_params& p, const AttentionForward& a) {
   p.out = a.out, p.out_row_stride = a.out_stride, p.lse = a.lse;
 }
@@ -210,7 +213,8 @@ Params argument_of(const Launch& launch) {
   return p;
 }
 
-// The places that check_same leaves out are where flash_params.h says, since there the library has its own results and scratch.
+// Checks the addresses that check_same() leaves out against flash_params.h, since there the library
+// has its own results and scratch.
 void check_places(const Recorded& library, const Shape& s) {
   const auto p = argument_of<Flash_fwd_params>(library.launches.at(0));
   const at::Tensor &out = library.results[0], &lse = library.results[1];
@@ -251,7 +255,7 @@ std::string configuration(const Launch& l) {
   return text + " shared " + std::to_string(l.shared_bytes);
 }
 
-// `given` as the library has it, with the caller's places.
+// Checks that `given` equals the library's launch, with the caller's addresses.
 template <class Params, class Args>
 void check_same(const Launch& library, const Launch& given, const Args& args, int card) {
   CHECK(configuration(given) == configuration(library));
@@ -262,13 +266,13 @@ void check_same(const Launch& library, const Launch& given, const Args& args, in
   CHECK(differences(argument_of<Params>(given), wanted) == "");
 }
 
-// A library's launches of flash attention's kernels.
+// Returns a library's launches of flash attention's kernels.
 std::vector<Launch> of_flash(std::vector<Launch> launches) {
   std::erase_if(launches, [](const Launch& l) { return !is_flash(l.kernel, "fwd") && !is_flash(l.kernel, "bwd"); });
   return launches;
 }
 
-// On a stream of its own, as the engine's.
+// Runs on a stream of its own, like the engine.
 struct OnCard {
   c10::NoGradGuard no_grad;
   c10::DeviceGuard device;
@@ -331,7 +335,8 @@ TEST_CASE("flash attention is launched as LibTorch launches it") {
   CHECK(compared >= 28);
 }
 
-// Where gradients are dense in another order than [tokens, heads, head_dim], the library makes them so, and each has strides of its own.
+// If an operand is dense in another order than [tokens, heads, head_dim], the library gives its
+// gradient the same order, so that each has strides of its own.
 TEST_CASE("each operand and gradient has the strides that flash_params.h names") {
   OnCard on(1);
   const Shape s{Element::bf16, 4, 4, 64, {40, 3}};
@@ -350,7 +355,7 @@ TEST_CASE("each operand and gradient has the strides that flash_params.h names")
   }
 }
 
-// A workspace's parts, in order and apart, as large as the kernels take them to be.
+// Checks that a workspace's parts are in order, disjoint, and as large as the kernels assume.
 TEST_CASE("the backward's scratch has room for a turn") {
   for (const int64_t tokens : {1, 100, 2048, 10000})
     for (const int64_t kv_heads : {2, 6}) {

@@ -23,7 +23,7 @@ void add(const hollow::Launch& given) {
   launches.push_back(std::move(launch));
 }
 
-// Before LibTorch asks for the cards.
+// This runs before LibTorch asks for the cards.
 const bool watched = [] {
   std::string capabilities;
   for (const int capability : kCapabilities) capabilities += std::to_string(capability) + ",";

@@ -1,6 +1,6 @@
 #pragma once
-// Launches of LibTorch on the cards of the hollow GPU (tests/hollow), with grids and bytes of arguments: seen on
-// any machine.
+// Records launches of LibTorch on the cards of the hollow GPU (tests/hollow), with grids and bytes
+// of arguments, on any machine.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace forge::recording {
 
-// By device number.
+// Compute capabilities by device number.
 inline constexpr int kCapabilities[] = {80, 86, 90, 100, 120};
 inline constexpr int kCards = sizeof(kCapabilities) / sizeof(*kCapabilities);
 
@@ -21,11 +21,12 @@ struct Launch {
   std::vector<char> argument;  // the first one's bytes, as many as argument_bytes said
 };
 
-// Launches since the last call. Copies and fills by the runtime are launches of that name.
+// Returns the launches since the last call. Copies and fills by the runtime are launches of that
+// name.
 std::vector<Launch> take();
-// Shared memory that a kernel may have on a card, bytes.
+// Returns the bytes of shared memory that a kernel may have on a card.
 size_t shared_bytes(int card);
-// Says how large a kernel's first argument is, which cudart does not.
+// Sets the function that returns the size of a kernel's first argument, which cudart does not tell.
 void set_argument_bytes(std::function<size_t(const std::string& kernel)> bytes);
 
 }  // namespace forge::recording

@@ -1,4 +1,5 @@
-// Runs one op's cases on some backends and stops at the first fault: what a planted fault must lead to.
+// Runs one op's cases on some backends and stops at the first fault. A planted fault must lead to
+// one.
 //
 //   kernels_first_fault "rms_norm,swiglu" emulated/     0: no fault; 1: one, on stdout; 2: nothing was run
 #include <omp.h>
@@ -13,7 +14,8 @@ using namespace forge::kernel_test;
 
 namespace {
 
-// Sums of LibTorch's own products may follow the threads, and so may floats that are added atomically.
+// True if a case gives the same bits in each run. Sums of LibTorch's own products may depend on the
+// threads, and so may floats that are added atomically.
 bool same_bits(const Case& c) { return c.ordered && !(c.op == "lora" && c.name.starts_with("linear ")); }
 
 std::string fault_of(const Case& c, const std::vector<Backend>& backends, int64_t& runs) {

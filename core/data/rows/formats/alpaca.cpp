@@ -23,8 +23,8 @@ void append_history(const Json& history, ChatRow& chat, RowFaults& faults) {
   }
 }
 
-// The prompt of the Stanford Alpaca project (prompt_dict in its train.py), for models without a chat
-// template.
+// Returns the prompt of the Stanford Alpaca project (prompt_dict in its train.py), for models
+// without a chat template.
 std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
   if (input.empty())
     return "Below is an instruction that describes a task. Write a response that appropriately completes the "

@@ -39,7 +39,8 @@ std::vector<std::string> keys_of(const Json& object) {
 
 namespace {
 
-// Words by which data sets call those who ask and those who answer.
+// Returns the likely role of a speaker, by words that data sets use for those who ask, those who
+// answer and tools; empty if unknown.
 std::string likely_role(const std::string& name) {
   static constexpr const char* kAsking[] = {"human",   "customer", "client", "caller",  "question", "student",
                                             "patient", "prompter", "person", "visitor", "buyer",    "q"};

@@ -1,6 +1,6 @@
 #pragma once
-// What the converters of row formats share. Each takes a row that is an object and either returns its meaning
-// or adds faults.
+// The functions that the converters of row formats share. Each converter takes a row that is an
+// object and either returns its meaning or adds faults.
 #include <optional>
 #include <string>
 
@@ -19,46 +19,49 @@ Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults);
 
-// The member called `key`, or nullptr when it is absent or null.
+// Returns the member called `key`, or nullptr if it is absent or null.
 const Json* member(const Json& object, const std::string& key);
-// "a text", "a list", …: what a value is, in words.
+// Returns the kind of a value in words: "a text", "a list", ….
 std::string kind_of(const Json& value);
 
-// A turn of a speaker that no format knows: one fault for a name, with the `roles` that would say who it is. `expected`
-// are the names that the format knows.
+// Adds a fault for a turn of a speaker that no format knows: one fault for a name, with the `roles`
+// that would say who it is. `expected` are the names that the format knows.
 void refuse_speaker(const std::string& name, const char* what, const std::string& pointer,
                     const std::vector<std::string>& expected, RowFaults& faults);
 
-// A text member. Adds a fault and returns "" when it is not a text, or absent although `required`.
+// Returns a text member. Adds a fault and returns "" if it is not a text, or absent although
+// `required`.
 std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,
                         RowFaults& faults);
 
 // Appends the turns of a list of {"role", "content"} to `chat`.
 void append_messages(const Json& list, const std::string& pointer, ChatRow& chat, RowFaults& faults);
-// Whether a key of a turn says that it is trained: `train`, `training`, `loss`,
+// True for a key of a turn that says whether it is trained: `train`, `training`, `loss`,
 // `loss_mask`, `step_loss_mask`, `weight` or `loss_weight`.
 bool is_training_flag(const std::string& key);
-// What they say.
+// Returns whether the turn is trained, as its flags say.
 TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
                            RowFaults& faults);
-// One turn of ShareGPT's {"from", "value"}.
+// Appends one turn of ShareGPT's {"from", "value"}.
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
 void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
                  TurnTraining training = TurnTraining::by_role);
 // Returns the value without members that are null, at any depth, as TRL passes it to templates: tables have null for absent members.
 Json without_nulls(Json value);
-// Nulls of a value: a table's stand for absent members, those in a text of JSON were written.
+// Origin of a value's nulls: those of a table stand for absent members; those of a text of JSON
+// were written.
 enum class Nulls { of_table, written };
 // Returns a call in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an object}}.
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);
 // Returns a list of calls; `calls` may be a text that holds one as JSON.
 Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);
-// `tools` or `functions` as a list of {"type": "function", "function": {…}}; also from a text that holds one, and from
-// bare schemas.
+// Returns `tools` or `functions` as a list of {"type": "function", "function": {…}}; also from a
+// text that holds such a list, and from bare schemas.
 Json tools_member(const Json& row, RowFaults& faults);
-// A conversation with the row's tools and its system prompt, unless `turns` begin with the same one.
+// Returns a conversation with the row's tools and its system prompt, unless `turns` begin with the
+// same one.
 ChatRow start_chat(const Json& row, const Json* turns, RowFaults& faults);
-// What a label says: true or false, 1 or 0, also as words.
+// Returns the value of a label: true or false, 1 or 0, also as words.
 std::optional<bool> label_value(const Json& label);
 
 }  // namespace forge

@@ -1,5 +1,5 @@
-// {"messages": [{"role": …, "content": …}, …], "system": …, "tools": […]}: OpenAI's shape, which chat templates take
-// as it is.
+// {"messages": [{"role": …, "content": …}, …], "system": …, "tools": […]}: OpenAI's shape, which
+// chat templates take unchanged.
 #include <algorithm>
 
 #include "core/base/placed_error.h"
@@ -11,14 +11,14 @@ namespace forge {
 namespace {
 
 const std::vector<std::string> kRoles(kChatRoles.begin(), kChatRoles.end());
-// The names under which data sets say whether a turn is trained. OpenAI's fine-tuning files use `weight` 0
-// or 1.
+// Names under which data sets say whether a turn is trained. OpenAI's fine-tuning files use
+// `weight` 0 or 1.
 const std::vector<std::string> kFlags{"train",          "training", "loss",       "loss_mask",
                                       "step_loss_mask", "weight",   "loss_weight"};
 
 bool is_text_part(const Json& type) { return type == "text" || type == "input_text" || type == "output_text"; }
 
-// Text parts become one text: templates of text models know no parts.
+// Joins text parts into one text: templates of text models know no parts.
 Json joined_parts(const Json& parts, const std::string& pointer, RowFaults& faults) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -71,7 +71,7 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
     } else if (key == "tool_calls" && !value.is_null()) {
       turn[key] = tool_calls(value, place, faults);
     } else if (key == "function_call" && !value.is_null()) {
-      // OpenAI's API from before parallel calls.
+      // This is the form of OpenAI's API from before parallel calls.
       turn["tool_calls"] = Json::array({normalise_tool_call(value, place, faults)});
     } else if (key == "content" || !value.is_null()) {
       // Tables have null for absent members, and templates test `'name' in message`.
@@ -131,7 +131,8 @@ Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults
 
 namespace {
 
-// OpenAI's API has arguments as a JSON string; templates and inference servers use the object.
+// Returns the arguments as an object, as templates and inference servers use it; OpenAI's API has a
+// JSON string.
 Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
   Json arguments = given;
   if (given.is_string()) {
@@ -165,7 +166,7 @@ Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults
   const Json& body = function ? *function : call;
   text_member(body, "name", place, true, faults);
   const auto kept = [&](const Json& value) { return nulls == Nulls::written ? value : without_nulls(value); };
-  // The row's own order and members: a template may print a call whole.
+  // The row's own order and members are kept: a template may print a call whole.
   Json named = Json::object();
   for (const auto& [key, value] : body.items())
     if (!value.is_null() && (function || (key != "id" && key != "type")))

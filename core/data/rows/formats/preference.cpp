@@ -38,7 +38,7 @@ ChatRow continued(ChatRow start, const Json& row, const char* key, RowFaults& fa
   return start;
 }
 
-// A text prompt, next to lists that may repeat it as their first turn.
+// Adds a text prompt, next to lists that may repeat it as their first turn.
 void add_text_prompt(const Json& row, ChatRow& start) {
   const std::string prompt = row["prompt"].get<std::string>();
   const Json& list = row["chosen"];
@@ -72,8 +72,8 @@ Row two_chats(ChatRow chosen, ChatRow rejected, RowFaults& faults) {
   return row;
 }
 
-// Where the answers of two texts with one prompt begin: behind the last speaker's mark that both have, as in Anthropic's
-// HH-RLHF; else where they begin to differ, back to a line or a word.
+// Returns where the answers of two texts with one prompt begin: after the last speaker's mark that
+// both have, as in Anthropic's HH-RLHF; else where they begin to differ, back to a line or a word.
 size_t common_prompt(const std::string& a, const std::string& b) {
   const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   const std::string_view common(a.data(), static_cast<size_t>(differ - a.begin()));

@@ -1,5 +1,5 @@
-// {"prompt": …}: what a model is to answer; a text, or a list of messages that does not end with its own
-// turn.
+// {"prompt": …}: a prompt that a model is to answer; a text, or a list of messages that does not
+// end with its own turn.
 #include "core/data/rows/formats/format.h"
 
 namespace forge {

@@ -23,7 +23,8 @@ constexpr Speaker kSpeakers[] = {
     {"tool_call", "call"},
 };
 
-// A call is written as JSON in the value: one {"name", "arguments"} or a list of them.
+// Appends a call, which is written as JSON in the value: one {"name", "arguments"} or a list of
+// them.
 void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& chat, RowFaults& faults) {
   const auto value = entry["value"].get<std::string>();
   const std::string pointer = entry_pointer + "/value";
@@ -42,7 +43,7 @@ void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& c
   chat.training.push_back(training_flag(entry, "assistant", entry_pointer, faults));
 }
 
-// A question and its answer in one entry.
+// Appends a question and its answer in one entry.
 void append_exchange(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
   append_turn(chat, "user", text_member(entry, "input", pointer, true, faults));
   append_turn(chat, "assistant", text_member(entry, "output", pointer, true, faults),

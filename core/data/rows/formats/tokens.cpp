@@ -10,7 +10,7 @@
 namespace forge {
 namespace {
 
-// A list of whole numbers within [low, high].
+// Returns a list of whole numbers within [low, high].
 std::vector<int64_t> integers(const Json& row, const std::string& key, int64_t low, int64_t high,
                               RowFaults& faults) {
   std::vector<int64_t> values;
@@ -47,7 +47,8 @@ void check_length(const std::vector<int64_t>& values, size_t expected, const std
                                      std::to_string(expected) + ", one a token"});
 }
 
-// Of each token, by all masks together. `labels` beside them must say the same; the first token is never trained.
+// Returns whether each token is trained, by all masks together. `labels` beside the masks must say
+// the same of all tokens but the first, which is never trained.
 std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std::vector<int64_t>& labels,
                                       RowFaults& faults) {
   std::vector<uint8_t> trained(tokens, 1);
@@ -70,7 +71,7 @@ std::vector<uint8_t> trained_by_masks(const Json& row, size_t tokens, const std:
   return trained;
 }
 
-// Padding left out, of both: attention_mask 0 and label -100.
+// Returns the source and the answer without padding: attention_mask 0 and label -100.
 TokensRow source_and_answer(const Json& row, const std::vector<int64_t>& ids, const std::vector<int64_t>& labels,
                             const std::vector<int64_t>& attention, RowFaults& faults) {
   TokensRow tokens;

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kWordStart = "▁";
 
-// GGUF marks the pieces that begin a word, BERT those that continue one; [CLS] and the like are the same in both.
+// GGUF marks the pieces that begin a word, BERT those that continue one. [CLS] and similar tokens
+// are the same in both.
 std::string bert_token(const std::string& token) {
   if (starts_with(token, "[") && ends_with(token, "]")) return token;
   if (starts_with(token, kWordStart)) return token.substr(kWordStart.size());

@@ -1,5 +1,5 @@
 #pragma once
-// BERT's WordPiece in a GGUF.
+// Loads BERT's WordPiece from a GGUF.
 #include "core/text/tokenizer/load/parts.h"
 
 namespace forge::text {

@@ -5,17 +5,19 @@
 
 namespace forge::text {
 
-// A GGUF pre-tokenizer: the patterns split the text one after another, each isolating its matches.
+// A GGUF pre-tokenizer. The patterns split the text one after another, and each isolates its
+// matches.
 struct GgufPre {
   std::vector<std::string> patterns;
   bool ignore_merges = false;  // a word that is a token as a whole is that token
-  bool add_bos = false;        // without tokenizer.ggml.add_bos_token
+  bool add_bos = false;        // default of tokenizer.ggml.add_bos_token
 };
 
-// Throws Error(environment) naming an unknown pre-tokenizer and the nearest known.
+// Returns a pre-tokenizer by name. Throws Error(environment) naming an unknown one and the nearest
+// known.
 GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where);
 
-// The name of the pre-tokenizer with these patterns that llama.cpp knows; empty where there is none.
+// Returns llama.cpp's name of the pre-tokenizer with these patterns; empty if there is none.
 std::string gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges);
 
 }  // namespace forge::text

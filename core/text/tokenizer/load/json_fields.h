@@ -1,5 +1,5 @@
 #pragma once
-// Fields of a tokenizer.json, read with their kind checked; `where` is the place for messages, e.g.
+// Reads fields of a tokenizer.json and checks their kind. `where` is the place for messages, e.g.
 // "model/tokenizer.json: normalizer.normalizers[2]".
 #include <cstdint>
 #include <string>
@@ -16,9 +16,9 @@ std::string string_member(const Json& object, const char* key, const std::string
 bool bool_member(const Json& object, const char* key, const std::string& where, bool absent);
 int64_t int_member(const Json& object, const char* key, const std::string& where, int64_t absent);
 const Json& array_member(const Json& object, const char* key, const std::string& where);
-// The one character that the string holds.
+// Returns the one character that the string holds.
 uint32_t character_member(const Json& object, const char* key, const std::string& where);
-// {"String": "x"} or {"Regex": "x"}.
+// The field {"String": "x"} or {"Regex": "x"}.
 struct PatternField {
   std::string text;
   bool is_regex;

@@ -11,14 +11,14 @@
 namespace forge::text {
 namespace {
 
-// PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES.
+// The names are PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES.
 constexpr const char* kNamed[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 Json token_of(const std::string& content, bool special) {
   return {{"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 
-// A token as a file writes it, with all flags; null for what is none.
+// Returns a token as a file writes it, with all flags; null for a value that is no token.
 Json whole_token(const Json& spec, bool special) {
   if (spec.is_string()) return token_of(spec.get<std::string>(), special);
   const Json* content = find_member(spec, "content");
@@ -61,7 +61,7 @@ class Collector {
     for (const auto& [key, spec] : decoder.items()) by_id[id_of(key)] = whole_token(spec, false);
     for (auto& [id, token] : by_id) add(std::move(token), id, false);
   }
-  // special_tokens_map.json counts before the configuration, and added_tokens.json gives ids.
+  // special_tokens_map.json overrides the configuration, and added_tokens.json gives ids.
   void add_older_files(const TokenFiles& files) {
     for (const auto& [key, value] : files.special_tokens_map.items()) settings_[key] = value;
     std::set<std::string> special;
@@ -75,7 +75,7 @@ class Collector {
       if (id.is_number_integer()) by_id[id.get<int64_t>()] = content;
     for (const auto& [id, content] : by_id) add(token_of(content, special.count(content) > 0), id, false);
   }
-  // extra_special_tokens, which was additional_special_tokens; a list, or names to tokens.
+  // Returns extra_special_tokens, formerly additional_special_tokens: a list, or names to tokens.
   std::vector<Json> extras() const {
     const Json* found = find_member(settings_, "extra_special_tokens");
     if (found == nullptr) found = find_member(settings_, "additional_special_tokens");
@@ -96,7 +96,8 @@ class Collector {
   std::vector<LateToken> tokens_;
 };
 
-// The vocabulary's ids of the contents of `tokens`, in one pass: objects here are lists.
+// Returns the vocabulary's ids of the contents of `tokens`, in one pass: JSON objects here are
+// lists.
 std::unordered_map<std::string, int64_t> vocabulary_ids(const Json& root, const std::vector<LateToken>& tokens) {
   std::set<std::string> wanted;
   for (const LateToken& late : tokens) wanted.insert(content_of(late.token));

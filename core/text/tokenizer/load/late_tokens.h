@@ -1,7 +1,8 @@
 #pragma once
-// Tokens that stand beside a tokenizer's own file: in tokenizer_config.json (added_tokens_decoder, extra_special_tokens,
-// additional_special_tokens, eos_token and its like, any NAME_token), special_tokens_map.json and added_tokens.json.
-// transformers 5 adds them behind the vocabulary, in the order of TokenizersBackend.__init__.
+// Tokens that are listed beside a tokenizer's own file: in tokenizer_config.json
+// (added_tokens_decoder, extra_special_tokens, additional_special_tokens, eos_token and its like,
+// any NAME_token), special_tokens_map.json and added_tokens.json. transformers 5 adds them after
+// the vocabulary, in the order of TokenizersBackend.__init__.
 //
 //   add_late_tokens(root, files, "model/tokenizer.json");   // root["added_tokens"] then has them, with their ids
 #include <optional>
@@ -16,18 +17,20 @@ struct TokenFiles {
   Json config, special_tokens_map, added_tokens;  // objects; empty where there is no such file
 };
 
-// One of them: {"content": "<late>", "special": true, …} as tokenizer.json writes it, without its id.
+// One such token: {"content": "<late>", "special": true, …} in tokenizer.json's form, without its
+// id.
 struct LateToken {
   Json token;
-  std::optional<int64_t> id;  // that its file states
+  std::optional<int64_t> id;  // stated by its file
   bool named = false;         // its flags count only where the tokenizer has no such token
 };
 
-// In the order in which they are added. `where` is the tokenizer's own file, for messages.
+// Returns the tokens in the order in which they are added. `where` is the tokenizer's own file, for
+// messages.
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where);
 
-// Adds them to a tokenizer.json. A token that is there keeps its id. Throws Error(environment) where a file states an id for a
-// new one that is not the next.
+// Adds the tokens to a tokenizer.json. A token that is there keeps its id. Throws
+// Error(environment) if a file states an id for a new one that is not the next.
 void add_late_tokens(Json& root, const TokenFiles& files, const std::string& where);
 
 }  // namespace forge::text

@@ -1,4 +1,5 @@
-// Tokenizers of GGUF files: "gpt2" is byte-level BPE, "llama" is SentencePiece BPE by scores, "bert" is WordPiece.
+// Loads tokenizers of GGUF files: "gpt2" is byte-level BPE, "llama" is SentencePiece BPE by scores,
+// "bert" is WordPiece.
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/gguf_bert.h"
@@ -61,7 +62,8 @@ void check(const GgufVocabulary& source) {
   }
 }
 
-// "left right"; the space that separates them is never the first character, since a token may begin with one.
+// Splits "left right". The separating space is never the first character, since a token may begin
+// with one.
 std::pair<std::string, std::string> merge_of(const GgufVocabulary& source, size_t k) {
   const std::string& text = source.merges[k];
   const size_t space = text.find(' ', 1);
@@ -77,7 +79,7 @@ void load_gpt2(const GgufVocabulary& source, TokenizerParts& parts, bool* add_bo
   bpe.where = source.name;
   bpe.ignore_merges = pre.ignore_merges;
   for (size_t id = 0; id < source.tokens.size(); ++id) {
-    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // of equal tokens the first counts
+    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // the first of equal tokens counts
     bpe.vocabulary.add(source.tokens[id], static_cast<int64_t>(id), source.name);
   }
   for (size_t k = 0; k < source.merges.size(); ++k) bpe.merges.push_back(merge_of(source, k));
@@ -98,7 +100,7 @@ std::optional<int32_t> narrow(const std::optional<int64_t>& id) {
   return id ? std::optional(static_cast<int32_t>(*id)) : std::nullopt;
 }
 
-// The named tokens are tokens.
+// Checks that the ids of named tokens are in the vocabulary.
 void check_ids(const GgufVocabulary& source) {
   const std::pair<const char*, std::optional<int64_t>> kNamed[] = {
       {"bos", source.bos_id}, {"eos", source.eos_id}, {"unknown", source.unk_id}, {"padding", source.pad_id}};

@@ -1,4 +1,4 @@
-// tokenizer.json, with tokenizer_config.json and special_tokens_map.json beside it.
+// Loads tokenizer.json, with tokenizer_config.json and special_tokens_map.json beside it.
 #include <algorithm>
 
 #include "core/base/hash.h"
@@ -18,9 +18,10 @@ Json parse_or_empty(const std::string& content, const std::string& name) {
   return parse_python_json(content, name);
 }
 
-// A token the model knows keeps the model's id; a file that contradicts it is refused, since the embeddings match only one of
-// the two. A new token has the id that the file states. The package numbers it behind the vocabulary's size instead,
-// which is another id only where the vocabulary's own ids leave a hole; it warns of those.
+// Adds the tokens. A token that the model knows keeps the model's id. A file that contradicts it is
+// refused, since the embeddings match only one of the two. A new token has the id that the file
+// states. The package numbers it after the vocabulary's size instead, which is another id only if
+// the vocabulary's own ids have a gap; it warns about those.
 void add_tokens(TokenizerParts& parts, const Json& list, const std::string& where) {
   int64_t next = parts.model->size();
   for (size_t k = 0; k < list.size(); ++k) {
@@ -55,7 +56,7 @@ void add_tokens(TokenizerParts& parts, const Json& list, const std::string& wher
   }
 }
 
-// "<s>" or {"content": "<s>", …}.
+// Returns the content of "<s>" or {"content": "<s>", …}.
 std::string token_text(const Json* value) {
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();

@@ -1,5 +1,5 @@
-// SentencePiece model files, read and run by libsentencepiece, with added tokens around it as Hugging Face
-// does it.
+// Loads SentencePiece model files, which libsentencepiece reads and runs, with added tokens as in
+// Hugging Face tools.
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
@@ -55,7 +55,8 @@ class SentencePiece : public Model {
   }
 
  private:
-  // A character without a piece comes as its bytes, of which the first has where it begins and the last where it ends.
+  // Returns the characters of a word. One without a piece comes as its bytes: the first has its
+  // begin, the last its end.
   std::vector<NormalCharacter> characters_of(std::string_view word) const {
     std::vector<NormalCharacter> characters;
     size_t missing = 0;  // bytes of the last one
@@ -80,13 +81,15 @@ class SentencePiece : public Model {
 
   std::string where_;
   sentencepiece::SentencePieceProcessor processor_;
-  // The two of a unigram model, whose ties the library decides otherwise than its later versions.
+  // Both are for a unigram model, whose ties this library decides differently from its later
+  // versions.
   sentencepiece::SentencePieceProcessor characters_;
   std::optional<SentencePieceUnigram> unigram_;
   Vocabulary vocabulary_;
 };
 
-// Stated only in the model's protobuf, so it is observed by running it.
+// True if the model puts a space before a text. Only its protobuf says so, so the model is run to
+// find out.
 bool adds_prefix(const sentencepiece::SentencePieceProcessor& processor) {
   const std::vector<std::string> probe = processor.EncodeAsPieces("a");
   return !probe.empty() && starts_with(probe[0], "▁");
@@ -100,7 +103,8 @@ Json decoder_of(bool strips_prefix) {
   return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
-// The model file whose normaliser puts no blank before a text: of a protobuf's member that comes twice the later value counts.
+// Returns the model file with a normaliser that puts no space before a text. If a member is twice
+// in a protobuf, the later value counts.
 std::string without_prefix(const std::string& content) {
   constexpr std::string_view kNormalizerSpec = "\x1a\x02", kNoDummyPrefix{"\x18\x00", 2};
   return content + std::string(kNormalizerSpec) + std::string(kNoDummyPrefix);

@@ -19,7 +19,7 @@ struct RankedToken {
   int64_t rank = -1;
 };
 
-// Nothing if the line is not "base64 rank".
+// Returns nothing if the line is not "base64 rank".
 std::optional<RankedToken> parse_line(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   const size_t space = line.find(' ');

@@ -1,9 +1,9 @@
 #pragma once
-// tiktoken's files under the name tokenizer.model, as Llama 3's original release has it: "base64 rank" a
-// line. Byte-level BPE without a list of merges: any two neighbours that together are a token may merge, the
-// lowest rank first. The file holds neither the pattern that cuts words nor the control tokens; the pattern
-// is Llama 3's, as transformers assumes, and the control tokens are those of tokenizer_config.json, without
-// which the file is refused.
+// Loads tiktoken's files under the name tokenizer.model, as in Llama 3's original release:
+// "base64 rank" a line. This is byte-level BPE without a list of merges: any two neighbours that
+// together are a token may merge, the lowest rank first. The file holds neither the pattern that
+// cuts words nor the control tokens. The pattern is Llama 3's, as transformers assumes. The control
+// tokens are those of tokenizer_config.json, without which the file is refused.
 #include <string>
 #include <string_view>
 
@@ -12,7 +12,7 @@
 namespace forge::text {
 
 bool looks_like_tiktoken(std::string_view content);
-// Throws Error(environment) "path:line: what".
+// Throws Error(environment) as "path:line: what".
 Tokenizer load_tiktoken(const std::string& path, std::string_view content, const std::string& config);
 
 }  // namespace forge::text

@@ -1,4 +1,4 @@
-// The tokenizer of a model folder.
+// Opens the tokenizer of a model folder.
 #include "core/base/file.h"
 #include "core/text/tokenizer.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a Tokenizer consists of, put together by a loader and then never changed.
+// The components of a Tokenizer, assembled by a loader and then never changed.
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,19 +26,19 @@ struct TokenizerParts {
   bool byte_decoder = false;               // the decoder is ByteLevel alone
 
   text::TokenFinder raw_tokens;         // added tokens looked for in the text as it is
-  text::TokenFinder normalized_tokens;  // and in the normalised text
+  text::TokenFinder normalized_tokens;  // added tokens looked for in the normalised text
   std::unordered_map<int32_t, text::AddedToken> added;
   std::unordered_map<int32_t, std::string> added_normalized;  // decoding shows the form that was matched
   text::StringMap<int32_t> added_ids;
   std::set<std::string, std::less<>> special_contents;
 
   std::optional<int32_t> bos_id, eos_id, pad_id, unk_id;
-  std::vector<int32_t> before, behind;  // what the template adds
+  std::vector<int32_t> before, behind;  // ids that the template adds around a text
   std::string content_hash;
 
   // Registers an added token with its final id. Needs the normalizer.
   void add_token(const text::AddedToken& token);
-  // Fills `before` and `behind`; call it last.
+  // Fills the ids that the template adds. It must be called last.
   void finish();
 
   std::optional<int32_t> id_of(std::string_view token) const;

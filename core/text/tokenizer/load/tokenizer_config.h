@@ -1,27 +1,28 @@
 #pragma once
-// Tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json say beside a tokenizer.model, which knows
-// pieces and little else.
+// Tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json state beside a
+// tokenizer.model, which knows pieces and little else.
 #include "core/text/tokenizer/load/late_tokens.h"
 #include "core/text/tokenizer/load/parts.h"
 
 namespace forge::text {
 
-// Texts that LlamaTokenizer puts a blank before, in the place of the model file's own rule.
+// Texts that LlamaTokenizer puts a space before, in place of the model file's own rule.
 enum class PrefixRule { of_model, at_start, none };
 
 class TokenizerConfig {
  public:
-  // `model_path` names the file that the configuration stands beside; an empty text is an absent file.
+  // `model_path` names the file beside the configuration. An empty text is an absent file.
   TokenizerConfig(const std::string& model_path, const std::string& text);
 
-  // The tokens that the files name (late_tokens.h). False when there are none.
+  // Adds the tokens that the files name (late_tokens.h). Returns false if there are none.
   bool add_tokens(TokenizerParts& parts) const;
-  // What `legacy` and `add_prefix_space` say, which LlamaTokenizer alone reads: legacy: false leaves texts after an added token alone.
-  // Where a key is absent or legacy is true, the model file decides.
+  // Returns the rule of `legacy` and `add_prefix_space`, which only LlamaTokenizer reads. legacy:
+  // false leaves texts after an added token alone. If a key is absent or legacy is true, the model
+  // file decides.
   PrefixRule prefix_rule() const;
-  // bos_token, eos_token, pad_token.
+  // Sets the ids of bos_token, eos_token, pad_token.
   void name_ids(TokenizerParts& parts) const;
-  // add_bos_token and add_eos_token.
+  // Sets the template by add_bos_token and add_eos_token.
   void add_template(TokenizerParts& parts, bool add_bos) const;
 
  private:

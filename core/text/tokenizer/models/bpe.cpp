@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kSpace = "▁";  // SentencePiece's
 
-// The bytes that a token of the ByteLevel alphabet stands for; nothing if it has characters outside the
-// alphabet.
+// Returns the bytes that a token of the ByteLevel alphabet stands for; nothing if it has characters
+// outside the alphabet.
 std::optional<std::string> raw_bytes_of(std::string_view token) {
   std::string bytes;
   for (size_t at = 0; at < token.size();) {
@@ -36,7 +36,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
       fallback_[byte] = spec_.vocabulary.id_of(name).value_or(-1);
     }
     raw_ = byte_level && spec_.continuing_subword_prefix.empty() && spec_.end_of_word_suffix.empty();
-    // A vocabulary may lack bytes that its training text did not have; unk stands for those.
+    // A vocabulary may lack bytes that were not in its training text. unk stands for those.
     const bool falls_back =
         spec_.byte_fallback && std::ranges::any_of(fallback_, [](int32_t id) { return id >= 0; });
     const bool may_lack = spec_.unk_token && !falls_back;
@@ -88,8 +88,9 @@ class Bpe : public VocabularyModel<BpeSpec> {
     }
   }
 
-  // SentencePiece's vocabularies have no pre-tokenizer: a whole text is one word. But before a "▁" that no merge joins
-  // to what stands there it falls apart into words that know nothing of each other.
+  // Finds where a text can be split. SentencePiece's vocabularies have no pre-tokenizer: a whole
+  // text is one word. But before a "▁" that no merge joins to the preceding byte, it falls apart
+  // into independent words.
   void find_joints() {
     falls_apart_ = !raw_ && !spec_.ignore_merges && spec_.continuing_subword_prefix.empty() &&
                    spec_.end_of_word_suffix.empty() && spec_.vocabulary.id_of(kSpace);
@@ -102,7 +103,8 @@ class Bpe : public VocabularyModel<BpeSpec> {
     }
   }
 
-  // Bytes of the first word of a text that falls apart. Several "▁" stay together where a merge joins them.
+  // Returns the bytes of the first word of a text that falls apart. Several "▁" stay together if a
+  // merge joins them.
   size_t first_word(std::string_view text) const {
     for (size_t at = text.find(kSpace, 1); at != text.npos; at = text.find(kSpace, at + 1))
       if (!joint_[static_cast<unsigned char>(text[at - 1])]) return at;
@@ -116,7 +118,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
     return found == whole_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // visit(token) for the tokens of a text.
+  // Calls visit(token) for the tokens of a text.
   template <class Visit>
   void each_token(std::string_view text, Visit visit) const {
     const auto compute = [this](std::string_view word, std::vector<WordToken>& tokens) {
@@ -166,7 +168,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
     }
   }
 
-  // Same order as the package, where a pending unknown character may be overtaken by byte tokens.
+  // The order is the package's, where a pending unknown character may be overtaken by byte tokens.
   void add_characters(std::string_view word, std::vector<Symbol>& symbols) const {
     std::optional<Symbol> unknown;
     std::string symbol;

@@ -50,8 +50,8 @@ struct Candidate {
   }
 };
 
-// A list linked by index; candidates that a merge has overtaken are recognised by their ids when they come
-// up.
+// Uses a list linked by index. Candidates that a merge has made obsolete are recognised by their
+// ids when they are taken.
 void merge_long(const MergeTable& table, std::vector<Symbol>& word) {
   const auto count = static_cast<int32_t>(word.size());
   std::vector<int32_t> previous(word.size()), next(word.size());

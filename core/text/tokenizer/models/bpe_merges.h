@@ -6,14 +6,14 @@
 
 namespace forge::text {
 
-// A symbol pair's rank (smaller is earlier) and the id it becomes.
+// Rank of a symbol pair (smaller is earlier) and the id that it becomes.
 struct Merge {
   uint32_t rank;
   int32_t id;
 };
 
-// Pair → Merge; open addressing, one cache line touched in nearly every look-up, which is most of the work of
-// BPE.
+// Hash table from pair to Merge with open addressing. Nearly every look-up touches one cache line;
+// look-ups are most of the work of BPE.
 class MergeTable {
  public:
   explicit MergeTable(size_t count = 0);
@@ -44,10 +44,11 @@ class MergeTable {
 
 struct Symbol {
   int32_t id;
-  int32_t bytes;  // of the word's text
+  int32_t bytes;  // bytes of the word's text
 };
 
-// Merges in place. Quadratic for short words, where it is fastest; a heap, O(n log n), for long ones.
+// Merges in place: quadratic for short words, where it is fastest; with a heap, O(n log n), for
+// long ones.
 void apply_merges(const MergeTable& table, std::vector<Symbol>& word);
 
 }  // namespace forge::text

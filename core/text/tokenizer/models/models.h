@@ -1,5 +1,5 @@
 #pragma once
-// Models: turn one word into token ids.
+// Models turn one word into token ids.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,8 +20,8 @@ struct WordToken {
   int32_t end;
 };
 
-// Ids a vocabulary may use: a matrix of embeddings with more rows does not exist, and tables are sized by the
-// largest.
+// Largest id of a vocabulary. No matrix of embeddings has more rows, and tables are sized by the
+// largest id.
 constexpr int64_t kMaxTokenId = (1 << 24) - 1;
 
 class Model {
@@ -33,7 +33,7 @@ class Model {
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual const std::string* token_of(int32_t id) const = 0;  // nullptr outside the vocabulary
   virtual int64_t max_id() const = 0;                         // -1 when empty
-  virtual int64_t size() const = 0;                           // how many tokens
+  virtual int64_t size() const = 0;                           // number of tokens
   virtual std::optional<int32_t> unk_id() const { return std::nullopt; }
 };
 
@@ -44,7 +44,8 @@ struct StringHash {
 template <class Value>
 using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
-// Tokens by text and by id; the two directions may have holes and, in sloppy files, two texts for one id.
+// Tokens by text and by id. Both directions may have gaps and, in faulty files, two texts for one
+// id.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -57,7 +58,7 @@ class Vocabulary {
   int64_t max_id() const { return static_cast<int64_t>(by_id_.size()) - 1; }
   int64_t size() const { return static_cast<int64_t>(by_text_.size()); }
   const StringMap<int32_t>& by_text() const { return by_text_; }
-  // From {"token": id, …}.
+  // Reads {"token": id, …}.
   static Vocabulary from_json(const Json& object, const std::string& where);
 
  private:
@@ -83,16 +84,16 @@ class VocabularyModel : public Model {
   std::optional<int32_t> unk_;
 };
 
-// From the "model" of a tokenizer.json. Throws Error(environment) naming an unknown type.
-// `byte_level`: the words come from a ByteLevel step. `raw_bytes` is set when the model takes them as plain
-// bytes.
+// Returns the model for "model" of a tokenizer.json. Throws Error(environment) naming an unknown
+// type. `byte_level`: the words come from a ByteLevel step. `raw_bytes` is set if the model takes
+// them as plain bytes.
 std::shared_ptr<const Model> make_model(const Json& spec, const std::string& where, bool byte_level,
                                         bool* raw_bytes);
 
-// One component per file.
+// The models, one file each.
 std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where);
 std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string& where);
-// BERT's settings: ## before what continues a word, words of at most 100 characters.
+// Uses BERT's settings: ## before pieces that continue a word, words of at most 100 characters.
 std::shared_ptr<const Model> make_wordpiece(Vocabulary vocabulary, const std::string& unk_token,
                                             const std::string& where);
 std::shared_ptr<const Model> make_wordlevel(const Json& spec, const std::string& where);

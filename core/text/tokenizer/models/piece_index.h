@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of a unigram vocabulary that a text begins with.
+// Finds the pieces of a unigram vocabulary that are prefixes of a text.
 //
 //   index.prefixes("lo", [](size_t bytes, int32_t id) { … });    // "l", "lo"
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace forge::text {
 
-// All pieces as one sorted list of byte strings, walked by binary search: a trie without nodes. The range
-// [low, high) are the pieces that begin with the bytes read so far.
+// All pieces as one sorted list of byte strings, searched by bisection: a trie without nodes. The
+// range [low, high) holds the pieces that begin with the bytes read so far.
 class PieceIndex {
  public:
-  // By id; empty ones are left out. What they view must outlive this.
+  // `pieces` are by id; empty ones are left out. The viewed texts must outlive this.
   explicit PieceIndex(const std::vector<std::string_view>& pieces) {
     order_.reserve(pieces.size());
     for (size_t id = 0; id < pieces.size(); ++id) {
       if (!pieces[id].empty()) order_.emplace_back(pieces[id], static_cast<int32_t>(id));
     }
-    // The last id counts among pieces with the same text.
+    // Among pieces with the same text, the last id counts.
     std::stable_sort(order_.begin(), order_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     size_t kept = 0;

@@ -10,8 +10,8 @@
 namespace forge::text {
 namespace {
 
-// Every way to make a piece of two pieces, with the rank of its score: equal scores have equal ranks, and
-// then the leftmost pair of the word is merged first.
+// Adds every way to make a piece of two pieces, with the rank of its score. Equal scores have equal
+// ranks, and then the leftmost pair of the word is merged first.
 void add_merges(const GgufVocabulary& source, BpeSpec& bpe) {
   std::vector<float> scores(source.scores);
   std::sort(scores.begin(), scores.end(), std::greater<>());

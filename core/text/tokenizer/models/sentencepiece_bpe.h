@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's kind of BPE: no list of merges, any two neighbours that make a piece may merge, the best
-// score first.
+// SentencePiece's kind of BPE has no list of merges: any two neighbours that make a piece may
+// merge, the best score first.
 #include "core/text/tokenizer/load/parts.h"
 
 namespace forge::text {

@@ -14,7 +14,7 @@ namespace forge::text {
 namespace {
 
 constexpr float kUnknownPenalty = 10;
-// SentencePiece.Type
+// Values of SentencePiece.Type.
 constexpr int32_t kNormal = 1, kUnknown = 2, kByte = 6;
 
 std::vector<std::string_view> normal_pieces(const SentencePieceVocabulary& vocabulary) {
@@ -24,7 +24,7 @@ std::vector<std::string_view> normal_pieces(const SentencePieceVocabulary& vocab
   return texts;
 }
 
-// Protobuf's wire format.
+// Returns a number in protobuf's wire format.
 std::string varint(uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
@@ -69,7 +69,7 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
     int32_t start = -1, id = 0;
   };
   std::string text;
-  std::vector<size_t> places;                      // of each character in the text
+  std::vector<size_t> places;                      // offset of each character in the text
   std::vector<int32_t> numbers;                    // the character that begins at a byte, else -1
   for (size_t i = 0; i < characters.size(); ++i) {
     places.push_back(text.size());
@@ -103,7 +103,7 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
     const NormalCharacter &first = characters[static_cast<size_t>(path[k].start)], &last = characters[stops[k] - 1];
     const bool unknown = path[k].id == pieces_->unknown;
     if (unknown && pieces_->has_bytes) {
-      // The last byte has the character's place.
+      // The last byte also gets the character's end; the others are empty.
       for (size_t b = 0; b < first.text.size(); ++b)
         tokens.push_back({pieces_->byte_ids[static_cast<unsigned char>(first.text[b])], first.begin, b + 1 < first.text.size() ? first.begin : first.end});
     } else if (unknown && in_unknown) {
@@ -130,7 +130,7 @@ std::string character_model(std::string_view bytes, const SentencePieceVocabular
   std::string model = piece("<unk>", kUnknown);
   for (const std::string& character : characters) model += piece(character, kNormal);
   for (int byte = 0; byte < 256; ++byte) model += piece(byte_name(byte), kByte);
-  constexpr uint64_t kByteFallback = 35;  // of TrainerSpec, whose third field is the type
+  constexpr uint64_t kByteFallback = 35;  // field of TrainerSpec, whose third field is the type
   model += bytes_field(2, number_field(3, kCharacterModel) + number_field(kByteFallback, 1));
   return model + bytes_field(3, normalizer_spec(bytes));
 }

@@ -81,7 +81,7 @@ class Unigram : public Model {
     }
   }
 
-  // ends[k]: the best way to cut word[0, k).
+  // Returns the best cut of the word. ends[k] is the best way to cut word[0, k).
   std::vector<WordToken> best_path(std::string_view word) const {
     std::vector<Node> ends(word.size() + 1);
     for (size_t at = 0; at < word.size();) {

@@ -1,5 +1,6 @@
 #pragma once
-// Unigram (Kudo, 2018): the cut of a word into pieces with the largest sum of log probabilities (Viterbi).
+// Unigram (Kudo, 2018): cuts a word into the pieces with the largest sum of log probabilities
+// (Viterbi).
 #include "core/text/tokenizer/models/models.h"
 
 namespace forge::text {

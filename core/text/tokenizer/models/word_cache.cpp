@@ -27,7 +27,7 @@ bool WordCache::keep(std::string_view word, const std::vector<WordToken>& tokens
   return true;
 }
 
-// A thread rarely uses more than one or two tokenizers; more of them take turns using the slots.
+// A thread rarely uses more than two tokenizers. More of them take turns using the slots.
 WordCache& WordCache::of_this_thread(uint64_t model) {
   thread_local std::array<std::unique_ptr<WordCache>, 4> caches;
   std::unique_ptr<WordCache>& cache = caches[model % caches.size()];

@@ -1,5 +1,5 @@
 #pragma once
-// Words seen before and their tokens: a small table per thread, one cache line a word, overwritten on
+// Caches words and their tokens: a small table per thread, one cache line a word, overwritten on
 // collision.
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace forge::text {
 
 class WordCache {
  public:
-  // Every model has words of its own.
+  // Returns the number of a new model. Every model has words of its own.
   static uint64_t new_model();
 
-  // visit(token) for every token of a word: what compute(word, tokens) gave when the word was last seen, or gives now.
+  // Calls visit(token) for every token of a word: the result of compute(word, tokens) from the last
+  // time the word was seen, or from now.
   template <class Compute, class Visit>
   static void each_token(uint64_t model, std::string_view word, Compute compute, Visit visit) {
     thread_local std::vector<WordToken> fresh;
@@ -47,25 +48,27 @@ class WordCache {
 
   struct Entry {
     char word[kWordBytes];
-    uint8_t bytes;  // of the word; 0: empty
+    uint8_t bytes;  // bytes of the word; 0: empty
     uint8_t count;
-    uint8_t lengths[kTokens];  // of the tokens, in bytes of the word
+    uint8_t lengths[kTokens];  // lengths of the tokens, in bytes of the word
     int32_t ids[kTokens];
   };
 
-  // The cache of this thread for the model with this number.
+  // Returns the cache of this thread for the model with this number.
   static WordCache& of_this_thread(uint64_t model);
 
   Entry& slot(std::string_view word) { return entries_[hash(word) & (kEntries - 1)]; }
   static bool holds(const Entry& entry, std::string_view word) {
     return entry.bytes == word.size() && std::memcmp(entry.word, word.data(), word.size()) == 0;
   }
-  // Whether the entry can hold them: a few tokens, end to end.
+  // Stores the tokens if the entry can hold them: a few tokens, end to end. Returns false
+  // otherwise.
   static bool keep(std::string_view word, const std::vector<WordToken>& tokens, Entry& entry);
 
   static constexpr size_t kEntries = 1 << 14;
   static uint64_t hash(std::string_view word) {
-    // Two overlapping loads and the length for short words; quality matters less than the few nanoseconds.
+    // The hash takes two overlapping loads and the length for short words. Speed matters more here
+    // than quality.
     uint64_t a = 0, b = 0, c = 0;
     const size_t n = word.size();
     if (n >= 8) {

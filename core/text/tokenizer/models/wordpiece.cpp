@@ -1,5 +1,5 @@
-// WordPiece (BERT): the longest piece that fits, from left to right; a word that cannot be covered is one
-// unknown token. WordLevel: a word is a token or unknown.
+// WordPiece (BERT) takes the longest piece that fits, from left to right; a word that cannot be
+// covered is one unknown token. In WordLevel a word is a token or unknown.
 #include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/models/models.h"
 #include "core/text/tokenizer/models/word_cache.h"

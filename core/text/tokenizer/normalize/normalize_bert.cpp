@@ -1,4 +1,5 @@
-// BertNormalizer: clean control characters, spaces around Chinese characters, strip accents, lowercase.
+// BertNormalizer: removes control characters, puts spaces around Chinese characters, strips
+// accents, lowercases.
 #include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/normalize/normalizers.h"
 #include "core/text/tokenizer/unicode.h"

@@ -28,8 +28,9 @@ class Precompiled : public Normalizer {
     texts_ = blob.substr(4 + size);
   }
 
-  // The package looks up whole grapheme clusters of up to five bytes first, then single characters; of the
-  // entries that begin a cluster it takes the shortest, as SentencePiece once did.
+  // The package looks up whole grapheme clusters of up to five bytes first, then single characters.
+  // Of the entries that begin a cluster it takes the shortest, as earlier versions of SentencePiece
+  // did.
   void apply(AlignedText& text) const override {
     std::vector<Change> changes;
     bool modified = false;

@@ -83,7 +83,7 @@ class Prepend : public Normalizer {
   std::string prefix_;
 };
 
-// SentencePiece's "nmt" rules: control characters go, odd spaces become spaces.
+// SentencePiece's "nmt" rules: control characters are removed, odd spaces become spaces.
 class Nmt : public Normalizer {
  public:
   void apply(AlignedText& text) const override {

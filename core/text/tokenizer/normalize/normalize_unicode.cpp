@@ -1,9 +1,10 @@
-// NFC, NFD, NFKC, NFKD and Lowercase. The package's decompositions end with Unicode 9 and utf8proc's with 15:
-// the class bits kDecomposes and kReordered tell which of utf8proc's answers count.
+// NFC, NFD, NFKC, NFKD and Lowercase. The package's decompositions end with Unicode 9 and
+// utf8proc's with 15. The class bits kDecomposes and kReordered select the answers of utf8proc that
+// apply.
 //
-// Besides the characters, each step yields how many old characters a new one stands for (see Change): a
-// decomposition is 0, 1, 1 …; canonical ordering moves the counts along; composing adds the two counts and
-// takes one off.
+// Each step also gives the number of old characters that a new one stands for (see Change): a
+// decomposition is 0, 1, 1 …; canonical ordering moves the counts along; composing adds the two
+// counts and subtracts one.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void decompose(uint32_t code, bool compatible, std::vector<Ordered>& out) {
   }
 }
 
-// The character composed of a starter and the one after it; 0 if none.
+// Returns the character composed of a starter and the one after it; 0 if there is none.
 uint32_t compose_pair(uint32_t first, uint32_t second) {
   utf8proc_int32_t pair[3] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto length =
@@ -48,8 +49,8 @@ uint32_t compose_pair(uint32_t first, uint32_t second) {
   return length == 1 && (classes_of(made) & kDecomposes) ? made : 0;
 }
 
-// Canonical composition (UAX #15, D117): a character joins the last starter unless something of its own or a
-// higher class stands between.
+// Canonical composition (UAX #15, D117): a character joins the last starter unless a character of
+// its own or a higher class is between them.
 std::vector<Ordered> compose(const std::vector<Ordered>& in) {
   std::vector<Ordered> out;
   int64_t starter = -1;  // index in out
@@ -87,7 +88,7 @@ class Lowercase : public Normalizer {
   void apply(AlignedText& text) const override { apply_lowercase(text); }
 };
 
-// Capitals that Unicode 16 and 17 added, which utf8proc does not know: a run and the distance to its small
+// Capitals of Unicode 16 and 17 that utf8proc does not know: a run and the distance to its small
 // letters.
 struct CaseRun {
   uint32_t first, last;

@@ -1,5 +1,5 @@
 #pragma once
-// Normalizers: change the text before it is cut into words.
+// Normalizers change the text before it is cut into words.
 #include <memory>
 #include <string>
 
@@ -11,16 +11,17 @@ namespace forge::text {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // Asks text.require() before what it puts in, where the file decides how much that is.
+  // Normalises `text`. Calls text.require() before insertions whose size the file decides.
   virtual void apply(AlignedText& text) const = 0;
-  // Certainly changes nothing in this text; lets most text pass without being copied.
+  // True if the text certainly does not change. This lets most texts pass without being copied.
   virtual bool leaves(std::string_view) const { return false; }
 };
 
-// From the "normalizer" of a tokenizer.json. Throws Error(environment) naming an unknown type.
+// Returns the normalizer for "normalizer" of a tokenizer.json. Throws Error(environment) naming an
+// unknown type.
 std::unique_ptr<Normalizer> make_normalizer(const Json& spec, const std::string& where);
 
-// One component per file.
+// The normalizers, one file each.
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 std::unique_ptr<Normalizer> make_unicode_form(NormalForm form);
 std::unique_ptr<Normalizer> make_lowercase();

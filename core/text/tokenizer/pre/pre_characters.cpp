@@ -27,7 +27,8 @@ class CharacterSplit : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Every number a piece of its own; the one that SmolLM2 uses, so without the detour over matches.
+// Makes every number character a piece of its own. SmolLM2 uses it, so it does not go through
+// matches.
 class SingleDigits : public PreTokenizer {
  public:
   void apply(WorkText& work) const override {
@@ -52,7 +53,7 @@ class SingleDigits : public PreTokenizer {
   }
 };
 
-// \w+|[^\w\s]+ kept, the rest dropped.
+// Keeps \w+|[^\w\s]+ and drops the rest.
 class Whitespace : public PreTokenizer {
  public:
   void apply(WorkText& work) const override {

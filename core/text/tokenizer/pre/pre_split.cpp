@@ -1,4 +1,5 @@
-// Split: at the matches of a pattern. The patterns of the well-known tokenizers have hand-written scanners.
+// Split cuts at the matches of a pattern. The patterns of the well-known tokenizers have
+// hand-written scanners.
 #include <optional>
 
 #include "core/text/tokenizer/pre/pre_tokenizers.h"
