@@ -8,12 +8,13 @@
 
 namespace forge {
 
-// The reader of stdout has exited (`forge list | head -1`). Ends a command quietly, with the code that a shell shows for a
-// program killed by SIGPIPE, since output was cut off.
+// The reader of stdout has exited (`forge list | head -1`). Ends a command quietly, with the code
+// that a shell shows for a program killed by SIGPIPE, since output was cut off.
 struct ReaderGone {};
 constexpr int kReaderGoneCode = 141;
 
-// Writes data to stdout. Throws ReaderGone, or Error(environment) when it cannot be written (a full disk).
+// Writes data to stdout. Throws ReaderGone, or Error(environment) when it cannot be written (a full
+// disk).
 void print(std::string_view text);
 // Writes text that a model or others wrote: raw into a pipe or file; on a terminal its control
 // characters are escaped.

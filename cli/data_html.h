@@ -1,5 +1,6 @@
 #pragma once
-// `forge data --html`: the report and examples, token by token, as one file without network or script.
+// `forge data --html`: the report and examples, token by token, as one file without network or
+// script.
 #include <string>
 
 #include "core/config/secrets.h"

@@ -1,5 +1,6 @@
-// forge doctor: does this installation work? One line per item, with what to do if it does not. Each
-// engine that a plan of this machine can take is started and computes a little on each of its devices.
+// forge doctor: does this installation work? One line per item, with what to do if it does not.
+// Each engine that a plan of this machine can take is started and computes a little on each of its
+// devices.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -73,7 +74,8 @@ Answer ask_engine(const std::string& what, const EngineLocation& location) {
   }
 }
 
-// Looks for an engine and for its libraries, and starts it. The answer's finding is the first fault.
+// Looks for an engine and for its libraries, and starts it. The answer's finding is the first
+// fault.
 Answer examine_engine(const std::string& engine, std::vector<Finding>& findings) {
   const std::string title = engine == "cpu" ? "engine" : "CUDA engine";
   const EngineSearch search = search_engine(engine_file(engine));

@@ -183,8 +183,8 @@ std::map<std::string, std::string> engine_environment(const EngineLocation& loca
   // Threads meet thousands of times a step. If other processes want the cores too, a spinning
   // thread keeps away the one that it waits for.
   if (environment("GOMP_SPINCOUNT").empty() && environment("OMP_WAIT_POLICY").empty()) variables["GOMP_SPINCOUNT"] = "3000";
-  // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as filling
-  // them. 32 MiB is the largest threshold that glibc accepts.
+  // Freed buffers stay in the heap: mapping and zeroing them anew in every step costs as much as
+  // filling them. 32 MiB is the largest threshold that glibc accepts.
   variables["MALLOC_MMAP_THRESHOLD_"] = "33554432";
   variables["MALLOC_TRIM_THRESHOLD_"] = "1073741824";
   if (environment("PYTORCH_CUDA_ALLOC_CONF").empty())

@@ -18,17 +18,19 @@ class EngineProcess {
  public:
   using OnEvent = std::function<void(const Json&)>;
 
-  // Starts the engine in its own process group, so that Ctrl-C reaches it once and through the program only.
+  // Starts the engine in its own process group, so that Ctrl-C reaches it once and through the
+  // program only.
   EngineProcess(const EngineLocation& location, const EngineSettings& settings);
   // Closes the engine's stdin, which asks it to checkpoint and exit, and waits for it.
   ~EngineProcess();
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
-  // Sends the request (the only one of this engine) and passes every event to `on_event`, up to and including `done`,
-  // whose object it returns once the engine has ended. A signal to stop (core/base/signals.h) is passed on once, as
-  // SIGTERM; a second SIGINT or SIGTERM kills the engine. Throws the engine's own error with its kind and hint, or an
-  // explanation of how the engine ended.
+  // Sends the request (the only one of this engine) and passes every event to `on_event`, up to and
+  // including `done`, whose object it returns once the engine has ended. A signal to stop
+  // (core/base/signals.h) is passed on once, as SIGTERM; a second SIGINT or SIGTERM kills the
+  // engine. Throws the engine's own error with its kind and hint, or an explanation of how the
+  // engine ended.
   Json request(const Json& request, const OnEvent& on_event);
   // Sends a request with `turns`: passes every event up to `turn`, which it returns with the engine
   // waiting for the next request. The program handles signals itself again until then.

@@ -1,5 +1,6 @@
 #pragma once
-// Checks that a written model computes the same as its source, by running both in the engine on sample prompts.
+// Checks that a written model computes the same as its source, by running both in the engine on
+// sample prompts.
 #include <optional>
 #include <string>
 

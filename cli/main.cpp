@@ -1,4 +1,5 @@
-// forge: the program. Finds the command, runs it, and turns what it throws into words and an exit code.
+// forge: the program. Finds the command, runs it, and turns what it throws into words and an exit
+// code.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -26,8 +26,8 @@ struct Decision {
 // run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
 
-// Restores secrets, which a run's files only name, in its plan and amendments from the environment. Throws
-// Error(environment) naming the variables that are not set.
+// Restores secrets, which a run's files only name, in its plan and amendments from the environment.
+// Throws Error(environment) naming the variables that are not set.
 void unseal(RunState& state, const std::string& folder);
 
 // Returns plan.json with its amendments applied, as JSON.

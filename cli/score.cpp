@@ -1,4 +1,5 @@
-// forge score: scores completions with a job's rewards, before any training, or with a reward model (score_model.h).
+// forge score: scores completions with a job's rewards, before any training, or with a reward model
+// (score_model.h).
 #include <fmt/format.h>
 
 #include <algorithm>

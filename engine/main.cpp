@@ -1,4 +1,5 @@
-// forge-engine: one request on stdin, events on stdout (docs/engine-protocol.md), forge's exit codes.
+// forge-engine: one request on stdin, events on stdout (docs/engine-protocol.md), forge's exit
+// codes.
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -40,7 +41,8 @@ void install_signal_handlers() {
   const sigset_t answered = answered_signals();
   for (int number : kStopSignals)
     if (sigismember(&answered, number)) sigaction(number, &action, nullptr);
-  // The program starts the engine with these blocked, so that none arrives before the handlers are installed.
+  // The program starts the engine with these blocked, so that none arrives before the handlers are
+  // installed.
   sigprocmask(SIG_UNBLOCK, &answered, nullptr);
 }
 

@@ -4,9 +4,9 @@
 //   throw Error(ErrorKind::job, "job.yaml:3:3: train.steps: unknown key").hint("write train.max_steps");
 //   FORGE_CHECK(offset <= size, "offset " << offset << " past the end " << size);
 //
-// User and world faults throw Error: the message says what, where and what was expected, the hint says what to
-// do. Broken promises inside forge use FORGE_CHECK, always on. Both are caught once, in cli/main.cpp and in the
-// engine's main.
+// User and world faults throw Error: the message says what, where and what was expected, the hint
+// says what to do. Broken promises inside forge use FORGE_CHECK, always on. Both are caught once,
+// in cli/main.cpp and in the engine's main.
 #include <sstream>
 #include <stdexcept>
 #include <string>

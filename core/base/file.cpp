@@ -118,7 +118,8 @@ void OutputFile::write(const void* bytes, size_t size) {
 }
 
 void OutputFile::sync_and_close() {
-  // After a failed fsync dirty pages may be gone: the caller must write the file anew, never retry the fsync.
+  // After a failed fsync dirty pages may be gone: the caller must write the file anew, never retry
+  // the fsync.
   const bool flushed = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;  // pipes and devices have nothing to flush
   if (!flushed) fail(ErrorKind::environment, path_, "flush", errno);
   int result = ::close(descriptor_);

@@ -1,5 +1,6 @@
 #pragma once
-// Files: whole reads with a limit, read-only mappings, and writes that are whole and durable or do not happen.
+// Files: whole reads with a limit, read-only mappings, and writes that are whole and durable or do
+// not happen.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -35,8 +36,8 @@ class RegularFile {
   int descriptor_ = -1;
 };
 
-// A read-only mapping of a regular file. Throws Error(environment) when it cannot be opened; FIFOs and devices
-// are refused. The mapping lives as long as the object.
+// A read-only mapping of a regular file. Throws Error(environment) when it cannot be opened; FIFOs
+// and devices are refused. The mapping lives as long as the object.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

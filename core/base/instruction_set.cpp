@@ -11,7 +11,8 @@
 namespace forge {
 namespace {
 
-// An instruction set under the names of forge, LibTorch, oneDNN and MKL. LibTorch and MKL know none beyond AVX-512.
+// An instruction set under the names of forge, LibTorch, oneDNN and MKL. LibTorch and MKL know none
+// beyond AVX-512.
 struct Names {
   InstructionSet set;
   const char *forge, *aten, *onednn, *mkl;

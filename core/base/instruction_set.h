@@ -16,7 +16,8 @@
 
 namespace forge {
 
-// avx2 has FMA and F16C too; avx512 has F, BW, DQ and VL; avx512_bf16 has VNNI; amx_bf16 has avx512_bf16.
+// avx2 has FMA and F16C too; avx512 has F, BW, DQ and VL; avx512_bf16 has VNNI; amx_bf16 has
+// avx512_bf16.
 enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
 
 const char* name_of(InstructionSet set);

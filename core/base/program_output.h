@@ -1,5 +1,6 @@
 #pragma once
-// Output of a short-lived program: a loader that lists libraries, an interpreter that tells its path.
+// Output of a short-lived program: a loader that lists libraries, an interpreter that tells its
+// path.
 //
 //   std::string folders = program_output({"python3", "-c", "import sys; print(sys.path)"});
 #include <chrono>

@@ -1,7 +1,7 @@
 #pragma once
-// Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
-// A value is a function of (seed, stream, index), never of call order, so resume, threads and micro-batches cannot
-// change it.
+// Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
+// 1, 2, 3", 2011). A value is a function of (seed, stream, index), never of call order, so resume,
+// threads and micro-batches cannot change it.
 #include <array>
 #include <cstdint>
 #include <string_view>

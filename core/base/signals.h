@@ -1,6 +1,7 @@
 #pragma once
-// The signals by which a run is asked to stop: people send INT and TERM, queues TERM, USR1, USR2 or XCPU before they
-// kill, a terminal that closes sends HUP. All are handled alike: with a checkpoint if there is one to write.
+// The signals by which a run is asked to stop: people send INT and TERM, queues TERM, USR1, USR2 or
+// XCPU before they kill, a terminal that closes sends HUP. All are handled alike: with a checkpoint
+// if there is one to write.
 #include <array>
 #include <csignal>
 

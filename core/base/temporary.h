@@ -13,8 +13,8 @@ namespace forge {
 // process ids are reused.
 std::string temporary_of(const std::string& path);
 
-// True if a name is temporary_of's and its process may still be at work: it runs, or belongs to another machine. Only the last
-// component of a path counts.
+// True if a name is temporary_of's and its process may still be at work: it runs, or belongs to
+// another machine. Only the last component of a path counts.
 bool may_be_in_use(const std::string& name);
 
 // Removes all files and folders directly in `folder` whose name is temporary_of's, from a process

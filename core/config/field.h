@@ -1,13 +1,13 @@
 #pragma once
-// One table entry per key of a job. From these tables come the parser, its messages, defaults, `forge plan`'s
-// values, docs/job.md and schemas/job.schema.json; adding a key means a member in job.h and an entry in
-// fields/.
+// One table entry per key of a job. From these tables come the parser, its messages, defaults,
+// `forge plan`'s values, docs/job.md and schemas/job.schema.json; adding a key means a member in
+// job.h and an entry in fields/.
 //
 //   for (const Field& field : job_fields())
 //     if (field.key == "seed") field.set(&job, int64_t{7});
 //
-// The struct's type is erased (`void*` is the struct that the table belongs to), so that everything that
-// walks a table is plain code, compiled once.
+// The struct's type is erased (`void*` is the struct that the table belongs to), so that everything
+// that walks a table is plain code, compiled once.
 #include <cstdint>
 #include <functional>
 #include <limits>

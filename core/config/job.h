@@ -3,8 +3,9 @@
 // shows everything that a job can say. The field tables in fields/ have each key's sentence, range
 // and choices (docs/job.md and schemas/job.schema.json are written from them).
 //
-// `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and prints as auto:
-// after make_plan every Auto in Plan::job holds a value, with its reason in Plan::origins.
+// `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and
+// prints as auto: after make_plan every Auto in Plan::job holds a value, with its reason in
+// Plan::origins.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -24,7 +24,8 @@ struct LoadOptions {
   Environment environment;        // empty: the process's
   // For commands that need only the rewards: other sections are ignored, and `rewards` is required.
   bool rewards_only = false;
-  // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "fused", "reference"}}.
+  // Choices that tables beyond this folder hold, by key: {"provider", {"auto", "fused",
+  // "reference"}}.
   std::map<std::string, std::vector<std::string>> choices;
 };
 

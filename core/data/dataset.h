@@ -1,5 +1,6 @@
 #pragma once
-// Tokenised data on disk: what the data path produces, the plan summarises and the engine trains on.
+// Tokenised data on disk: what the data path produces, the plan summarises and the engine trains
+// on.
 //
 //   DataSet train = *prepare_dataset(job, Split::train, tokenizer, &chat_template, options).data;   // prepare.h
 //   Batch batch = make_batch(train, {7, 3, 12});

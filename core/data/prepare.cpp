@@ -26,8 +26,8 @@ namespace {
 
 // Increase this whenever the same inputs give different examples.
 constexpr int64_t kPipelineVersion = 12;
-// A cache up to this size is verified in full when found, which takes a second, and rebuilt if it is
-// damaged. Larger ones are verified as they are read.
+// A cache up to this size is verified in full when found, which takes a second, and rebuilt if it
+// is damaged. Larger ones are verified as they are read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;
 
 const std::vector<DataSource>& sources_of(const Job& job, Split split) {
@@ -145,7 +145,8 @@ void require_pairs(const RowStream& stream, Split split, const PrepareOptions& o
                      "by columns: {prompt: …, completion: …}");
 }
 
-// Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in memory.
+// Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in
+// memory.
 template <class Consume>
 void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threads, Consume consume) {
   std::deque<std::future<ChunkResult>> running;

@@ -1,5 +1,6 @@
 #pragma once
-// Rows of the tasks of forge eval. The file is anything that rows can be read from (core/data/read/sources.h).
+// Rows of the tasks of forge eval. The file is anything that rows can be read from
+// (core/data/read/sources.h).
 //
 //   answers   {"prompt", "references": [texts]}, {"prompt", "reference"} or {"prompt", "completion"};
 //             {"messages": […]}: the last answer is the reference, unless the row has references

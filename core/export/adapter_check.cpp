@@ -257,8 +257,9 @@ bool are_tokens(const Json& value) {
 
 bool is_null_or_object(const Json& value) { return value.is_null() || value.is_object(); }
 
-// A key of adapter_config.json with the values that PEFT 0.21 loads a LoRA adapter with (tests/export/goldens/adapter-edits.json). A
-// key that is absent has its default, which is one of them.
+// A key of adapter_config.json with the values that PEFT 0.21 loads a LoRA adapter with
+// (tests/export/goldens/adapter-edits.json). A key that is absent has its default, which is one of
+// them.
 struct PeftKey {
   const char* key;
   bool (*loads)(const Json& value);

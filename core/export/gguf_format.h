@@ -1,6 +1,6 @@
 #pragma once
-// The types of GGUF that forge writes, and which type each tensor gets: llama.cpp's llama-quantize (src/llama-quant.cpp,
-// llama_tensor_get_type).
+// The types of GGUF that forge writes, and which type each tensor gets: llama.cpp's llama-quantize
+// (src/llama-quant.cpp, llama_tensor_get_type).
 #include <cstdint>
 #include <string>
 #include <vector>

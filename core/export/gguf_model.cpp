@@ -42,7 +42,8 @@ GgufRows rows_in_file(const GgufArchitecture& architecture, GgufRole role, const
   return gguf_rows(architecture, role, shape.front(), spec.num_heads, spec.num_kv_heads);
 }
 
-// Checks that llama.cpp's loader asks for the shapes, the biases and the head that the model has, and for no others.
+// Checks that llama.cpp's loader asks for the shapes, the biases and the head that the model has,
+// and for no others.
 void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spec) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " " + what);

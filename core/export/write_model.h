@@ -1,5 +1,6 @@
 #pragma once
-// A merged model as a Hugging Face folder: safetensors in shards with their index, config.json, generation_config.json.
+// A merged model as a Hugging Face folder: safetensors in shards with their index, config.json,
+// generation_config.json.
 #include <functional>
 #include <string>
 

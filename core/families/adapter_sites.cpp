@@ -1,5 +1,5 @@
-// The rules are PEFT's (tuners_utils.check_target_module_exists and get_pattern_key), so that a saved
-// adapter_config.json selects the same modules there.
+// The rules are PEFT's (tuners_utils.check_target_module_exists and get_pattern_key), so that a
+// saved adapter_config.json selects the same modules there.
 #include "core/families/adapter_sites.h"
 
 #include <algorithm>
@@ -79,8 +79,8 @@ class Targets {
   std::vector<Pattern> patterns_;
 };
 
-// Values of rank_pattern or alpha_pattern: the first key that matches at the end of the path on a dot
-// boundary.
+// Values of rank_pattern or alpha_pattern: the first key that matches at the end of the path on a
+// dot boundary.
 template <class Value>
 class Overrides {
  public:

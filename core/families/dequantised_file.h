@@ -6,7 +6,8 @@
 //                       NAME_scales u8 [experts, out, in / 32], exponents with bias 127  →  NAME [experts, in, out]
 //   fp8 (DeepSeek-V3)   NAME.weight f8_e4m3 [out, in]; NAME.weight_scale_inv [⌈out / b⌉, ⌈in / b⌉], of squares of b = 2^n  →  NAME.weight
 //
-// Sources: Open Compute Project, Microscaling Formats 1.0; transformers' integrations/mxfp4.py and finegrained_fp8.py.
+// Sources: Open Compute Project, Microscaling Formats 1.0; transformers' integrations/mxfp4.py and
+// finegrained_fp8.py.
 #include <memory>
 
 #include "core/io/tensor_file.h"

@@ -1,4 +1,5 @@
-// The sparse MLP of several families: a router, experts of gated MLPs, and in some a shared one that every token goes through.
+// The sparse MLP of several families: a router, experts of gated MLPs, and in some a shared one
+// that every token goes through.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 

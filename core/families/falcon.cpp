@@ -1,5 +1,5 @@
-// Falcon (Almazrouei et al., 2023): q, k and v in one matrix, group by group; attention and MLP read the same stream
-// through one norm; layer norms and gelu.
+// Falcon (Almazrouei et al., 2023): q, k and v in one matrix, group by group; attention and MLP
+// read the same stream through one norm; layer norms and gelu.
 #include "core/families/family.h"
 
 namespace forge {

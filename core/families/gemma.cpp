@@ -1,5 +1,5 @@
-// Gemma (Gemma Team, 2024): Llama's layer with gelu in the gate, embeddings of the size of the stream, heads as wide as they like,
-// and norms that multiply by 1 + weight.
+// Gemma (Gemma Team, 2024): Llama's layer with gelu in the gate, embeddings of the size of the
+// stream, heads as wide as they like, and norms that multiply by 1 + weight.
 #include "core/families/gemma_parts.h"
 
 namespace forge {

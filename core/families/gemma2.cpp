@@ -1,5 +1,5 @@
-// Gemma 2 (Gemma Team, 2024): Gemma with norms on both sides of attention and of the MLP, every second layer with a window, caps on
-// the scores and on the logits.
+// Gemma 2 (Gemma Team, 2024): Gemma with norms on both sides of attention and of the MLP, every
+// second layer with a window, caps on the scores and on the logits.
 #include <cmath>
 
 #include "core/families/gemma_parts.h"

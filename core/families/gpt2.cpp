@@ -1,5 +1,6 @@
-// GPT-2 (Radford et al., 2019): learned positions, layer norms with biases, q, k and v in one matrix, an MLP without a gate. Its linear
-// layers are Conv1D in transformers: files hold them transposed.
+// GPT-2 (Radford et al., 2019): learned positions, layer norms with biases, q, k and v in one
+// matrix, an MLP without a gate. Its linear layers are Conv1D in transformers: files hold them
+// transposed.
 #include "core/families/family.h"
 
 namespace forge {

@@ -1,5 +1,5 @@
-// Granite (IBM, 2024): Llama's layer with a factor on the embeddings, on the scores, on what each half adds to the stream, and on
-// the logits.
+// Granite (IBM, 2024): Llama's layer with a factor on the embeddings, on the scores, on what each
+// half adds to the stream, and on the logits.
 #include "core/families/family.h"
 
 namespace forge {

@@ -14,7 +14,8 @@ const std::set<std::string>& harmless_settings() {
       "auto_map", "is_llama_config", "unsloth_fixed", "unsloth_version", "model_name", "license",
       "trust_remote_code", "transformers.js_config", "finetuning_task", "torchscript", "use_bfloat16",
       "tf_legacy_loss", "max_sequence_length",
-      // initialisation, caching, outputs, distribution: nothing a loaded decoder computes in training
+      // initialisation, caching, outputs, distribution: nothing a loaded decoder computes in
+      // training
       "use_cache", "output_attentions", "output_hidden_states", "return_dict",
       "return_dict_in_generate", "output_scores", "use_return_dict", "base_model_tp_plan",
       "base_model_pp_plan", "attn_implementation", "keys_to_ignore_at_inference", "tokenizer_class", "prefix",

@@ -1,5 +1,6 @@
-// Llama (Touvron et al., 2023): norms before attention and before a gated MLP, rotary positions, grouped queries. Mistral and
-// Qwen2 are the same layer with other biases and windows; Qwen3 norms the heads of q and k.
+// Llama (Touvron et al., 2023): norms before attention and before a gated MLP, rotary positions,
+// grouped queries. Mistral and Qwen2 are the same layer with other biases and windows; Qwen3 norms
+// the heads of q and k.
 #include "core/families/family.h"
 
 namespace forge {

@@ -125,7 +125,8 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
   add_vocabulary(vocabulary, parameters);
   for (const Module& module : saved_modules(spec, adapter)) {
-    // A module that is trained whole starts from its full weight, and its frozen original stays as it is.
+    // A module that is trained whole starts from its full weight, and its frozen original stays as
+    // it is.
     for (Parameter& parameter : parameters)
       if (parameter.name == module.path + ".weight") parameter.quantized = false;
     add_saved_copy(module, parameters);

@@ -1,6 +1,6 @@
 #pragma once
-// The one list of tensors that a run owns. The layout, the memory estimate, the loader, the adapter's targets
-// and the saved files all read it.
+// The one list of tensors that a run owns. The layout, the memory estimate, the loader, the
+// adapter's targets and the saved files all read it.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// Qwen2 (Yang et al., 2024) and Qwen3 (2025): Llama's layer with biases on q, k and v, or with norms on the heads of q and k.
+// Qwen2 (Yang et al., 2024) and Qwen3 (2025): Llama's layer with biases on q, k and v, or with
+// norms on the heads of q and k.
 #include "core/families/family.h"
 
 namespace forge {

@@ -1,6 +1,6 @@
-// Rotary position settings. transformers 5 writes rope_parameters {rope_type, rope_theta, …}; transformers 4
-// wrote rope_theta beside rope_scaling {type or rope_type, factor, …}. Names and defaults:
-// modeling_rope_utils.py.
+// Rotary position settings. transformers 5 writes rope_parameters {rope_type, rope_theta, …};
+// transformers 4 wrote rope_theta beside rope_scaling {type or rope_type, factor, …}. Names and
+// defaults: modeling_rope_utils.py.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -56,7 +56,8 @@ void read_longrope(Settings& rope, RopeSpec& spec, int64_t max_positions, int64_
   spec.long_factors = rope.numbers("long_factor", rotary_dim / 2, 1e-6, 1e6);
 }
 
-// `outer` is original_max_position_embeddings beside rope_parameters (Phi-3's place), 0 when absent; it wins.
+// `outer` is original_max_position_embeddings beside rope_parameters (Phi-3's place), 0 when
+// absent; it wins.
 void read_type(Settings& rope, const ModelSpec& model, RopeSpec& spec, int64_t outer) {
   const int64_t max_positions = model.max_position_embeddings;
   const std::string old_type = rope.text("type", "default");

@@ -1,6 +1,7 @@
 #pragma once
-// A model's config.json as typed settings: each key is read once, every fault is collected. A key that nobody read is
-// refused, or only named where the model's class in transformers does not read it either.
+// A model's config.json as typed settings: each key is read once, every fault is collected. A key
+// that nobody read is refused, or only named where the model's class in transformers does not read
+// it either.
 //
 //   Settings settings(json, "models/x/config.json");
 //   settings.use(config_keys_of("llama"));

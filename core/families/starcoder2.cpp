@@ -1,4 +1,5 @@
-// StarCoder2 (Lozhkov et al., 2024): Llama's attention between layer norms with biases, and an MLP without a gate.
+// StarCoder2 (Lozhkov et al., 2024): Llama's attention between layer norms with biases, and an MLP
+// without a gate.
 #include "core/families/family.h"
 
 namespace forge {

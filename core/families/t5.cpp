@@ -1,6 +1,6 @@
-// T5 (Raffel et al., "Exploring the limits of transfer learning", 2020) and its version 1.1, which Flan-T5 is (Chung et al., 2022): RMS
-// norms before each half, scores without a scale and with a bias by distance that a stack's layers share, and in 1.1 a gated MLP and a
-// head of its own.
+// T5 (Raffel et al., "Exploring the limits of transfer learning", 2020) and its version 1.1, which
+// Flan-T5 is (Chung et al., 2022): RMS norms before each half, scores without a scale and with a
+// bias by distance that a stack's layers share, and in 1.1 a gated MLP and a head of its own.
 #include <cmath>
 
 #include "core/families/config_spec.h"

@@ -1,6 +1,7 @@
 #pragma once
-// A language model inside a class with towers for images: Gemma3ForConditionalGeneration around Gemma 3's text model,
-// Mistral3ForConditionalGeneration around Mistral's. forge trains the language model, and its towers stay as they are.
+// A language model inside a class with towers for images: Gemma3ForConditionalGeneration around
+// Gemma 3's text model, Mistral3ForConditionalGeneration around Mistral's. forge trains the
+// language model, and its towers stay as they are.
 //
 //   ModelSpec spec = read_model_spec("models/gemma-3-4b-it");
 //   spec.wrapper                                     // "gemma3"; spec.family is "gemma3_text"
@@ -48,7 +49,8 @@ std::string wrapped_name(const ModelSpec& spec, const std::string& name);
 // True for a tensor of a model with towers that is not part of its language model.
 bool of_towers(const ModelSpec& spec, const std::string& name);
 
-// Shows the tensors of a wrapper's file under transformers 5's names, whichever generation wrote it:
+// Shows the tensors of a wrapper's file under transformers 5's names, whichever generation wrote
+// it:
 //
 //   until 4.51, and published      since 4.52
 //   language_model.model.X         model.language_model.X

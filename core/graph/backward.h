@@ -2,8 +2,9 @@
 // Turns a forward list into a whole step: adds the gradients in reverse order, and what is computed
 // again for them.
 //
-// A value that the backward reads is kept from the forward if `keep` says so; otherwise the ops that made it are repeated right
-// before its first reader, back to values that are kept. Gradients are made only where something below is trained.
+// A value that the backward reads is kept from the forward if `keep` says so; otherwise the ops
+// that made it are repeated right before its first reader, back to values that are kept. Gradients
+// are made only where something below is trained.
 #include <set>
 
 #include "core/graph/graph.h"

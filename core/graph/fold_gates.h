@@ -6,7 +6,8 @@
 //   y = f(gate) · up;  s of the adapter that reads y                                      → glu+adapter sums
 //   d gate, d up, y again;  d A of the adapter that reads y;  d s, d B of those of gate, up → glu+adapters backward
 //
-// so that y is neither stored nor read in the backward, and d gate and d up are not read but by their product.
+// so that y is neither stored nor read in the backward, and d gate and d up are not read but by
+// their product.
 #include "core/graph/graph.h"
 
 namespace forge {

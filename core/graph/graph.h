@@ -5,8 +5,9 @@
 //   Layout layout = lay_out(step, sizes, workspace);       // layout.h
 //   print(step, sizes, length, &layout)                    // print.h: what `forge plan --graph` shows
 //
-// A family records its forward list (recorder.h). Everything else is read from it: the backward list and what is recomputed
-// (backward.h), lifetimes and offsets (layout.h), FLOPs and bytes (ops.h). Knows neither tensors nor devices.
+// A family records its forward list (recorder.h). Everything else is read from it: the backward
+// list and what is recomputed (backward.h), lifetimes and offsets (layout.h), FLOPs and bytes
+// (ops.h). Knows neither tensors nor devices.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,8 +40,8 @@ struct Value {
   std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
 };
 
-// A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices [experts, in, out] in one tensor of
-// that name, with biases [experts, out].
+// A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices
+// [experts, in, out] in one tensor of that name, with biases [experts, out].
 enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 
 // Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
@@ -78,15 +79,16 @@ enum class OpKind {
   add_norm,  // a, b → a + b, y, inverse           both in one pass
   layer_norm,  // x → y, statistics                mean and 1 / deviation of each row
   linear,  // x → y, s of each adapted module    y = x Wᵀ + bias + scale (x Aᵀ) Bᵀ; modules side by side in y
-           // x, s → y where it is folded       y = [x, s] [W, B]ᵀ + bias
-           // x[, s], h → h + y                  where its product adds the stream (fold_residuals.h)
+           // x, s → y where it is folded       y = [x, s] [W, B]ᵀ + bias x[, s], h → h + y
+           // where its product adds the stream (fold_residuals.h)
   adapter_sums,  // x → s[, s once more]   scale x Aᵀ of all adapted modules, after x; folded only
   dora_ratio,  // → ratio, 1 / norm               ‖W + scale · B A‖ of each column of y, side by side; modules as the linear's
   dora,        // x, ratio → x · ratio + bias
   rope,        // x, y → x, y                        rotated in place; y may be absent
   attention,   // q, k, v → mixed, lse
-               // of a layer with sinks: modules[0] is a logit a head, which takes its share of the softmax and adds nothing
-               // with a bias by position: modules[0] is that of each bucket of distances and head, added to the scores
+               // of a layer with sinks: modules[0] is a logit a head, which takes its share of the
+               // softmax and adds nothing with a bias by position: modules[0] is that of each
+               // bucket of distances and head, added to the scores
   regroup,     // x → q, k, v                       of groups of heads: some of q, one of k, one of v
   latent_heads,  // q, kv, key → q, k, v            of latent attention: the key's turned part is shared by all heads, and stands first
   trim_heads,    // x → y                           the first value_dim features of each head
@@ -94,7 +96,8 @@ enum class OpKind {
   glu_sums,    // gate, up → f(gate) · up, s[, s once more] of the adapter that reads it; folded only (fold_gates.h)
   activation,  // x → f(x)
   gate_rows,   // x, gate [·, 1] → sigmoid(gate) · x
-  // The experts of each token; order: where their rows lie, expert by expert. Each provider has its own form of it.
+  // The experts of each token; order: where their rows lie, expert by expert. Each provider has its
+  // own form of it.
   route,          // logits → weights, order, ends[, probability]
   dispatch,       // x, order → rows                  a row for each expert of a token, [tokens, experts per token · width]
   expert_linear,  // rows, ends, order → y[, s]       each expert's rows by its own module, or by its part of the one module
@@ -117,7 +120,8 @@ enum class OpKind {
   attention_backward,      // q, k, v, mixed, lse, d mixed → d q, d k, d v, and into the sinks' gradient
   glu_backward,            // d y, gate, up → d gate, d up[, y], in the places of gate and up; of pairs likewise
   glu_adapters_backward,   // d y, gate, up[, d s][, s] → d gate, d up[, d s of those that made them], in the places of gate and up, and into
-                           // the gradient of A of what reads y and of B of what made gate and up (gate_modules); d y is used up; folded only
+                           // the gradient of A of what reads y and of B of what made gate and up
+                           // (gate_modules); d y is used up; folded only
   regroup_backward,        // d q, d k, d v as one → d x
   latent_heads_backward,   // d q, d k, d v as one → d q, d kv, d key, as they went in
   trim_heads_backward,     // d y → d x, zeros in what was cut off
@@ -130,7 +134,8 @@ enum class OpKind {
   expert_weight_gradient,  // d y, rows, ends →         into the weights' gradients
   expert_adapter_gradient,  // d y, rows, s, ends, order[, d rows] → [d rows]  into those of A and B
   embed_backward,          // d h →                     into the embedding's gradient
-  // Between the device's memory and the host's, beside the other ops (offload.h); both halves of a copy have one slot.
+  // Between the device's memory and the host's, beside the other ops (offload.h); both halves of a
+  // copy have one slot.
   store, stored,  // h →                              begins to copy it out; waits until it is, so that its place is free
   load, loaded,   // → h                              begins to copy it back; waits until it is there
   gradient_norm,  // once a step, over all that is trained: the norm, and what the update multiplies gradients with
@@ -222,7 +227,8 @@ struct GateModules {
 };
 inline GateModules gate_modules(const Op& op) { return {op.modules.size() % 2 == 1, op.modules.size() > 1}; }
 
-// The micro-batch that a step is laid out for: the most tokens and supervised positions it may have.
+// The micro-batch that a step is laid out for: the most tokens and supervised positions it may
+// have.
 struct StepSizes {
   int64_t tokens = 0, targets = 0;
   int64_t compute_bytes = 4;  // of one element of the compute type

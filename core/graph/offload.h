@@ -12,7 +12,8 @@
 //   loaded    h'
 //   …         the backward that reads it
 //
-// Lifetimes follow from these ops as from any other (layout.h), so that the arena holds two of the values at a time.
+// Lifetimes follow from these ops as from any other (layout.h), so that the arena holds two of the
+// values at a time.
 #include "core/graph/graph.h"
 
 namespace forge {

@@ -91,7 +91,8 @@ class Groups {
       for (const auto* values : {&op.out, &op.parts})
         for (ValueId value : *values)
           if (!op.out.empty()) join(value, op.out[0]);
-    // A sum and what a layer adds are one also where the types differ, so that the sum is not in the other's place.
+    // A sum and what a layer adds are one also where the types differ, so that the sum is not in
+    // the other's place.
     for (const Op& op : forward_.ops)
       if (op.kind == OpKind::add && forward_.ops[static_cast<size_t>(forward_.producers[static_cast<size_t>(op.in[1])])].layer == op.layer)
         join(op.in[1], op.out[0]);

@@ -4,8 +4,9 @@
 //   ValueId x = g.norm(h, "input_layernorm", eps);
 //   auto [q, k, v] = g.linear(x, {{"self_attn.q_proj", 576}, {"self_attn.k_proj", 192}, {"self_attn.v_proj", 192}});
 //
-// Module names are those of the checkpoint, below the prefix in force ("model.layers.3."); the modules of the model are those that
-// its list names, with these sizes. Values are [tokens, width] until `gather` leaves the supervised positions.
+// Module names are those of the checkpoint, below the prefix in force ("model.layers.3."); the
+// modules of the model are those that its list names, with these sizes. Values are [tokens, width]
+// until `gather` leaves the supervised positions.
 #include <array>
 #include <set>
 #include <string>
@@ -44,7 +45,8 @@ struct LinearShape {
 
 class Recorder {
  public:
-  // `stream`: the type of the residual stream: of embeddings, of their sums with what layers add, and of what a stream_norm gives.
+  // `stream`: the type of the residual stream: of embeddings, of their sums with what layers add,
+  // and of what a stream_norm gives.
   explicit Recorder(ModuleTraining training = {}, ValueType stream = ValueType::compute);
 
   void enter_layer(int64_t layer, const std::string& prefix);
@@ -56,8 +58,8 @@ class Recorder {
   // Looks up learned positions: row p + offset of the table at position p of a sequence.
   ValueId embed_positions(const std::string& module, int64_t positions, int64_t hidden, int64_t offset = 0,
                           Rows rows = Rows::tokens);
-  // A bias of each head by distance (Raffel et al., "Exploring the limits of transfer learning", 2020), which the attention of many
-  // layers reads: [buckets, heads].
+  // A bias of each head by distance (Raffel et al., "Exploring the limits of transfer learning",
+  // 2020), which the attention of many layers reads: [buckets, heads].
   struct PositionBias {
     int32_t module = -1;   // none
     int64_t distance = 0;  // from which on all count alike
@@ -131,7 +133,8 @@ class Recorder {
     int64_t experts = 0;
     RouteRule rule;
   };
-  // `correction`: a constant vector [experts] that is added to the scores where experts are chosen; "": none.
+  // `correction`: a constant vector [experts] that is added to the scores where experts are chosen;
+  // "": none.
   Routing route(ValueId logits, const RouteRule& rule, const char* correction = "");
   ValueId dispatch(ValueId x, const Routing& routing);
   // Multiplies by modules "before" + expert + "after"; rows of experts → rows of experts.

@@ -10,8 +10,8 @@
 namespace forge {
 namespace {
 
-// Text models of transformers, of llama.cpp and of model folders with code of their own: the class without its
-// ending (Qwen3MoeForCausalLM), lower case, letters and digits alone.
+// Text models of transformers, of llama.cpp and of model folders with code of their own: the class
+// without its ending (Qwen3MoeForCausalLM), lower case, letters and digits alone.
 constexpr std::string_view kElsewhere =
     " afmoe apertus aquila arcee arctic aria baichuan bailingmoe bailinghybrid bamba bart bert bigbird "
     "biogpt bitnet "

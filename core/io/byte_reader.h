@@ -5,9 +5,9 @@
 //   ByteReader reader("train.jsonl.zst");
 //   for (std::string line; reader.read_line(line, kMaxRowBytes);) …
 //
-// A UTF-8 byte order mark at the start is skipped. Throws Error(data): "path: what" for a file that is
-// missing, not regular, or of a kind that is no text (zip, UTF-16, …) or not the data (a Git LFS pointer, a web page),
-// "path:line:col: what" where it is damaged.
+// A UTF-8 byte order mark at the start is skipped. Throws Error(data): "path: what" for a file that
+// is missing, not regular, or of a kind that is no text (zip, UTF-16, …) or not the data (a Git LFS
+// pointer, a web page), "path:line:col: what" where it is damaged.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,8 +32,8 @@ class ByteReader {
       ++column_;
     }
   }
-  // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file. Stops with
-  // `text` longer than `limit` when the line is; `cut` then says that the line goes on.
+  // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file.
+  // Stops with `text` longer than `limit` when the line is; `cut` then says that the line goes on.
   bool read_line(std::string& text, int64_t limit, bool* cut = nullptr);
   int64_t line() const { return line_; }
   int64_t column() const { return column_; }  // in characters, from 1

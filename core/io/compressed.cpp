@@ -19,7 +19,8 @@ constexpr size_t kInputBytes = size_t{1} << 17;
 }  // namespace
 
 InputFile::InputFile(const std::string& path) : input_(kInputBytes) {
-  // O_NONBLOCK keeps open() from hanging on a FIFO; the type is checked on the descriptor, not on the name.
+  // O_NONBLOCK keeps open() from hanging on a FIFO; the type is checked on the descriptor, not on
+  // the name.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) throw Error(ErrorKind::data, path + ": cannot open: " + std::strerror(errno));
   struct stat status {};

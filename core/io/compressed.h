@@ -9,8 +9,9 @@
 // several frames and skippable ones (RFC 1952, RFC 8878). Memory: one input buffer and the
 // decoder's window, at most 128 MiB for zstd, whatever the file claims.
 //
-// A decompression bomb is refused: text of more than kExpansionFloor that is more than kMaxExpansion times
-// what was read of the file. Data sets shrink 3 to 30 times; gzip's own limit is 1,032.
+// A decompression bomb is refused: text of more than kExpansionFloor that is more than
+// kMaxExpansion times what was read of the file. Data sets shrink 3 to 30 times; gzip's own limit
+// is 1,032.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-// CSV and TSV as RFC 4180 writes them: quotes around cells, doubled inside them, newlines within quotes, \n
-// or \r\n between records, a header first. Two steps, so that cutting the file is one cheap pass and cells
-// are parsed by many threads:
+// CSV and TSV as RFC 4180 writes them: quotes around cells, doubled inside them, newlines within
+// quotes, \n or \r\n between records, a header first. Two steps, so that cutting the file is one
+// cheap pass and cells are parsed by many threads:
 //
 //   CsvFile file("train.csv", ',');
 //   for (CsvRecord record; file.next(record);)
@@ -48,8 +48,8 @@ class QuoteState;
 
 class CsvFile {
  public:
-  // Reads the header. `longest_record` in bytes bounds the memory: longer records come without their text; a header
-  // that is longer, or a record that the file ends in, is refused.
+  // Reads the header. `longest_record` in bytes bounds the memory: longer records come without
+  // their text; a header that is longer, or a record that the file ends in, is refused.
   CsvFile(const std::string& path, char delimiter, int64_t longest_record = int64_t{16} << 20);
   // Reads the next record; false at the end of the file.
   bool next(CsvRecord& record);

@@ -6,9 +6,9 @@ namespace {
 
 constexpr int kBlock = 256, kGroup = 32;
 
-// Eight 6-bit scales and eight 6-bit minima in 12 bytes: bytes 0-3 hold scales 0-3 and, in their two top
-// bits, the top of scales 4-7; bytes 4-7 the same for minima; bytes 8-11 the low nibbles of scales (low) and
-// minima (high) 4-7.
+// Eight 6-bit scales and eight 6-bit minima in 12 bytes: bytes 0-3 hold scales 0-3 and, in their
+// two top bits, the top of scales 4-7; bytes 4-7 the same for minima; bytes 8-11 the low nibbles of
+// scales (low) and minima (high) 4-7.
 struct Scales {
   uint8_t scale[8], minimum[8];
   explicit Scales(const uint8_t* packed) {
@@ -23,7 +23,8 @@ struct Scales {
 
 }  // namespace
 
-// d, dmin [2+2 bytes], scales [12], nibbles [128]: byte i of run r holds elements 64r + i and 64r + 32 + i.
+// d, dmin [2+2 bytes], scales [12], nibbles [128]: byte i of run r holds elements 64r + i and 64r +
+// 32 + i.
 void dequantise_q4_k(const uint8_t* source, int64_t blocks, float* values) {
   for (int64_t block = 0; block < blocks; ++block, source += 144, values += kBlock) {
     const float d = half_at(source), dmin = half_at(source + 2);
@@ -59,9 +60,9 @@ void dequantise_q5_k(const uint8_t* source, int64_t blocks, float* values) {
   }
 }
 
-// Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block (128 elements) uses
-// nibbles 64h…, pairs 32h…; its run r of 32 elements takes bytes (r % 2) * 32 + i, the high nibble from run 2
-// on, and bits 2r of pair i.
+// Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block (128
+// elements) uses nibbles 64h…, pairs 32h…; its run r of 32 elements takes bytes (r % 2) * 32 + i,
+// the high nibble from run 2 on, and bits 2r of pair i.
 void dequantise_q6_k(const uint8_t* source, int64_t blocks, float* values) {
   for (int64_t block = 0; block < blocks; ++block, source += 210, values += kBlock) {
     const int8_t* scales = reinterpret_cast<const int8_t*>(source + 192);

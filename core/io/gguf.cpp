@@ -77,8 +77,8 @@ int64_t checked_bytes(GgufCursor& cursor, const GgufTensor& tensor) {
   return bytes;
 }
 
-// Reads the table; GgufTensor::begin is relative to the data. Types that forge cannot read are gathered, not
-// thrown.
+// Reads the table; GgufTensor::begin is relative to the data. Types that forge cannot read are
+// gathered, not thrown.
 std::vector<GgufTensor> read_table(GgufCursor& cursor, int64_t count, Faults& unreadable) {
   std::vector<GgufTensor> tensors;
   std::unordered_set<std::string> names;

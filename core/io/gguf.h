@@ -6,12 +6,12 @@
 //   int64_t layers = gguf.get_int("llama.block_count", 0);
 //   std::vector<std::string> tokens = gguf.require_strings("tokenizer.ggml.tokens");
 //
-// This is the file as it is, with llama.cpp's names and order of rows; gguf_tensors.h presents it as a
-// model's weights. The constructor walks the whole header once and throws Error(environment) at the first
-// fault: every count is compared with the bytes that are left before anything is allocated, keys and tensors
-// are unique, alignment is a power of two, tensors have at most 4 dimensions, lie one after the other and end
-// within the file. Values stay in the mapped file and are decoded when asked for, so a header costs memory in
-// proportion to its own size.
+// This is the file as it is, with llama.cpp's names and order of rows; gguf_tensors.h presents it
+// as a model's weights. The constructor walks the whole header once and throws Error(environment)
+// at the first fault: every count is compared with the bytes that are left before anything is
+// allocated, keys and tensors are unique, alignment is a power of two, tensors have at most 4
+// dimensions, lie one after the other and end within the file. Values stay in the mapped file and
+// are decoded when asked for, so a header costs memory in proportion to its own size.
 #include <cstdint>
 #include <string>
 #include <string_view>

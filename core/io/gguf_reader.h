@@ -1,5 +1,6 @@
 #pragma once
-// A cursor over a GGUF's bytes that never passes their end, and the two element tables of the format.
+// A cursor over a GGUF's bytes that never passes their end, and the two element tables of the
+// format.
 #include <cstring>
 #include <string>
 #include <string_view>

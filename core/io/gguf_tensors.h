@@ -6,10 +6,10 @@
 //   file->tensors()[0].name == "model.embed_tokens.weight";
 //   file->gguf().require_strings("tokenizer.ggml.tokens");
 //
-// llama.cpp's converter changes some tensors, and read_f32 changes them back: for `llama` it permutes the
-// rows of q and k so that RoPE rotates neighbours (convert_hf_to_gguf.py, LlamaModel.permute); for gemma it
-// adds 1 to the weights of norms; for gptneox and falcon it puts all rows of q before all of k and of v.
-// bytes_are_values() is false for those.
+// llama.cpp's converter changes some tensors, and read_f32 changes them back: for `llama` it
+// permutes the rows of q and k so that RoPE rotates neighbours (convert_hf_to_gguf.py,
+// LlamaModel.permute); for gemma it adds 1 to the weights of norms; for gptneox and falcon it puts
+// all rows of q before all of k and of v. bytes_are_values() is false for those.
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +20,9 @@
 
 namespace forge {
 
-// Divisors of the RoPE frequencies [rotary_dim / 2], which converters write as tensors: `always` for rope type llama3 in place of
-// its parameters; `up_to` and `past` the original context for longrope. Empty where the file has none.
+// Divisors of the RoPE frequencies [rotary_dim / 2], which converters write as tensors: `always`
+// for rope type llama3 in place of its parameters; `up_to` and `past` the original context for
+// longrope. Empty where the file has none.
 struct GgufRopeFactors {
   std::vector<float> always, up_to, past;
   bool empty() const { return always.empty() && up_to.empty() && past.empty(); }

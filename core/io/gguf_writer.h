@@ -1,5 +1,6 @@
 #pragma once
-// Writes GGUF files, version 3, little-endian (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
+// Writes GGUF files, version 3, little-endian
+// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 //
 //   GgufMetadata metadata;
 //   metadata.text("general.architecture", "llama");
@@ -40,8 +41,9 @@ class GgufMetadata {
   std::vector<std::pair<std::string, std::string>> entries_;  // key, type and value
 };
 
-// Replaces `path` durably. Tensors have llama.cpp's names, PyTorch's order of dimensions and a type that ggml knows; they are
-// written in the given order, each at a multiple of 32 bytes. Throws Error(environment) if the disk refuses.
+// Replaces `path` durably. Tensors have llama.cpp's names, PyTorch's order of dimensions and a type
+// that ggml knows; they are written in the given order, each at a multiple of 32 bytes. Throws
+// Error(environment) if the disk refuses.
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<TensorInfo>& tensors,
                 const TensorPieces& write_tensor);
 

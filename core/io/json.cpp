@@ -50,7 +50,8 @@ class CountingIterator {
   int64_t* consumed_;
 };
 
-// Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count as they come.
+// Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count
+// as they come.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(const JsonLimits& limits, const std::map<int64_t, double>& in_null) : limits_(limits), in_null_(in_null) {}
@@ -88,7 +89,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
     syntax_ = true;
     syntax_byte_ = byte;
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …": keep the end.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …":
+    // keep the end.
     problem_ = error.what();
     size_t cut = problem_.find("syntax error");
     if (cut != std::string::npos)

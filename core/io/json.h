@@ -1,6 +1,7 @@
 #pragma once
-// JSON from outside, read strictly: valid UTF-8, no duplicate keys, bounded depth, integers that fit 64 bits.
-// nlohmann/json alone keeps the last of two equal keys, turns 2^64 into a double and recurses on deep values.
+// JSON from outside, read strictly: valid UTF-8, no duplicate keys, bounded depth, integers that
+// fit 64 bits. nlohmann/json alone keeps the last of two equal keys, turns 2^64 into a double and
+// recurses on deep values.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,19 +21,20 @@ struct JsonLimits {
   bool python_numbers = false;  // NaN, Infinity and -Infinity, as Python writes them, become null instead of a fault
 };
 
-// Parses one whole document. Throws PlacedError(kind) "name:line:column: what". `first_line` is the line
-// number of the text's first line, for rows of a JSONL file.
+// Parses one whole document. Throws PlacedError(kind) "name:line:column: what". `first_line` is the
+// line number of the text's first line, for rows of a JSONL file.
 Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, const JsonLimits& limits = {},
                 int64_t first_line = 1);
 
-// The text that stands in a clone in place of a large file (github.com/git-lfs/git-lfs, docs/spec.md).
+// The text that stands in a clone in place of a large file (github.com/git-lfs/git-lfs,
+// docs/spec.md).
 inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
 inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs pull, or download the file itself";
 // Throws Error(kind) for such a pointer.
 void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind kind);
 
-// Adds a member whose name the object does not hold. Nothing is searched for: ordered_map's own way takes the square of
-// the members.
+// Adds a member whose name the object does not hold. Nothing is searched for: ordered_map's own way
+// takes the square of the members.
 Json& append_member(Json& object, std::string name, Json value);
 
 // Returns one line of JSON without blanks; numbers read back exactly, NaN and infinities become

@@ -1,14 +1,15 @@
 #pragma once
-// Hashes of files too large to read at every start. A file is read once; from then on its stamp (path, size, times,
-// inode) says that it is still the same.
+// Hashes of files too large to read at every start. A file is read once; from then on its stamp
+// (path, size, times, inode) says that it is still the same.
 //
 //   KnownHashes hashes(job.output_dir + "/.cache/hashes.json");
 //   hashes.of("models/llama/model.safetensors")   // reads 15 GB the first time, nothing the second
 //   hashes.save();
 //
-// The change time (ctime) is part of the stamp, since tools set the modification time back (cp -p, rsync -t). A file
-// changed within the last seconds is not remembered: a second change could give it the same stamp. What cannot be read
-// of the list, or written to it, only costs the reading of the files again.
+// The change time (ctime) is part of the stamp, since tools set the modification time back (cp -p,
+// rsync -t). A file changed within the last seconds is not remembered: a second change could give
+// it the same stamp. What cannot be read of the list, or written to it, only costs the reading of
+// the files again.
 #include <functional>
 #include <map>
 #include <set>

@@ -10,12 +10,14 @@
 //   void from_json(const Json& json, EvalPoint& point) { read_members(json, point, kPointMembers); }
 //   Json schema_of(const EvalPoint& point) { return members_schema(point, kPointMembers); }
 //
-// Members are numbers, texts, flags, lists and maps of them, and what has these three functions itself;
-// member.group(name, meaning, members) is an object around some of them; member.later(…) is one that files of older
-// versions lack. A number may have a range: member("step", point.step, "…", at_least(0)).
+// Members are numbers, texts, flags, lists and maps of them, and what has these three functions
+// itself; member.group(name, meaning, members) is an object around some of them; member.later(…) is
+// one that files of older versions lack. A number may have a range: member("step", point.step, "…",
+// at_least(0)).
 //
-// What is read was written by forge, but may be damaged or edited since. Reading throws MemberFault for a member that is
-// missing, of another type or out of its range, with the way to it ("memory.lines[2].bytes"): the caller knows the file.
+// What is read was written by forge, but may be damaged or edited since. Reading throws MemberFault
+// for a member that is missing, of another type or out of its range, with the way to it
+// ("memory.lines[2].bytes"): the caller knows the file.
 #include <cmath>
 #include <cstdint>
 #include <limits>

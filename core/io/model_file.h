@@ -21,9 +21,9 @@ ModelFormat model_format(const std::string& path);
 // a plan, but nothing to run.
 bool has_weights(const std::string& path);
 
-// Opens model.safetensors, or else model.safetensors.index.json with its shards, of a folder; or a GGUF (see
-// open_gguf). Throws Error(environment) for missing, broken or pickled weights, Error(job) for an unknown
-// GGUF architecture.
+// Opens model.safetensors, or else model.safetensors.index.json with its shards, of a folder; or a
+// GGUF (see open_gguf). Throws Error(environment) for missing, broken or pickled weights,
+// Error(job) for an unknown GGUF architecture.
 std::unique_ptr<TensorFile> open_model(const std::string& path, Data data = Data::required);
 // Returns the files of a folder that open_model takes the weights from: model.safetensors, or the
 // index's shards.

@@ -44,7 +44,8 @@ bool lacks_arrow(const std::string& problem) { return problem.find(".so.2600: ca
             path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
 }
 
-// Loads Arrow's libraries from a Python package near the program; the component's needs are then met by their names.
+// Loads Arrow's libraries from a Python package near the program; the component's needs are then
+// met by their names.
 bool load_arrow() {
   const auto library_of = [](const std::string& folder) { return folder + "/pyarrow/libparquet.so.2600"; };
   const std::string folder = find_package_folder([&](const std::string& f) { return file_exists(library_of(f)); });

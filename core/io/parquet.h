@@ -1,15 +1,15 @@
 #pragma once
-// The rows of a Parquet file as JSON texts, through an optional component (parquet_arrow.cpp, built where
-// Arrow's C++ libraries are): forge itself links no Arrow and loads the component when the first Parquet file
-// is opened.
+// The rows of a Parquet file as JSON texts, through an optional component (parquet_arrow.cpp, built
+// where Arrow's C++ libraries are): forge itself links no Arrow and loads the component when the
+// first Parquet file is opened.
 //
 //   auto file = open_parquet("train.parquet");
 //   for (std::string row; file->next(row);) …   // {"messages":[{"role":"user","content":"…"}]}
 //
-// A row is the value that a line of JSON would hold: texts, booleans, integers of 64 bits, doubles (NaN and
-// infinities are null, as is what is absent), lists, structs and maps with texts as keys (objects),
-// dictionaries (what they stand for). JSON has no value for the other types (binary, timestamps, dates,
-// decimals): columns that hold such are left out, unread.
+// A row is the value that a line of JSON would hold: texts, booleans, integers of 64 bits, doubles
+// (NaN and infinities are null, as is what is absent), lists, structs and maps with texts as keys
+// (objects), dictionaries (what they stand for). JSON has no value for the other types (binary,
+// timestamps, dates, decimals): columns that hold such are left out, unread.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -15,7 +15,8 @@ bool pickle_name(std::string_view file_name) {
 }
 
 bool pickle_content(std::string_view first_bytes) {
-  // A safetensors header whose length happens to look like a pickle's or a zip's magic has '{' at byte 8.
+  // A safetensors header whose length happens to look like a pickle's or a zip's magic has '{' at
+  // byte 8.
   if (first_bytes.size() > 8 && first_bytes[8] == '{') return false;
   bool zip = starts_with(first_bytes, "PK\x03\x04");
   bool pickle =

@@ -12,7 +12,8 @@ bool pickle_name(std::string_view file_name);
 // True if a file's first bytes are a pickle or a zip archive (what torch.save writes), whatever its
 // name.
 bool pickle_content(std::string_view first_bytes);
-// Throws Error(environment): one sentence, with the command that converts `folder`'s weights as its hint.
+// Throws Error(environment): one sentence, with the command that converts `folder`'s weights as its
+// hint.
 [[noreturn]] void refuse_pickle(const std::string& path);
 
 }  // namespace forge

@@ -8,7 +8,8 @@
 //   q4_k, q5_k   scale and minimum of each group of 32 by weighted least squares over a grid of 21 or 16 scales
 //   q6_k         scale of each group of 16 by least squares over a grid of 19 scales
 //
-// Compiled without fused multiply-add; a ggml compiled with it rounds a few values in a thousand to the neighbour.
+// Compiled without fused multiply-add; a ggml compiled with it rounds a few values in a thousand to
+// the neighbour.
 #include <cstdint>
 
 namespace forge {

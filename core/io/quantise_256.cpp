@@ -1,5 +1,6 @@
-// The "K" block types: 256 elements in groups whose scales are themselves quantised. Scales are searched on a grid around the
-// plain one, and the one with the smallest weighted squared error is kept.
+// The "K" block types: 256 elements in groups whose scales are themselves quantised. Scales are
+// searched on a grid around the plain one, and the one with the smallest weighted squared error is
+// kept.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

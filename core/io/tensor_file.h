@@ -103,8 +103,9 @@ class TensorFile {
 using PieceSink = std::function<void(std::string_view bytes)>;
 using TensorPieces = std::function<void(const TensorInfo& tensor, const PieceSink& sink)>;
 
-// Decodes `count` elements of any dtype (block types included; count is a multiple of the block) into
-// float32. Exact for every type but f64, i64 and i32, which round to nearest. `source` needs no alignment.
+// Decodes `count` elements of any dtype (block types included; count is a multiple of the block)
+// into float32. Exact for every type but f64, i64 and i32, which round to nearest. `source` needs
+// no alignment.
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination);
 
 }  // namespace forge

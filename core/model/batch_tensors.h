@@ -1,5 +1,6 @@
 #pragma once
-// A Batch on the device of the run, with what every layer needs computed once: angles and dropout keys.
+// A Batch on the device of the run, with what every layer needs computed once: angles and dropout
+// keys.
 #include <ATen/core/Tensor.h>
 
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// Decoding: the model's forward list with a cache of keys and values, many sequences at once, each at its own length. A provider
-// computes it (providers/engine_providers.h).
+// Decoding: the model's forward list with a cache of keys and values, many sequences at once, each
+// at its own length. A provider computes it (providers/engine_providers.h).
 //
 //   decoder->next_logits({{0, prompt_a}, {1, prompt_b}});   // prompts, packed
 //   decoder->next_logits({{0, {id_a}}, {1, {id_b, guess}}});  // a token each, and one that may be wrong:
@@ -33,7 +33,8 @@ class Decoder {
   // (unless last_only). Under `fused` in fp32 a row's bits do not depend on the other rows.
   virtual at::Tensor next_logits(const std::vector<NewTokens>& tokens) = 0;
 
-  // Takes back a sequence's last tokens, fewer than it had before the latest call and what that added.
+  // Takes back a sequence's last tokens, fewer than it had before the latest call and what that
+  // added.
   virtual void forget(int64_t sequence, int64_t tokens) = 0;
 
   // Lets `to`, which is empty, go on from the same tokens as `from`: completions of one prompt read

@@ -156,8 +156,9 @@ class Generation {
     take(decoder_.next_logits(fresh), 0);
   }
 
-  // Guesses fill the places that texts have left free, each text's share of them, so that a step has as many rows as it may have
-  // anyway: with all places taken, more rows cost what they bring (docs/decisions.md).
+  // Guesses fill the places that texts have left free, each text's share of them, so that a step
+  // has as many rows as it may have anyway: with all places taken, more rows cost what they bring
+  // (docs/decisions.md).
   void guess() {
     if (config_.lookup_tokens == 0) return;
     int64_t room = room_.sequences - static_cast<int64_t>(texts_.size()), waiting = static_cast<int64_t>(texts_.size());

@@ -16,7 +16,8 @@ struct SamplingConfig {
   int64_t top_k = 0;       // 0: all
   double top_p = 1;
   double min_p = 0;  // relative to the most likely token
-  // Logits of tokens that prompt and answer hold are divided by it, negative ones multiplied (Keskar et al., CTRL, 2019); 1: none.
+  // Logits of tokens that prompt and answer hold are divided by it, negative ones multiplied
+  // (Keskar et al., CTRL, 2019); 1: none.
   double repetition_penalty = 1;
   int64_t seed = 42;
   std::vector<int32_t> stop_ids;
@@ -24,8 +25,9 @@ struct SamplingConfig {
   int64_t samples = 1;                               // texts of each prompt, which is read once for all of them
   std::vector<uint64_t> streams;                     // of each text's draws; empty: its number
   std::vector<int64_t> limits;                       // most tokens of each text; empty: max_new_tokens
-  // Tokens of a text that are guessed (look_up) and computed with its next one, in places that no other text needs. A guess stays
-  // where the draw made of the true logits is the same, so no token changes that rounding does not; 0: none.
+  // Tokens of a text that are guessed (look_up) and computed with its next one, in places that no
+  // other text needs. A guess stays where the draw made of the true logits is the same, so no token
+  // changes that rounding does not; 0: none.
   int64_t lookup_tokens = 0;
 };
 
@@ -58,8 +60,8 @@ struct GenerationStats {
 // of the token at the temperature, among all tokens.
 struct GenerationEvents {
   std::function<bool(int64_t text, int32_t id, float logp)> token;
-  // If set: gives −∞ to tokens that must not come next; then nothing is guessed. `left`: tokens that the text may still have, this
-  // one counted.
+  // If set: gives −∞ to tokens that must not come next; then nothing is guessed. `left`: tokens
+  // that the text may still have, this one counted.
   std::function<void(int64_t text, int64_t left, std::span<float> logits)> restrict = nullptr;
   std::function<void(int64_t text, const GenerationEnd& end)> end;
   std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token

@@ -1,5 +1,6 @@
 #pragma once
-// Prompt lookup (Saxena, Prompt Lookup Decoding, 2023): a text that repeats itself or its prompt is likely to go on as it did.
+// Prompt lookup (Saxena, Prompt Lookup Decoding, 2023): a text that repeats itself or its prompt is
+// likely to go on as it did.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

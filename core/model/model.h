@@ -1,6 +1,6 @@
 #pragma once
-// A decoder's weights as the layers use them. The same object serves training (some tensors are leaves that
-// want gradients), evaluation and generation.
+// A decoder's weights as the layers use them. The same object serves training (some tensors are
+// leaves that want gradients), evaluation and generation.
 #include <ATen/core/Tensor.h>
 
 #include <map>
@@ -53,7 +53,8 @@ struct BaseStorage {
   // (core/graph/fold_adapters.h).
   std::optional<ModuleTraining> folded;
   bool written = false;  // some are written to later (adapter.init: pissa and its like), so none is the file's own memory
-  // A GGUF's matrices stay in its own blocks, where it has them in blocks: for models that only decode, under `fused` on a CPU.
+  // A GGUF's matrices stay in its own blocks, where it has them in blocks: for models that only
+  // decode, under `fused` on a CPU.
   bool stored_blocks = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// NEFTune (Jain et al., 2023): uniform noise on the embeddings of a training step, of magnitude alpha / sqrt(length · hidden) by
-// each sequence's length.
+// NEFTune (Jain et al., 2023): uniform noise on the embeddings of a training step, of magnitude
+// alpha / sqrt(length · hidden) by each sequence's length.
 #include <ATen/core/Tensor.h>
 
 #include "core/model/batch_tensors.h"

@@ -36,7 +36,8 @@ void apply_llama3(const RopeSpec& rope, std::vector<double>& inverse) {
   }
 }
 
-// YaRN (Peng et al., 2023): high frequencies are kept, low ones interpolated, with a ramp in between.
+// YaRN (Peng et al., 2023): high frequencies are kept, low ones interpolated, with a ramp in
+// between.
 void apply_yarn(const RopeSpec& rope, int64_t dim, std::vector<double>& inverse) {
   double original = static_cast<double>(rope.original_max_position_embeddings);
   auto correction = [&](double rotations) {
@@ -104,7 +105,8 @@ RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::v
       float* c = cos.data_ptr<float>() + t * half;
       float* n = sin.data_ptr<float>() + t * half;
       for (int64_t i = 0; i < half; ++i) {
-        // The angle is rounded to fp32 before cos and sin, as transformers does: at position 4,000 that is visible.
+        // The angle is rounded to fp32 before cos and sin, as transformers does: at position 4,000
+        // that is visible.
         float angle = static_cast<float>(positions[t]) * static_cast<float>(frequencies.inverse[i]);
         c[i] = static_cast<float>(std::cos(angle) * frequencies.attention_factor);
         n[i] = static_cast<float>(std::sin(angle) * frequencies.attention_factor);

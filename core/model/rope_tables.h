@@ -15,12 +15,12 @@ struct RopeFrequencies {
   double attention_factor = 1;   // multiplies cos and sin (YaRN, LongRoPE)
 };
 
-// `rope` is spec.rope or spec.window_rope(). `sequence_length` matters to dynamic NTK, whose base grows with sequences past the
-// trained length, and to LongRoPE, which has other factors past it.
+// `rope` is spec.rope or spec.window_rope(). `sequence_length` matters to dynamic NTK, whose base
+// grows with sequences past the trained length, and to LongRoPE, which has other factors past it.
 RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length);
 
-// cos and sin for packed positions, fp32 on the CPU, [tokens, rotary_dim / 2] each. Sequences are given by cu_seqlens,
-// so that a sequence's angles never depend on its neighbours in the pack.
+// cos and sin for packed positions, fp32 on the CPU, [tokens, rotary_dim / 2] each. Sequences are
+// given by cu_seqlens, so that a sequence's angles never depend on its neighbours in the pack.
 struct RopeTables {
   at::Tensor cos, sin;
 };

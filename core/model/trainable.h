@@ -30,8 +30,8 @@ struct WholeWeight {
 
 class TrainableSet {
  public:
-  // Allocates the weights of `layout`, all zero. `type` is the compute type. `master_weights` false keeps the weights in `type`
-  // alone (no fp32 copy).
+  // Allocates the weights of `layout`, all zero. `type` is the compute type. `master_weights` false
+  // keeps the weights in `type` alone (no fp32 copy).
   TrainableSet(const TrainedLayout& layout, c10::ScalarType type, c10::Device device, bool master_weights);
 
   std::vector<Trainable>& items() { return items_; }

@@ -38,7 +38,8 @@ PairLoss hinge(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSu
   return of_difference(std::max(0.0, 1 - u), u < 1 ? -*o.beta : 0);
 }
 
-// Azar et al., 2023, over means, as its authors confirmed to TRL: the gap it aims at is 1/(2 beta) a token.
+// Azar et al., 2023, over means, as its authors confirmed to TRL: the gap it aims at is 1/(2 beta)
+// a token.
 PairLoss ipo(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double off = c.ratio() / count(c) - r.ratio() / count(r) - 1 / (2 * *o.beta);
   return {square(off), 2 * off / count(c), -2 * off / count(r)};

@@ -56,7 +56,8 @@ AnswerLoss kto(const ObjectiveConfig& o, const SequenceSums& answer, double dive
   return {weight * logistic(-u), -way * weight * *o.beta * logistic(u) * logistic(-u)};
 }
 
-// Bradley and Terry, 1952, with the margin of Touvron et al., 2023, and the centring of Eisenstein et al., 2023.
+// Bradley and Terry, 1952, with the margin of Touvron et al., 2023, and the centring of Eisenstein
+// et al., 2023.
 PairLoss bradley_terry(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = c.logp - r.logp - c.margin, both = c.logp + r.logp, pull = logistic(-u);
   return {softplus(-u) + o.center * both * both, -pull + 2 * o.center * both, pull + 2 * o.center * both};

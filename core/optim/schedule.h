@@ -10,7 +10,8 @@
 //                         (1 + cos π q) / 2 or 1 − √q
 //   inverse_sqrt          √(s / (k + s − w)), where s is w, or 10,000 steps without a warmup
 //
-// with w warmup steps (k / w before), p = (k − w) / (N − w). min_lr_ratio is the floor: m + (1 − m) · factor.
+// with w warmup steps (k / w before), p = (k − w) / (N − w). min_lr_ratio is the floor: m + (1 − m)
+// · factor.
 #include <cstdint>
 
 #include "core/config/warmup.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The plan: every decision of a run, made once, each with its origin and reason. The engine executes it;
-// nothing is decided after it but amendments.
+// The plan: every decision of a run, made once, each with its origin and reason. The engine
+// executes it; nothing is decided after it but amendments.
 //
 //   Plan plan = make_plan(input);
 //   plan.job.train.precision            // resolved

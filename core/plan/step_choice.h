@@ -10,7 +10,8 @@ namespace forge {
 // bf16 itself, products that make logits are faster (kernels/README.md); in fp32 LibTorch's softmax
 // stays, whose exp transformers trains with (docs/decisions.md).
 bool head_without_logits(Precision precision, InstructionSet instructions);
-// True if branches are added to the stream by their last product: whatever a GPU's fused provider computes.
+// True if branches are added to the stream by their last product: whatever a GPU's fused provider
+// computes.
 bool folds_residuals(const Plan& plan);
 
 // Starts over with nothing computed again. Needs precision, storage, provider and optimizer.

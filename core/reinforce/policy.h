@@ -4,7 +4,8 @@
 //   PolicyLoss loss = policy_loss(tokens, advantage, {.clip_low = 0.2, .clip_high = 0.28});
 //   loss.token_loss[t], loss.cotangent[t]      // before the divisor of the step
 //
-// With r the ratio, A the advantage, and gate = (A ≥ 0 and r ≤ 1 + ε_high) or (A < 0 and r ≥ 1 − ε_low):
+// With r the ratio, A the advantage, and gate = (A ≥ 0 and r ≤ 1 + ε_high) or (A < 0 and r ≥ 1 −
+// ε_low):
 //
 //   clip       l = −min(r A, clip(r) A)            ∂l/∂lp = −A r · gate      PPO 1707.06347, DAPO 2503.14476
 //   + dual     A < 0 and r > c: l = −c A           0                         1912.09729

@@ -10,7 +10,8 @@
 
 namespace forge {
 
-// The key `extract` of a reward: auto, whole, last, boxed, "after TEXT", "tag NAME", "regex PATTERN".
+// The key `extract` of a reward: auto, whole, last, boxed, "after TEXT", "tag NAME", "regex
+// PATTERN".
 class Extraction {
  public:
   enum class Kind { automatic, whole, last, boxed, after, tag, regex };

@@ -185,7 +185,8 @@ class ChildPool::Batch {
       worker.deadline = Clock::now() + seconds(pool_.settings_.timeout * static_cast<double>(count));
       worker.end_due = true;
     }
-    // A process that gathers its batch waits for the end; one that failed gets each item as a batch of its own.
+    // A process that gathers its batch waits for the end; one that failed gets each item as a batch
+    // of its own.
     const bool last = worker.queue.empty() || worker.careful;
     if (worker.end_due && last && (worker.running.empty() || worker.takes_batches() || worker.careful)) {
       worker.child()->send(dump_json(end_));

@@ -47,8 +47,9 @@ class Rewards {
   const std::vector<RewardConfig>& configs() const { return configs_; }
   // True if samples must state their number of tokens.
   bool counts_tokens() const;
-  // Throws Error(data) or Error(environment), naming up to kMostTold completions by place and reason, when a reward
-  // without a score has on_error: stop, or when more than max_unscored of them have none.
+  // Throws Error(data) or Error(environment), naming up to kMostTold completions by place and
+  // reason, when a reward without a score has on_error: stop, or when more than max_unscored of
+  // them have none.
   std::vector<ScoredSample> score(const std::vector<RewardSample>& samples, const ScoreOptions& options = {});
   // Returns the time-outs and crashes of reward i so far.
   PoolCounts counts(size_t reward) const;

@@ -5,8 +5,8 @@
 //   {"messages": […]}, {"conversations": […]}, {"instruction", "output"}: the last answer
 //   {"chosen", "rejected"}: two completions of one group
 //
-// All columns stay with the sample, for reference answers and processes. `finish: length` in a row says that its
-// completion was cut.
+// All columns stay with the sample, for reference answers and processes. `finish: length` in a row
+// says that its completion was cut.
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ struct SampleRowOptions {
   int64_t limit = 0;              // rows; 0: all
 };
 
-// Throws Error(data) for a file that cannot be read and, with every such row by place up to kMostTold, for rows that
-// hold no completion.
+// Throws Error(data) for a file that cannot be read and, with every such row by place up to
+// kMostTold, for rows that hold no completion.
 std::vector<RewardSample> read_samples(const std::string& path, const SampleRowOptions& options);
 
 }  // namespace forge

@@ -1,5 +1,6 @@
 #pragma once
-// The regular expressions of a job's rewards: PCRE2's syntax, Unicode classes, bounded in steps and time.
+// The regular expressions of a job's rewards: PCRE2's syntax, Unicode classes, bounded in steps and
+// time.
 //
 //   TextPattern pattern("answer: (\\d+)", "rewards[0].pattern");
 //   pattern.search("the answer: 42")   // {"answer: 42", "42"}
@@ -20,7 +21,8 @@ class PatternGaveUp : public Error {
   explicit PatternGaveUp(const std::string& message) : Error(ErrorKind::data, message) {}
 };
 
-// A match: its text, then those of its groups (nothing for a group that took no part). They point into the text.
+// A match: its text, then those of its groups (nothing for a group that took no part). They point
+// into the text.
 using TextMatch = std::vector<std::optional<std::string_view>>;
 
 class TextPattern {

@@ -6,15 +6,17 @@
 //   PolicyStep step = policy_step(objective, max_new_tokens, rollout, update);
 //   PolicyTokens tokens = policy_tokens(objective, step, rollout.completions[i], logps);
 //
-// Everything that couples completions (advantages, the divisor, a group's denominator) is a number here before the first
-// micro-batch, so that micro-batches only add. The divisor D is that of the whole optimizer step. With w a token's weight
-// (1, or 1 / tokens where each completion is a mean of its own) and l its loss (core/reinforce/policy.h):
+// Everything that couples completions (advantages, the divisor, a group's denominator) is a number
+// here before the first micro-batch, so that micro-batches only add. The divisor D is that of the
+// whole optimizer step. With w a token's weight (1, or 1 / tokens where each completion is a mean
+// of its own) and l its loss (core/reinforce/policy.h):
 //
 //   loss = Σ w (l + kl · k − entropy · H) / D
 //
-// Under ppo every token has an advantage of its own, by generalised advantage estimation over what a value network foresaw: the
-// reward stands at the last token, and what the divergence costs, where it is taken off the reward, at each. A weight of
-// success_nll adds − Σ lp / D' over the D' tokens of the step's completions that succeeded (VAPO).
+// Under ppo every token has an advantage of its own, by generalised advantage estimation over what
+// a value network foresaw: the reward stands at the last token, and what the divergence costs,
+// where it is taken off the reward, at each. A weight of success_nll adds − Σ lp / D' over the D'
+// tokens of the step's completions that succeeded (VAPO).
 //
 // On the first step of a rollout the policy has not changed yet: r = 1, and the gradient of a token
 // is −A w / D whatever its log-probability turns out to be.

@@ -14,7 +14,8 @@ namespace forge {
 class RecordedRollout {
  public:
   RecordedRollout() = default;
-  // Reads a file that may not be there. A line that cannot be read, or has not the hash that it states, is left out.
+  // Reads a file that may not be there. A line that cannot be read, or has not the hash that it
+  // states, is left out.
   explicit RecordedRollout(const std::string& path);
   // Returns the number of lines left out, except for a last one that a kill cut short.
   int64_t damaged() const { return damaged_; }

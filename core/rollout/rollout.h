@@ -1,5 +1,6 @@
 #pragma once
-// Completions that a policy drew, with what they were worth: the data of the steps that train on them.
+// Completions that a policy drew, with what they were worth: the data of the steps that train on
+// them.
 //
 // A rollout is drawn with the weights of one moment. Its completions are ordered by group (one
 // prompt each) and sample. Its file in the run folder, rollouts/rollout-000012.jsonl, has a line

@@ -189,7 +189,8 @@ GgufVocabulary gguf_vocabulary(const Gguf& gguf) {
   for (int64_t type : gguf.get_ints("tokenizer.ggml.token_type"))
     vocabulary.token_types.push_back(static_cast<int32_t>(type));
   vocabulary.merges = gguf.get_strings("tokenizer.ggml.merges");
-  // BERT vocabularies have [CLS] and [SEP] (as llama.cpp calls them) instead of begin and end tokens.
+  // BERT vocabularies have [CLS] and [SEP] (as llama.cpp calls them) instead of begin and end
+  // tokens.
   vocabulary.bos_id = optional_int(gguf, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id");
   vocabulary.eos_id = optional_int(gguf, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id");
   vocabulary.unk_id = optional_int(gguf, "tokenizer.ggml.unknown_token_id");

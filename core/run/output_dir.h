@@ -12,7 +12,8 @@ namespace forge {
 // file remains.
 void require_room(const Plan& plan, const std::string& run_folder);
 
-// Removes what killed processes of this machine left in output_dir: half token caches, runs that were being discarded.
+// Removes what killed processes of this machine left in output_dir: half token caches, runs that
+// were being discarded.
 void remove_output_litter(const std::string& output_dir);
 
 }  // namespace forge

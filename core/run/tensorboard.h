@@ -18,8 +18,8 @@ namespace forge {
 
 class TensorBoardWriter {
  public:
-  // Creates the file, which must not exist unless `resume_at` is given: then everything after that many bytes
-  // is cut off. `wall_time` is in seconds since 1970. Throws Error(environment).
+  // Creates the file, which must not exist unless `resume_at` is given: then everything after that
+  // many bytes is cut off. `wall_time` is in seconds since 1970. Throws Error(environment).
   TensorBoardWriter(const std::string& path, double wall_time, int64_t resume_at = -1);
   ~TensorBoardWriter();
   TensorBoardWriter(TensorBoardWriter&&) noexcept;

@@ -14,7 +14,8 @@ namespace {
 
 std::atomic<int64_t> live{0}, peak{0}, allocations{0}, limit{0};
 
-// The size is stored in a one-cache-line header before the data, since a deleter gets only a pointer.
+// The size is stored in a one-cache-line header before the data, since a deleter gets only a
+// pointer.
 constexpr size_t kHeader = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -44,7 +45,8 @@ class CountingAllocator final : public c10::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "the run's memory limit is ", limit.load(), " bytes, ",
                        now - bytes, " are in use and ", size, " more were asked for");
     }
-    // Large blocks start on a huge page: faulting in 4 KiB pages is measurable for tensors of 100 MB.
+    // Large blocks start on a huge page: faulting in 4 KiB pages is measurable for tensors of 100
+    // MB.
     size_t alignment = size >= kHugePage ? kHugePage : 64;
     void* base = nullptr;
     if (posix_memalign(&base, alignment, size + kHeader) != 0) {

@@ -33,8 +33,9 @@ inline constexpr std::array<std::string_view, 6> kChatRoles{"system",    "develo
 inline constexpr std::array<std::string_view, 4> kTemplateArguments{"messages", "tools", "documents",
                                                                     "add_generation_prompt"};
 
-// A run of bytes with one origin. Segments may end anywhere between two characters, and words may continue
-// across: tokenise the whole text, and use the origin only to decide where control tokens are read.
+// A run of bytes with one origin. Segments may end anywhere between two characters, and words may
+// continue across: tokenise the whole text, and use the origin only to decide where control tokens
+// are read.
 struct RenderedSegment {
   std::string text;
   bool from_template = true;  // else from messages, tools or keyword arguments

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kLargestFile = int64_t{256} << 20;
 
-// Texts on which tokenizers differ: cases, contractions, digits, blanks, alphabets, emoji with modifiers, code.
+// Texts on which tokenizers differ: cases, contractions, digits, blanks, alphabets, emoji with
+// modifiers, code.
 constexpr const char* kProbes[] = {
     "Hello world", " leading", "trailing ", "  two  blanks\tand\ttabs\n\n\nlines\r\n", "it's we'll THEY'RE don't",
     "3 33 333 3333 33333 3.14159, 1,000,000", "Ünïcödé Straße œuvre İstanbul", "привет мир 你好世界 こんにちは 한국어 العربية हिन्दी",

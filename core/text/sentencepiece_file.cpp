@@ -1,5 +1,5 @@
-// Field numbers: ModelProto {pieces 1, trainer_spec 2, normalizer_spec 3}, SentencePiece {piece 1, score 2, type 3},
-// TrainerSpec {model_type 3}, NormalizerSpec {add_dummy_prefix 3}.
+// Field numbers: ModelProto {pieces 1, trainer_spec 2, normalizer_spec 3}, SentencePiece {piece 1,
+// score 2, type 3}, TrainerSpec {model_type 3}, NormalizerSpec {add_dummy_prefix 3}.
 #include "core/text/sentencepiece_file.h"
 
 #include <cstring>

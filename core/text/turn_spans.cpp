@@ -260,8 +260,8 @@ class MarkedTurns {
   Render render_;
 };
 
-// Two prefixes are rendered for each trained turn, so the time grows with the square of the conversation: 16 s for 4,000
-// messages. A row that would take longer than a minute is refused.
+// Two prefixes are rendered for each trained turn, so the time grows with the square of the
+// conversation: 16 s for 4,000 messages. A row that would take longer than a minute is refused.
 void require_short(size_t turns, size_t messages, const MarkedText& full) {
   const double seconds = static_cast<double>(turns) *
                          (2e-6 * static_cast<double>(messages) + 1e-9 * static_cast<double>(full.size()));

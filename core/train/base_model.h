@@ -1,5 +1,6 @@
 #pragma once
-// A session's base by itself, without what is trained: its own weights and the provider that computes with them.
+// A session's base by itself, without what is trained: its own weights and the provider that
+// computes with them.
 #include <memory>
 
 #include "core/train/session.h"

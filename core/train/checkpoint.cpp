@@ -86,7 +86,8 @@ NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
   for (const SavedState& state : saved_states(trainables, optimizer)) moments.emplace_back(state.name, state.tensor);
   return moments;
 }
-// Also writes the tensors that the base's file holds beside the language model: a checkpoint is a model.
+// Also writes the tensors that the base's file holds beside the language model: a checkpoint is a
+// model.
 void write_full_model(const Session& session, const std::string& path) {
   const KeptTensors kept(session.plan.model, session.job.model.path);
   std::vector<SafetensorsEntry> entries;

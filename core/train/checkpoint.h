@@ -28,7 +28,8 @@ CheckpointRollouts checkpoint_rollouts(const std::string& path);
 // Returns the names of the adapters in the ahead.json of all whole checkpoints.
 std::set<std::string> adapters_of_checkpoints(const std::string& run_folder);
 
-// Verifies every hash, then loads. Throws Error(environment) when the checkpoint is of another run or damaged.
+// Verifies every hash, then loads. Throws Error(environment) when the checkpoint is of another run
+// or damaged.
 TrainState load_checkpoint(Session& session, const std::string& path);
 
 // Loads only the weights, e.g. those of the best checkpoint for the export.

@@ -17,7 +17,8 @@
 namespace forge {
 namespace {
 
-// Directions settle within some ten micro-batches. Those of inputs with fewer directions than ranks never do.
+// Directions settle within some ten micro-batches. Those of inputs with fewer directions than ranks
+// never do.
 constexpr int64_t kMostBatches = 256;
 
 // Returns the model without its adapter, whose magnitudes would add rounding.

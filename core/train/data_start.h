@@ -17,9 +17,10 @@ struct DataStart {
   int64_t layers = 0, settled = 0;
 };
 
-// Looks at the run's own micro-batches in their order, over and over, until no direction of any layer turns any more
-// (adapter.eva.tau). B stays zero. `cut`: the micro-batches of a step. Throws Error(data) where none has as many tokens to look at as
-// the rank of an adapter. The same data, job and seed give the same bits.
+// Looks at the run's own micro-batches in their order, over and over, until no direction of any
+// layer turns any more (adapter.eva.tau). B stays zero. `cut`: the micro-batches of a step. Throws
+// Error(data) where none has as many tokens to look at as the rank of an adapter. The same data,
+// job and seed give the same bits.
 DataStart start_from_inputs(Session& session, const DataSet& data, const std::function<Parts(const std::vector<int64_t>&)>& cut);
 
 }  // namespace forge

@@ -11,7 +11,8 @@
 
 namespace forge {
 
-// Calls `take` for batches of an evaluation's size. Throws StepInterrupted when a stop is asked for.
+// Calls `take` for batches of an evaluation's size. Throws StepInterrupted when a stop is asked
+// for.
 using TakeMismatched = std::function<void(const std::vector<Mismatch>& batch, const BatchTensors& tensors)>;
 struct MismatchedBatches {
   const Model& model;

@@ -1,7 +1,8 @@
 #pragma once
-// The gate of model.quantization: fp8. Before its first step a fresh run compares the base's loss as the file has it with that of the base
-// in fp8, both on the first tokens that it would evaluate on or, without those, train on, and goes no farther unless these tokens show that
-// they differ by no more than model.fp8_tolerance.
+// The gate of model.quantization: fp8. Before its first step a fresh run compares the base's loss
+// as the file has it with that of the base in fp8, both on the first tokens that it would evaluate
+// on or, without those, train on, and goes no farther unless these tokens show that they differ by
+// no more than model.fp8_tolerance.
 //
 //   Fp8Gate gate(plan, train, eval);
 //   gate.read_file(stop);                       // the base is not in memory yet

@@ -1,17 +1,19 @@
 #pragma once
-// The head over a micro-batch's supervised positions, between the provider's lists. It is told what an objective needs of the rows
-// and when their cotangents are known:
+// The head over a micro-batch's supervised positions, between the provider's lists. It is told what
+// an objective needs of the rows and when their cotangents are known:
 //
 //   likelihood   by formula, chunk by chunk; in kernels that hold no logits where the provider's list has them
 //   known        before the head is visited (the first step of a rollout: −A w / D)
 //   from_rows    a function of all rows' numbers: sums of answers, ratios of a policy, errors of values
 //
-// The gradient of a position's logp by its hidden state, D = W_y − Σ p_v W_v (each row times the cap's slope), does not know the
-// objective. So under from_rows one visit leaves the numbers and D where the rows' gradient belongs, and each row of D is multiplied
-// by its cotangent in place: the cost and memory of a likelihood. Where the head itself is trained, its own gradient
-// Σ g (1_y − p) hᵀ waits for g, and so does the entropy's: then the head is visited twice.
+// The gradient of a position's logp by its hidden state, D = W_y − Σ p_v W_v (each row times the
+// cap's slope), does not know the objective. So under from_rows one visit leaves the numbers and D
+// where the rows' gradient belongs, and each row of D is multiplied by its cotangent in place: the
+// cost and memory of a likelihood. Where the head itself is trained, its own gradient Σ g (1_y − p)
+// hᵀ waits for g, and so does the entropy's: then the head is visited twice.
 //
-// A head of scores has one number a row in the place of logp, w · h in fp32 whatever the model computes in.
+// A head of scores has one number a row in the place of logp, w · h in fp32 whatever the model
+// computes in.
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -65,11 +67,13 @@ class Head {
   // Returns the rows' numbers, undefined where there are no rows.
   TokenOutputs numbers(const HeadRows& rows, const BatchTensors& batch, const TokenNeeds& needs);
 
-  // Returns d rows [targets, hidden] of the negative log-likelihood / divisor · loss_scale, and adds the head's own gradient.
+  // Returns d rows [targets, hidden] of the negative log-likelihood / divisor · loss_scale, and
+  // adds the head's own gradient.
   at::Tensor likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const ObjectiveConfig& objective,
                                  const StepScale& scale, BatchLoss& loss);
 
-  // Returns d rows [targets, hidden] and adds the head's own gradient. `kept`: logp of the rows, and their entropy if the task keeps it.
+  // Returns d rows [targets, hidden] and adds the head's own gradient. `kept`: logp of the rows,
+  // and their entropy if the task keeps it.
   at::Tensor backward(const HeadRows& rows, const BatchTensors& batch, const HeadTask& task, TokenOutputs& kept);
 
  private:

@@ -17,7 +17,8 @@ struct LikelihoodGrads {
   double loss_sum = 0;  // Σ w · […] of the positions, before division
 };
 
-// `weights` fp32 [positions]; `normalizer` is Σ w of the whole optimizer step; `loss_scale` multiplies the gradients.
+// `weights` fp32 [positions]; `normalizer` is Σ w of the whole optimizer step; `loss_scale`
+// multiplies the gradients.
 LikelihoodGrads likelihood_grads(const ObjectiveConfig& objective, const TokenOutputs& outputs,
                                  const at::Tensor& weights, double normalizer, double loss_scale);
 

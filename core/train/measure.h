@@ -15,8 +15,9 @@ struct MeasureRequest {
   double most_seconds = 60;  // no further step begins after so long; one is measured in any case
 };
 
-// Emits one `measured` event a step, the first ones with `warm_up`, and `done`. Throws Error(interrupted) after a stop,
-// c10::OutOfMemoryError where the plan's memory does not suffice: a measurement halves no micro-batch.
+// Emits one `measured` event a step, the first ones with `warm_up`, and `done`. Throws
+// Error(interrupted) after a stop, c10::OutOfMemoryError where the plan's memory does not suffice:
+// a measurement halves no micro-batch.
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop);
 
 }  // namespace forge

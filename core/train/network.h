@@ -25,9 +25,9 @@ class Network {
  public:
   Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job);
 
-  // Adds the gradients of one micro-batch to the trainables' buffers; they are those of loss / divisor · loss_scale.
-  // `batch.training` turns dropout and NEFTune on. `reference`: Σ logp of each sequence under the reference model; empty
-  // for objectives without one.
+  // Adds the gradients of one micro-batch to the trainables' buffers; they are those of loss /
+  // divisor · loss_scale. `batch.training` turns dropout and NEFTune on. `reference`: Σ logp of
+  // each sequence under the reference model; empty for objectives without one.
   BatchLoss forward_backward(const BatchTensors& batch, const StepScale& scale, const std::vector<double>& reference = {});
 
   // Like forward_backward() above, for a caller that judges the rows itself: a policy's

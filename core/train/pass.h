@@ -16,7 +16,8 @@ struct World {
   bool has(size_t part) const { return part % size == rank; }
 };
 
-// Calls work(part) for this rank's parts in their order. Throws StepInterrupted before the next one when a stop was asked for.
+// Calls work(part) for this rank's parts in their order. Throws StepInterrupted before the next one
+// when a stop was asked for.
 template <typename Parts, typename Work>
 void for_each_part(const World& world, const Parts& parts, const StopFlag& stop, const Work& work) {
   size_t index = 0;

@@ -140,7 +140,8 @@ class Measurement {
     points_.add(precision_, batch_work(sizes), std::max(seconds, 1e-7));
   }
 
-  // A product with adapters is timed together with them; the time of the product alone comes from the model without adapters.
+  // A product with adapters is timed together with them; the time of the product alone comes from
+  // the model without adapters.
   void note_op(const StepSpan& span, const StepSizes& sizes) {
     const std::vector<Work> work = work_of(*span.graph, *span.op, sizes, static_cast<double>(rate_model_.length));
     if (work.empty()) return;

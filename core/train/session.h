@@ -59,8 +59,8 @@ bool reads_base(const Job& job);
 // init: random, drawn ones.
 std::unique_ptr<TensorFile> open_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec);
 
-// Moves the weights that are trained themselves into the trainable buffers, and points the model at them. `tied`: the head is the
-// embedding.
+// Moves the weights that are trained themselves into the trainable buffers, and points the model at
+// them. `tied`: the head is the embedding.
 void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied);
 
 // A model alone, with an adapter folder applied, for evaluation and generation. A base that was

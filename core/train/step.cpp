@@ -25,7 +25,8 @@ namespace {
 // Dynamic loss scale for fp16: halve on overflow, double after this many good steps.
 constexpr int64_t kScaleGrowthSteps = 2000;
 constexpr double kInitialScale = 65536, kSmallestScale = 1.0 / 16384;
-// Consecutive skipped steps after which a run counts as diverged, with on_nan: skip or a collapsing loss scale.
+// Consecutive skipped steps after which a run counts as diverged, with on_nan: skip or a collapsing
+// loss scale.
 constexpr int64_t kMostSkips = 50;
 
 BatchTensors training_tensors(const Session& session, const Batch& batch, int64_t step) {

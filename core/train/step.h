@@ -23,9 +23,9 @@ struct StepStats {
   bool rests = false;    // the policy's do not either: the value network alone is trained
 };
 
-// Trains on the given micro-batches (atoms of `data`). The loss scale and skip counters of `state` move;
-// everything else of it is the caller's. Throws StepInterrupted; Error(diverged) for a loss that is not finite under
-// on_nan: stop.
+// Trains on the given micro-batches (atoms of `data`). The loss scale and skip counters of `state`
+// move; everything else of it is the caller's. Throws StepInterrupted; Error(diverged) for a loss
+// that is not finite under on_nan: stop.
 StepStats train_step(Session& session, const DataSet& data, const std::vector<std::vector<int64_t>>& micro_batches,
                      TrainState& state, const StopFlag& stop);
 

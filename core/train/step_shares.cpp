@@ -118,7 +118,8 @@ double best_on_cpu(Precision precision) {
   return best;
 }
 
-// Multiplies matrices of growing sides, until a product takes a millisecond: larger ones are no quicker.
+// Multiplies matrices of growing sides, until a product takes a millisecond: larger ones are no
+// quicker.
 double best_on_gpu(c10::Device where, Precision precision) {
   constexpr double kLong = 1e-3;
   double best = 0;

@@ -10,8 +10,8 @@ struct StepInterrupted {};
 // Set by a signal or by the end of the program.
 struct StopFlag {
   std::atomic<bool> requested{false};
-  // Set while somebody looks at `requested` and ends at the next safe point. Otherwise nothing is there to save, and a
-  // request ends the process at once (engine/main.cpp).
+  // Set while somebody looks at `requested` and ends at the next safe point. Otherwise nothing is
+  // there to save, and a request ends the process at once (engine/main.cpp).
   std::atomic<bool> watched{false};
 
   void interrupt_if_requested() const {

@@ -201,7 +201,8 @@ class Trainer {
             "after --fresh where something is left of it");
   }
 
-  // Writes job.yaml, plan.json and new amendments, clears litter, and finds the checkpoint to continue from.
+  // Writes job.yaml, plan.json and new amendments, clears litter, and finds the checkpoint to
+  // continue from.
   void open_folder() {
     remove_litter(request_.run_folder);
     if (!file_exists(paths_.plan())) {

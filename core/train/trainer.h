@@ -27,9 +27,9 @@ struct TrainRequest {
   std::function<Json(const Json& event)> ask;
 };
 
-// Runs to the end and leaves adapter/ (or model/), report.json and checkpoints. Throws Error(stopped) after a stop with
-// a checkpoint, Error(diverged), and whatever files and memory have to say. Every event goes to `emit`, steps and
-// evaluations also to metrics.jsonl.
+// Runs to the end and leaves adapter/ (or model/), report.json and checkpoints. Throws
+// Error(stopped) after a stop with a checkpoint, Error(diverged), and whatever files and memory
+// have to say. Every event goes to `emit`, steps and evaluations also to metrics.jsonl.
 void train(const TrainRequest& request, const EventSink& emit, StopFlag& stop);
 
 }  // namespace forge

@@ -4,11 +4,11 @@
 //   y   = f(x)
 //   d x = d y · f'(x)
 //
-// where f is gelu(x) = x Φ(x), Φ being the normal distribution (Hendrycks & Gimpel, 2016), or that by tanh:
-// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+// where f is gelu(x) = x Φ(x), Φ being the normal distribution (Hendrycks & Gimpel, 2016), or that
+// by tanh: x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
 //
-// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. Bytes, in passes of rows · width elements:
-// forward 2, backward 3.
+// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. Bytes, in
+// passes of rows · width elements: forward 2, backward 3.
 #include <cstdint>
 
 #include "kernels/common/element.h"

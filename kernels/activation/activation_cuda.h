@@ -1,5 +1,6 @@
 #pragma once
-// The activation of an MLP without a gate on a GPU; formulas, shapes and bytes as in activation_args.h.
+// The activation of an MLP without a gate on a GPU; formulas, shapes and bytes as in
+// activation_args.h.
 #include "kernels/activation/activation_args.h"
 #include "kernels/device/launch.h"
 

@@ -12,7 +12,8 @@
 namespace forge {
 namespace {
 
-// [tokens, heads, head_dim] → [1, heads, tokens, head_dim], as LibTorch's attention wants it; no copy.
+// [tokens, heads, head_dim] → [1, heads, tokens, head_dim], as LibTorch's attention wants it; no
+// copy.
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); }
 
 at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
@@ -20,7 +21,8 @@ at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
 }
 
-// True where one of the last `queries` of `keys` tokens may look; undefined: everywhere. [queries, keys]
+// True where one of the last `queries` of `keys` tokens may look; undefined: everywhere. [queries,
+// keys]
 at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const at::Tensor& like) {
   if (!rule.causal) return {};
   const int64_t past = keys - queries, window = rule.window;
@@ -135,7 +137,8 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule) {
   int64_t tokens = q.size(0), heads = q.size(1), width = heads * q.size(2);
   if (tokens == 0) return q.reshape({tokens, width});
-  // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than its fallback.
+  // LibTorch's CPU flash attention does not know grouped queries; expanding here costs less than
+  // its fallback.
   at::Tensor all_k = repeat_heads(k, heads), all_v = repeat_heads(v, heads);
   if (cu_queries.size() == 2) return one_attention(q, all_k, all_v, rule);
   // Splits instead of narrowing: the gradient of a narrow is a zeroed tensor of all tokens, once
@@ -173,7 +176,8 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::
   // Keys that a window hides from all queries are not read.
   const int64_t total = k.size(0), heads = q.size(1);
   const int64_t seen = rule.window > 0 ? std::min(total, rule.window + q.size(0) - 1) : total;
-  // LibTorch leaves it to cuBLAS whether batched products of 16 bits are summed in fp32, and has no setting for them.
+  // LibTorch leaves it to cuBLAS whether batched products of 16 bits are summed in fp32, and has no
+  // setting for them.
   const bool widens = q.is_cuda() && by_steps(rule) && q.element_size() == 2;
   const auto wide = [&](const at::Tensor& x) { return widens ? x.to(at::kFloat) : x; };
   const auto last = [&](const at::Tensor& x) { return repeat_heads(wide(x.narrow(0, total - seen, seen)), heads); };

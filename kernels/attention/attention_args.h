@@ -5,7 +5,8 @@
 //   p_ij   = exp(s_ij − lse_i)      j ≤ i in i's own sequence; with a window w (Mistral): i − w < j ≤ i
 //   out_i  = Σ_j p_ij v_j
 //
-// A sink z (gpt-oss), one a head, takes its share of the softmax and adds nothing: lse_i is that of the scores and z.
+// A sink z (gpt-oss), one a head, takes its share of the softmax and adds nothing: lse_i is that of
+// the scores and z.
 //
 //   d v_j  = Σ_i p_ij d out_i
 //   d s_ij = p_ij (d out_i · v_j − d out_i · out_i), with a cap times 1 − (s_ij / c)²
@@ -13,11 +14,12 @@
 //   d k_j  = scale Σ_i d s_ij q_i
 //   d z   += −Σ_i exp(z − lse_i) d out_i · out_i
 //
-// Query head h reads key head h · kv_heads / heads; heads is a multiple of kv_heads. q, out, d_q: [tokens,
-// heads, head_dim]; k, v, d_k, d_v: [tokens, kv_heads, head_dim]; a stride is elements from token to token,
-// so q, k and v may be the parts of one fused row. Arithmetic in fp32 (scores never leave the cache), results
-// rounded once. Operations: 4 · head_dim a visible pair and head forward, 10 backward (14 for sequences over
-// 128 tokens); blocks of keys that a window hides from all of a block's queries are not visited.
+// Query head h reads key head h · kv_heads / heads; heads is a multiple of kv_heads. q, out, d_q:
+// [tokens, heads, head_dim]; k, v, d_k, d_v: [tokens, kv_heads, head_dim]; a stride is elements
+// from token to token, so q, k and v may be the parts of one fused row. Arithmetic in fp32 (scores
+// never leave the cache), results rounded once. Operations: 4 · head_dim a visible pair and head
+// forward, 10 backward (14 for sequences over 128 tokens); blocks of keys that a window hides from
+// all of a block's queries are not visited.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -47,7 +47,8 @@ at::Tensor with_sink(const at::Tensor& score, const at::Tensor& sinks) {
 
 at::Tensor sinks_of(const Tensors& in) { return in.count("sinks") ? in.at("sinks") : at::Tensor(); }
 
-// q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [heads, tokens], float64
+// q [tokens, heads, d], k, v [tokens, kv_heads, d] → out [tokens, heads · d], lse [heads, tokens],
+// float64
 Tensors attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& sinks,
                const Setting& s) {
   std::vector<at::Tensor> outs, lses;
@@ -108,8 +109,8 @@ std::string title(const char* direction, const Setting& s, const Layout& layout,
 
 Case forward_case(Store type, const Setting& s, const Layout& layout) {
   std::vector<Operand> operands = inputs(type, s, layout);
-  // A score of size 30 has an absolute error of 30 · 2⁻²⁴ times a few, which is the relative error of its
-  // exponential.
+  // A score of size 30 has an absolute error of 30 · 2⁻²⁴ times a few, which is the relative error
+  // of its exponential.
   double score = 4 * s.spread + 4 + s.softcap;
   operands.push_back(laid(output("out", type, {s.tokens(), s.heads * s.head_dim},
                                  {.roundings = 1.01,
@@ -136,9 +137,10 @@ Case forward_case(Store type, const Setting& s, const Layout& layout) {
       });
 }
 
-// "<name>.size": errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's error, some units of Σ |q k|
-// scale, and by that of lse and of a cap's tanh, rounded when it was stored; a d s by that and by its own rounding; d_out · out
-// by the rounding with which `out` arrived. "<name>.between": the terms themselves, p and d s.
+// "<name>.size": errors in units of 2⁻²⁴, by the terms of the sums. A p is off by its score's
+// error, some units of Σ |q k| scale, and by that of lse and of a cap's tanh, rounded when it was
+// stored; a d s by that and by its own rounding; d_out · out by the rounding with which `out`
+// arrived. "<name>.between": the terms themselves, p and d s.
 Tensors gradient_sizes(const Tensors& in, const Setting& s, double out_unit) {
   std::map<std::string, std::vector<at::Tensor>> parts;
   at::Tensor sinks = at::zeros({s.heads}, at::kDouble), shares = at::zeros({s.heads}, at::kDouble);

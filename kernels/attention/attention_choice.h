@@ -5,11 +5,11 @@
 //   AttentionChoice choice = choose_attention({.capability = 75, .type = Element::f16, …}, /*backward=*/false);
 //   choice.kernel == AttentionKernel::efficient;   choice.reason == "flash attention needs compute capability 8.0"
 //
-// flash: FlashAttention 2, 16-bit types, grouped queries, rows that begin at 16 bytes. efficient: CUTLASS, every type, keys and values
-// repeated for each query head. own: attention_own.cuh, for a cap on the scores, windows and sinks. cuDNN's is not
-// among them: its backward over packed sequences sizes an accumulator wrongly in 2.11 and writes outside it
-// (torch's own varlen.py does without it, too). All have the same lse, so a forward by one can have a backward
-// by another.
+// flash: FlashAttention 2, 16-bit types, grouped queries, rows that begin at 16 bytes. efficient:
+// CUTLASS, every type, keys and values repeated for each query head. own: attention_own.cuh, for a
+// cap on the scores, windows and sinks. cuDNN's is not among them: its backward over packed
+// sequences sizes an accumulator wrongly in 2.11 and writes outside it (torch's own varlen.py does
+// without it, too). All have the same lse, so a forward by one can have a backward by another.
 #include <cstdint>
 
 #include "kernels/common/element.h"

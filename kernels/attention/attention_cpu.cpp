@@ -34,7 +34,8 @@ FORGE_INLINE int64_t down(int64_t n) { return n / kLanes * kLanes; }
 // keys, as far as the last one's limit.
 FORGE_INLINE int64_t end_of_zeros(int64_t seen) { return up(seen + kRowStep); }
 
-// score = finish(left · acrossᵀ), tile by tile between each tile's limits; finish knows the row of the block.
+// score = finish(left · acrossᵀ), tile by tile between each tile's limits; finish knows the row of
+// the block.
 template <class Finish = AsItIs>
 void products(const Rows& rows, const Keys& keys, const float* left, int64_t d, int64_t ld,
               const float* across, float* score, Ahead& ahead, const Finish& finish = {}) {

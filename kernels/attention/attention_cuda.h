@@ -1,6 +1,6 @@
 #pragma once
-// Attention over packed sequences on a GPU: attention_flash.h, attention_torch.h or attention_own.h on the current device, as
-// attention_choice.h says. Throws an Error where it names no kernel.
+// Attention over packed sequences on a GPU: attention_flash.h, attention_torch.h or attention_own.h
+// on the current device, as attention_choice.h says. Throws an Error where it names no kernel.
 #include <algorithm>
 
 #include "kernels/attention/attention_choice.h"

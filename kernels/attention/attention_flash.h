@@ -1,6 +1,7 @@
 #pragma once
-// The contract of attention_args.h by LibTorch's launchers of FlashAttention 2: in 16-bit types, results straight into the caller's rows,
-// scratch in Args::workspace. Nothing is allocated, so the calls may be captured.
+// The contract of attention_args.h by LibTorch's launchers of FlashAttention 2: in 16-bit types,
+// results straight into the caller's rows, scratch in Args::workspace. Nothing is allocated, so the
+// calls may be captured.
 #include <algorithm>
 
 #include "kernels/attention/attention_args.h"

@@ -1,11 +1,14 @@
 #pragma once
-// Attention that LibTorch's kernels do not know: with a cap on the scores, a window or sinks. Causal, packed, any GPU and type; products in
-// fp32 without tensor cores, so several times slower than flash attention where that would do. Results do not depend on timing.
+// Attention that LibTorch's kernels do not know: with a cap on the scores, a window or sinks.
+// Causal, packed, any GPU and type; products in fp32 without tensor cores, so several times slower
+// than flash attention where that would do. Results do not depend on timing.
 //
-// A block of four warps takes a few rows (blockIdx.x) of one head of a sequence (blockIdx.y): queries, or keys for their own
-// gradients; each warp owns kOwn of them. The rows they meet come in tiles of 32 through shared memory: in products a lane owns a
-// row of the tile (rows are an odd number of words apart, so 32 lanes read 32 banks), in sums over the tile it owns features lane,
-// lane + 32, …, kFeatures of them. So the only exchange between lanes is one broadcast a row of the tile.
+// A block of four warps takes a few rows (blockIdx.x) of one head of a sequence (blockIdx.y):
+// queries, or keys for their own gradients; each warp owns kOwn of them. The rows they meet come in
+// tiles of 32 through shared memory: in products a lane owns a row of the tile (rows are an odd
+// number of words apart, so 32 lanes read 32 banks), in sums over the tile it owns features lane,
+// lane + 32, …, kFeatures of them. So the only exchange between lanes is one broadcast a row of the
+// tile.
 //
 //   forward    s, softmax online as in flash attention (Dao et al., 2022), out, lse
 //   d q        delta_i = d out_i · out_i; p from lse; d s; d q; writes delta for the next kernels

@@ -1,6 +1,7 @@
-// Rows of attention on their way between a caller's memory and a block's scratch, in fp32 [rows, ld]. Included by the
-// FORGE_ISA part of attention_cpu.cpp, once per instruction set. A row of a token begins at base + token · stride + offset,
-// in elements; it is never read or written past its `d` elements.
+// Rows of attention on their way between a caller's memory and a block's scratch, in fp32 [rows,
+// ld]. Included by the FORGE_ISA part of attention_cpu.cpp, once per instruction set. A row of a
+// token begins at base + token · stride + offset, in elements; it is never read or written past its
+// `d` elements.
 namespace forge::FORGE_ISA {
 namespace flash {
 
@@ -74,8 +75,8 @@ void load_keys(const void* base, int64_t stride, int64_t token, int64_t offset, 
   for (int64_t j = 0; j < count; ++j)
     copy_row(at<T>(base, stride, token + j, offset), stride, d, 1.0f, rows + j * ld);
 }
-// across[i, j] = rows[j, i]; columns up to a whole vector become zero. Rows have `ld` floats, four at a time are read: rows
-// past d and count hold anything.
+// across[i, j] = rows[j, i]; columns up to a whole vector become zero. Rows have `ld` floats, four
+// at a time are read: rows past d and count hold anything.
 void transpose(const float* rows, int64_t count, int64_t d, int64_t ld, float* across) {
   for (int64_t j = 0; j < count; j += 4)
     for (int64_t i = 0; i < d; i += 4)

@@ -12,15 +12,16 @@ constexpr int64_t kScoreStride = 128 + 16;  // past 128: rows of 512 bytes would
 
 enum class AttentionPass { both, queries, keys };
 
-// A piece of work: queries [first, last) of one sequence against one key head; or, for the pass over keys,
-// the keys [first, last) against all later queries.
+// A piece of work: queries [first, last) of one sequence against one key head; or, for the pass
+// over keys, the keys [first, last) against all later queries.
 struct AttentionTask {
   int64_t begin, length;  // the sequence's first token and its tokens
   int64_t kv_head, first, last;
   AttentionPass pass;
 };
 
-// Positions whose rows (one for each query head of the group) are worked on together: about 96 rows.
+// Positions whose rows (one for each query head of the group) are worked on together: about 96
+// rows.
 inline int64_t query_block(const AttentionShape& s) {
   return std::max<int64_t>(1, 96 / (s.heads / std::max<int64_t>(1, s.kv_heads)));
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The contract of attention_args.h by LibTorch's entry points at::_efficient_attention_forward and _backward, with cu_seqlens and a causal
-// mask: every type and every head_dim, on GPUs that flash attention does not run on (attention_choice.h).
+// The contract of attention_args.h by LibTorch's entry points at::_efficient_attention_forward and
+// _backward, with cu_seqlens and a causal mask: every type and every head_dim, on GPUs that flash
+// attention does not run on (attention_choice.h).
 //
 // Pointers, cu_seqlens included, are to memory of `device`; shape.tokens and shape.longest are
 // needed, nothing is read back. The entry points allocate their results, which are copied to the

@@ -29,7 +29,8 @@ at::Tensor page_table(const Setting& s) {
   return at::arange(s.pages() - 1, -1, -1, at::kLong).view({s.columns(), s.sequences()}).t().contiguous();
 }
 
-// k [length, kv_heads · head_dim] of every sequence → keys as a cache holds them, and values; other places hold 7.
+// k [length, kv_heads · head_dim] of every sequence → keys as a cache holds them, and values; other
+// places hold 7.
 at::Tensor cache_of(const Setting& s, const std::vector<at::Tensor>& k, const std::vector<at::Tensor>& v) {
   at::Tensor cache = at::full({s.pages(), 2, s.kv_heads, s.head_dim * kCachePage}, 7, at::kDouble),
              table = page_table(s);

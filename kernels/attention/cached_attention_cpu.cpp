@@ -46,7 +46,8 @@ float page_scores(const CachedAttention& a, const float* q, const T* keys, int64
   return max_of(largest);
 }
 
-// Vectors of values that are summed side by side: one sum alone would wait for each of its additions.
+// Vectors of values that are summed side by side: one sum alone would wait for each of its
+// additions.
 constexpr int kSideBySide = 4;
 
 // Computes columns [0, N · kLanes) of the sums from values [tokens, stride]: sums = keep · sums + Σ

@@ -1,5 +1,6 @@
 #pragma once
-// LibTorch's launchers of FlashAttention 2, which libtorch_cuda exports, and their argument structs, which no header of its wheel has.
+// LibTorch's launchers of FlashAttention 2, which libtorch_cuda exports, and their argument
+// structs, which no header of its wheel has.
 //
 // The structs are those of FlashAttention 2.7 (csrc/flash_attn/src/flash.h) as LibTorch 2.11
 // compiles them: with leftpad_k and total_q, and 32 bytes for the state of a random generator. Only
@@ -77,7 +78,8 @@ struct Flash_bwd_params : Flash_fwd_params {
 static_assert(sizeof(Flash_fwd_params) == 472 && sizeof(Flash_bwd_params) == 648);
 static_assert(offsetof(Flash_fwd_params, out) == 112 && offsetof(Flash_fwd_params, keep) == 372);
 
-// T: cutlass::half_t or bfloat16_t. kHeadDim: 32, 64, 96, 128, 192 or 256. They launch on the current device.
+// T: cutlass::half_t or bfloat16_t. kHeadDim: 32, 64, 96, 128, 192 or 256. They launch on the
+// current device.
 template <class T, int kHeadDim, bool kCausal>
 void run_mha_fwd_(Flash_fwd_params& params, CUstream_st* stream);
 template <class T, int kHeadDim, bool kCausal>

@@ -1,5 +1,6 @@
 #pragma once
-// A thread takes a vector of one key head of one token, of keys or of values; a block a stretch of columns (blockIdx.x) of some tokens.
+// A thread takes a vector of one key head of one token, of keys or of values; a block a stretch of
+// columns (blockIdx.x) of some tokens.
 #include "kernels/device/vector_sums.cuh"
 
 namespace forge {

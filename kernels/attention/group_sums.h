@@ -1,10 +1,11 @@
 #pragma once
-// Gradients of every query head added up to those of the key head that it reads, for keys and values at once:
+// Gradients of every query head added up to those of the key head that it reads, for keys and
+// values at once:
 //
 //   y[token, k] = Σ_g x[token, k · group + g]      in fp32, rounded once
 //
-// x [tokens, kv_heads · group, head_dim] without gaps; y [tokens, kv_heads, head_dim], a stride is elements from token to token. Moves
-// every operand once.
+// x [tokens, kv_heads · group, head_dim] without gaps; y [tokens, kv_heads, head_dim], a stride is
+// elements from token to token. Moves every operand once.
 #include <cstdint>
 
 #include "kernels/common/element.h"

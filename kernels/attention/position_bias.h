@@ -13,7 +13,8 @@ namespace forge {
 // from `most` on have the last bucket. If `causal`, keys after the query count as the query itself.
 at::Tensor position_buckets(const at::Tensor& distances, int64_t buckets, int64_t most, bool causal);
 
-// table [buckets, heads] → [1, heads, queries, keys]; causal queries are the last of the keys' tokens. Differentiable.
+// table [buckets, heads] → [1, heads, queries, keys]; causal queries are the last of the keys'
+// tokens. Differentiable.
 at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys, int64_t most, bool causal);
 
 }  // namespace forge

@@ -1,6 +1,6 @@
 #pragma once
-// The types that a kernel reads and writes, and their conversion one value at a time. No torch, C++17: host
-// code, nvcc and tests share it. Arithmetic is fp32 everywhere; these are storage.
+// The types that a kernel reads and writes, and their conversion one value at a time. No torch,
+// C++17: host code, nvcc and tests share it. Arithmetic is fp32 everywhere; these are storage.
 #include <cstdint>
 #include <cstring>
 
@@ -24,8 +24,8 @@ inline float to_float(Bf16 value) {
   std::memcpy(&result, &bits, sizeof result);
   return result;
 }
-// Shifts exponent and mantissa into fp32's places and multiplies the bias difference away; denormals come out
-// right.
+// Shifts exponent and mantissa into fp32's places and multiplies the bias difference away;
+// denormals come out right.
 inline float to_float(F16 value) {
   uint32_t magnitude = value.bits & 0x7fffu, sign = (value.bits & 0x8000u) << 16;
   uint32_t bits = magnitude >= 0x7c00u ? 0x7f800000u | (magnitude & 0x3ffu) << 13 : magnitude << 13;

@@ -1,4 +1,5 @@
-// Activations and their slopes over F and Wide. Included by the kernels that need them, within FORGE_ISA: no include guard.
+// Activations and their slopes over F and Wide. Included by the kernels that need them, within
+// FORGE_ISA: no include guard.
 namespace forge::FORGE_ISA {
 
 FORGE_INLINE Wide exp(Wide x) { return {exp(x.a), exp(x.b)}; }
@@ -27,7 +28,8 @@ FORGE_INLINE Activated<V> gelu_by_tanh(V x) {
   return {value, half + tail};
 }
 
-// x Φ(x). 1 − Φ(|x|) is Abramowitz & Stegun's 7.1.26, a polynomial of 1 / (1 + p |x|) times the density, to an absolute 7.5e-8.
+// x Φ(x). 1 − Φ(|x|) is Abramowitz & Stegun's 7.1.26, a polynomial of 1 / (1 + p |x|) times the
+// density, to an absolute 7.5e-8.
 template <class V>
 FORGE_INLINE Activated<V> gelu(V x) {
   constexpr float kP = 0.3275911f * 0.70710678f, kDensity = 0.3989422804f;

@@ -1,5 +1,5 @@
-// Compiles one file once for every instruction set, each in its own namespace. No include guard: every
-// <op>_cpu.cpp includes it once.
+// Compiles one file once for every instruction set, each in its own namespace. No include guard:
+// every <op>_cpu.cpp includes it once.
 //
 //   #ifdef FORGE_ISA                     // the loops, compiled per instruction set
 //   namespace forge::FORGE_ISA { void rows(const Args&, int64_t begin, int64_t end) { … F x = load(p) … } }
@@ -9,10 +9,11 @@
 //   namespace forge { void x_cpu(const Args& a, CpuLevel level) { auto rows = FORGE_PICK(level, rows); … } }
 //   #endif
 //
-// A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with simd_avx512_bf16.h, for FORGE_PICK_PAIRS.
-// A pragma and not a flag: code of the standard library, included before, stays compiled for every machine,
-// GCC 12 reads a whole file before it heeds a pragma, so __AVX2__ and its like are never defined in
-// the loops, which must not test them: code that differs by instruction set is in simd_*.h.
+// A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with
+// simd_avx512_bf16.h, for FORGE_PICK_PAIRS. A pragma and not a flag: code of the standard library,
+// included before, stays compiled for every machine, GCC 12 reads a whole file before it heeds a
+// pragma, so __AVX2__ and its like are never defined in the loops, which must not test them: code
+// that differs by instruction set is in simd_*.h.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,8 @@
 
 namespace forge {
 
-// Sixteen numbers at once, whatever the vectors' width: GCC makes several of one that is too wide. Decoding blocks uses them.
+// Sixteen numbers at once, whatever the vectors' width: GCC makes several of one that is too wide.
+// Decoding blocks uses them.
 using Sixteen = float __attribute__((vector_size(64)));
 using SixteenCodes = int32_t __attribute__((vector_size(64)));
 using Words = int16_t __attribute__((vector_size(64)));

@@ -8,8 +8,9 @@ namespace forge {
 enum class CpuLevel { baseline, avx2, avx512, avx512_bf16 };
 
 const char* name_of(CpuLevel level);
-// The best level of this machine, or the stated one below it. avx2 means AVX2, FMA and F16C; avx512 adds F, BW, DQ and VL;
-// avx512_bf16 the products of pairs, which few loops use: the others take avx512's.
+// The best level of this machine, or the stated one below it. avx2 means AVX2, FMA and F16C; avx512
+// adds F, BW, DQ and VL; avx512_bf16 the products of pairs, which few loops use: the others take
+// avx512's.
 CpuLevel cpu_level();
 // True if products of bf16 pairs are faster than fp32's: with AMX, or with AVX512-BF16 on a
 // processor that Intel has not made (docs/decisions.md). A processor stated by FORGE_CPU counts as

@@ -20,8 +20,8 @@ FORGE_INLINE F load(const F16* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 
-// bf16 in the upper half of each lane, rounded to nearest even. A NaN of arithmetic is quiet: it survives the
-// cut.
+// bf16 in the upper half of each lane, rounded to nearest even. A NaN of arithmetic is quiet: it
+// survives the cut.
 FORGE_INLINE __m512i rounded_up(F x) {
   __m512i bits = _mm512_castps_si512(x.v);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -49,8 +49,8 @@ FORGE_INLINE F operator-(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
 FORGE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
 FORGE_INLINE F operator/(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
 FORGE_INLINE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-// 1 / a to a unit of the last place for normal a and 1 / a, without the division's 16 cycles: an estimate of
-// 14 bits and one step of Newton.
+// 1 / a to a unit of the last place for normal a and 1 / a, without the division's 16 cycles: an
+// estimate of 14 bits and one step of Newton.
 FORGE_INLINE F reciprocal(F a) {
   __m512 r = _mm512_rcp14_ps(a.v);
   return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1.0f)), r, r)};
@@ -100,7 +100,8 @@ FORGE_INLINE void sums_of(const F (&v)[16], float* sums) {
   _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88),
                                        _mm512_shuffle_f32x4(eight[0], eight[1], 0xdd)));
 }
-// to[j, i] = from[i, j] of 16 × 16: pairs of lanes, then pairs of pairs, then quarters change places.
+// to[j, i] = from[i, j] of 16 × 16: pairs of lanes, then pairs of pairs, then quarters change
+// places.
 template <class T>
 FORGE_INLINE void transpose_square(std::integral_constant<int, 16>, const T* from, int64_t ld, float* to, int64_t to_ld) {
   __m512 a[16], b[16];
@@ -157,7 +158,8 @@ FORGE_INLINE Words words_at(const uint8_t* p) {
 }
 // Returns the sum of the products of each two neighbours.
 FORGE_INLINE SixteenCodes dots_of_pairs(const Words& a, const Words& b) { return (SixteenCodes)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
-// Four halves, the first in the lowest bits. In memory, from where a load spreads one over a vector: a shuffle fewer than from a register.
+// Four halves, the first in the lowest bits. In memory, from where a load spreads one over a
+// vector: a shuffle fewer than from a register.
 FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
   _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(bits))));
   asm("" : "+m"(to));
@@ -198,8 +200,8 @@ FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
   even = {_mm512_permutex2var_ps(low.v, pick, high.v)};
   odd = {_mm512_permutex2var_ps(low.v, _mm512_add_epi32(pick, _mm512_set1_epi32(1)), high.v)};
 }
-// Rounds all 32 at once: up where the lower half, with the upper half's last bit, is past the middle. A NaN
-// made of bf16 numbers has an empty lower half and stays.
+// Rounds all 32 at once: up where the lower half, with the upper half's last bit, is past the
+// middle. A NaN made of bf16 numbers has an empty lower half and stays.
 FORGE_INLINE __m512i packed(F even, F odd) {
   __m512i a = _mm512_castps_si512(even.v), b = _mm512_castps_si512(odd.v);
   __m512i high = _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);

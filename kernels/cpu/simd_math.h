@@ -1,4 +1,5 @@
-// Functions over F, the vector of the instruction set at hand. Included by each_isa.h after simd_<set>.h.
+// Functions over F, the vector of the instruction set at hand. Included by each_isa.h after
+// simd_<set>.h.
 namespace forge::FORGE_ISA {
 
 // to[j, i] = from[i, j] of 4 × 4.
@@ -14,8 +15,8 @@ FORGE_INLINE void transpose4(const float* from, int64_t ld, float* to, int64_t t
     for (int j = 0; j < 4; ++j) to[j * to_ld + i] = from[i * ld + j];
 #endif
 }
-// body(i, n) for i = 0, kStep, …; n is kStep but for the last. In the main loop n is a constant, so load_n
-// and store_n lose their branch.
+// body(i, n) for i = 0, kStep, …; n is kStep but for the last. In the main loop n is a constant, so
+// load_n and store_n lose their branch.
 template <int kStep, class Body>
 FORGE_INLINE void for_steps(int64_t count, Body body) {
   int64_t i = 0;
@@ -45,7 +46,8 @@ FORGE_INLINE void store_n(T* p, F x, int n) {
 FORGE_INLINE void transpose_square(std::integral_constant<int, 4>, const float* from, int64_t ld, float* to, int64_t to_ld) {
   transpose4(from, ld, to, to_ld);
 }
-// to[j, i] = from[i, j], [rows, columns], in fp32. Rows and columns of `to` up to whole squares become zero.
+// to[j, i] = from[i, j], [rows, columns], in fp32. Rows and columns of `to` up to whole squares
+// become zero.
 template <class T>
 FORGE_INLINE void transpose(const T* from, int64_t ld, int64_t rows, int64_t columns, float* to, int64_t to_ld) {
   constexpr std::integral_constant<int, kSquare> kSide{};
@@ -79,9 +81,9 @@ FORGE_INLINE F store_and_read(T* p, F x, int n) {
   return load_n(p, n);
 }
 
-// eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of degree 6 in
-// r (Cephes expf). Infinite above 88.72, NaN stays; 0 below −87.3, where the result would be subnormal:
-// processors take a hundred cycles and more to make one.
+// eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of
+// degree 6 in r (Cephes expf). Infinite above 88.72, NaN stays; 0 below −87.3, where the result
+// would be subnormal: processors take a hundred cycles and more to make one.
 FORGE_INLINE F exp(F x) {
   const F lowest = set(-87.3f), given = x;
   x = max(lowest, min(set(89.0f), x));
@@ -96,8 +98,8 @@ FORGE_INLINE F exp(F x) {
   p = fma(p, r, set(5.0000001201e-1f));
   return less(given, lowest, set(0.0f), scale2(fma(p, r * r, r) + set(1.0f), n));
 }
-// eˣ of a softmax: to 2 units of the last place for x < 87, e⁻⁸⁶·⁶ for all below it, NaN stays. x / ln 2 = n + r as in
-// one_plus_exp_near; 2^r is a minimax polynomial of degree 5.
+// eˣ of a softmax: to 2 units of the last place for x < 87, e⁻⁸⁶·⁶ for all below it, NaN stays. x /
+// ln 2 = n + r as in one_plus_exp_near; 2^r is a minimax polynomial of degree 5.
 FORGE_INLINE F exp_of_weight(F x) {
   const F factor = set(1.44269504088896341f), whole = set(12582912.0f + 127);
   x = max(set(-86.6f), x);
@@ -111,9 +113,10 @@ FORGE_INLINE F exp_of_weight(F x) {
 }
 // e⁸⁷ is the largest whose reciprocal is still normal.
 FORGE_INLINE F sigmoid(F x) { return reciprocal(set(1.0f) + exp(min(set(87.0f), set(0.0f) - x))); }
-// 1 + e⁻ˣ to 3e-6, enough where the result is rounded to 16 bits; 1 + e^±87 past ±87, and for a NaN some number.
-// −x / ln 2 is rounded to a whole n by adding a number whose last bit counts ones and whose low bits are 127,
-// so that the sum's low bits are the exponent of 2ⁿ; 2^r for |r| ≤ 1/2 is the minimax polynomial of degree 4.
+// 1 + e⁻ˣ to 3e-6, enough where the result is rounded to 16 bits; 1 + e^±87 past ±87, and for a NaN
+// some number. −x / ln 2 is rounded to a whole n by adding a number whose last bit counts ones and
+// whose low bits are 127, so that the sum's low bits are the exponent of 2ⁿ; 2^r for |r| ≤ 1/2 is
+// the minimax polynomial of degree 4.
 FORGE_INLINE F one_plus_exp_near(F x) {
   const F bounded = clamp_to(x, 87.0f), factor = set(-1.44269504088896341f), whole = set(12582912.0f + 127);
   F n = fma(bounded, factor, whole);

@@ -6,8 +6,8 @@
 //
 //   by_element(args.type, [&](auto element) FORGE_LAMBDA { forward<decltype(element)>(args, begin, end); });
 //
-// `at` reads and writes a Wide in the main loop and an F of some elements at the end; arithmetic has one
-// spelling.
+// `at` reads and writes a Wide in the main loop and an F of some elements at the end; arithmetic
+// has one spelling.
 namespace forge::FORGE_ISA {
 
 // Calls `action` with a value of the element's type.

@@ -9,8 +9,8 @@ namespace forge {
 
 constexpr int kColumnWarps = 8;
 
-// term(row, column, sums) adds to the kSums numbers of a column. partial [stretches, kSums, width]; `part` holds kSums values a
-// thread. All threads must call.
+// term(row, column, sums) adds to the kSums numbers of a column. partial [stretches, kSums, width];
+// `part` holds kSums values a thread. All threads must call.
 template <int kSums, class Term>
 __device__ __forceinline__ void column_partials(int64_t rows, int64_t width, Global<float> partial,
                                                 Shared<float> part, Term term) {

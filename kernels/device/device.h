@@ -1,6 +1,7 @@
 #pragma once
-// A device: the table of its ops, known by the type of their arguments (kernels/*/…_args.h), its memory, and the order of its
-// work. Twins: cpu_device.cpp; gpu_device.cpp over runtime.h, which CUDA has and, in tests, the emulator.
+// A device: the table of its ops, known by the type of their arguments (kernels/*/…_args.h), its
+// memory, and the order of its work. Twins: cpu_device.cpp; gpu_device.cpp over runtime.h, which
+// CUDA has and, in tests, the emulator.
 //
 //   device.run(SwigluForward{…});              queued on the compute stream; a CPU is done when it returns
 //   Event ready = device.new_event();

@@ -28,8 +28,8 @@ struct GemmTail {
   int64_t b_stride = 0;
 };
 
-// out [m, n] = alpha · a [m, k] · b [k, n] + (add ? c : 0) + tails, where c is out itself if it is null. Sums in fp32, rounded once to
-// out's type.
+// out [m, n] = alpha · a [m, k] · b [k, n] + (add ? c : 0) + tails, where c is out itself if it is
+// null. Sums in fp32, rounded once to out's type.
 struct Gemm {
   Element type = Element::f32;  // of a and b
   int64_t m = 0, n = 0, k = 0;

@@ -138,7 +138,8 @@ struct Product {
       check(library().cublasLtMatmulPreferenceSetAttribute(made, which, &value, sizeof value), s, "a preference");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, s.workspace_bytes);
-    // Parts of the depth are added up in fp32 in the workspace: neither in out's type nor in out itself, which would round more than once.
+    // Parts of the depth are added up in fp32 in the workspace: neither in out's type nor in out
+    // itself, which would round more than once.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.b_aligned);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.a_aligned);

@@ -1,5 +1,5 @@
-// LibTorch's product on a GPU: cuBLAS with the handle, workspace and heuristics that the rest of the engine
-// uses.
+// LibTorch's product on a GPU: cuBLAS with the handle, workspace and heuristics that the rest of
+// the engine uses.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Device memory for programs that drive the kernels without LibTorch: the case harness and the benches. Two
-// twins are linked: CUDA's and the emulator's, which checks every access.
+// Device memory for programs that drive the kernels without LibTorch: the case harness and the
+// benches. Two twins are linked: CUDA's and the emulator's, which checks every access.
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Element types of device memory. Kernels load them, compute in fp32 and store them rounded once; the
-// operators are for code that must round after every operation.
+// Element types of device memory. Kernels load them, compute in fp32 and store them rounded once;
+// the operators are for code that must round after every operation.
 #include "device_model.cuh"
 
 namespace forge {

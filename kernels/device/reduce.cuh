@@ -1,6 +1,6 @@
 #pragma once
-// Reductions over a warp and a block. The order of the additions is fixed, so results do not depend on
-// timing.
+// Reductions over a warp and a block. The order of the additions is fixed, so results do not depend
+// on timing.
 #include "kernels/device/numbers.cuh"
 
 namespace forge {
@@ -27,8 +27,8 @@ __device__ __forceinline__ T reduce_warp(T value, Combine combine) {
   return value;
 }
 
-// Every thread gets the result; `identity` is neutral. All threads must call; blocks are whole warps.
-// `scratch` holds 32 values and may be used again after the call.
+// Every thread gets the result; `identity` is neutral. All threads must call; blocks are whole
+// warps. `scratch` holds 32 values and may be used again after the call.
 template <class T, class Combine>
 __device__ __forceinline__ T reduce_block(T value, T identity, Combine combine, Shared<T> scratch) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

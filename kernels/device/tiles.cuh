@@ -1,5 +1,6 @@
 #pragma once
-// Products of small tiles by a warp's tensor cores: d [16, 8] += a [16, 16] b [16, 8], factors in 16 bits, sums in fp32.
+// Products of small tiles by a warp's tensor cores: d [16, 8] += a [16, 16] b [16, 8], factors in
+// 16 bits, sums in fp32.
 //
 // A lane holds the elements that PTX's mma.m16n8k16 gives it (PTX ISA, "Matrix Fragments for
 // mma.m16n8k16 with floating point type"): with g = lane / 4 and t = lane % 4, a word of two

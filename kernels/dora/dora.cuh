@@ -1,6 +1,7 @@
 #pragma once
-// Forward: one thread a vector of a row; blockIdx.y is the row. Backward: a block takes 32 columns, warp w the rows w, w + 8, …,
-// and the warps' sums are added in order, so that no atomics change the bits.
+// Forward: one thread a vector of a row; blockIdx.y is the row. Backward: a block takes 32 columns,
+// warp w the rows w, w + 8, …, and the warps' sums are added in order, so that no atomics change
+// the bits.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {

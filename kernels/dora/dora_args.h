@@ -6,8 +6,9 @@
 //   d magnitude += Σ over rows of d y · x · inverse_norm
 //   d x         = d y · ratio
 //
-// and the ratio itself (DoraRatio), once for all tokens. The norm is held constant in the backward, as in the paper (4.3) and in PEFT. Arithmetic in fp32, every result rounded once; sums
-// over rows in their order. Bytes: forward 2 passes of rows · width elements, backward 3.
+// and the ratio itself (DoraRatio), once for all tokens. The norm is held constant in the backward,
+// as in the paper (4.3) and in PEFT. Arithmetic in fp32, every result rounded once; sums over rows
+// in their order. Bytes: forward 2 passes of rows · width elements, backward 3.
 #include <cstdint>
 
 #include "kernels/common/element.h"

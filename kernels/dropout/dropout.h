@@ -1,6 +1,6 @@
 #pragma once
-// Dropout whose mask is a function of (seed, step, module, example, position, feature), never of call order: recompute,
-// micro-batches, packing and resume see the same mask.
+// Dropout whose mask is a function of (seed, step, module, example, position, feature), never of
+// call order: recompute, micro-batches, packing and resume see the same mask.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>

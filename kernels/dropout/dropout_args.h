@@ -1,6 +1,6 @@
 #pragma once
-// Counter-based dropout on plain memory, bit for bit the mask of dropout.h: a function of (seed, stream,
-// example, position, feature). Bytes an element of s bytes: 2 s.
+// Counter-based dropout on plain memory, bit for bit the mask of dropout.h: a function of (seed,
+// stream, example, position, feature). Bytes an element of s bytes: 2 s.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -4,11 +4,12 @@
 //   y_t         = scale · table[ids_t]
 //   d table[v] += scale · Σ d y_t over t with ids_t = v, t ascending
 //
-// A negative id is left out: zeros in y, nothing in the gradient. fp32 sums. On a CPU the gradient adds in
-// the order of the tokens whatever the number of threads (a thread owns the rows of its residue class and
-// walks all ids), so it is the same bit for bit. On a GPU that takes `order`; without it all tokens add at
-// once with atomics, fast also when one id fills the batch, and the rounding varies. Bytes: forward 2 ·
-// tokens · width elements; backward reads d y once and reads and writes the rows that occur, once a token.
+// A negative id is left out: zeros in y, nothing in the gradient. fp32 sums. On a CPU the gradient
+// adds in the order of the tokens whatever the number of threads (a thread owns the rows of its
+// residue class and walks all ids), so it is the same bit for bit. On a GPU that takes `order`;
+// without it all tokens add at once with atomics, fast also when one id fills the batch, and the
+// rounding varies. Bytes: forward 2 · tokens · width elements; backward reads d y once and reads
+// and writes the rows that occur, once a token.
 #include <cstdint>
 #include <optional>
 

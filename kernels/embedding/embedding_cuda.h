@@ -1,5 +1,6 @@
 #pragma once
-// Lookup of token embeddings and its gradient on a GPU; formulas, shapes and bytes as in embedding_args.h.
+// Lookup of token embeddings and its gradient on a GPU; formulas, shapes and bytes as in
+// embedding_args.h.
 #include <string>
 
 #include "kernels/device/launch.h"

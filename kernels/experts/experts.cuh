@@ -1,6 +1,6 @@
 #pragma once
-// Rows of experts. Elementwise: a thread takes a vector of columns (blockIdx.x) of some tokens (blockIdx.y). Sums over the width: a warp
-// takes a row.
+// Rows of experts. Elementwise: a thread takes a vector of columns (blockIdx.x) of some tokens
+// (blockIdx.y). Sums over the width: a warp takes a row.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {

@@ -28,7 +28,8 @@ Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor&
 // x [tokens, width] → [tokens · per_token, width]. Differentiable.
 at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);
 
-// rows [tokens · per_token, width], weights [tokens, per_token] → [tokens, width]: the weighted sums. Differentiable in both.
+// rows [tokens · per_token, width], weights [tokens, per_token] → [tokens, width]: the weighted
+// sums. Differentiable in both.
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights);
 
 // Returns experts · Σ_e f_e p_e, where f_e is the share of tokens that expert e got, of each

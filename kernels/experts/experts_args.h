@@ -1,5 +1,6 @@
 #pragma once
-// Mixture of experts on plain memory, forward and backward; kernels/experts/experts.h has the formulas on tensors.
+// Mixture of experts on plain memory, forward and backward; kernels/experts/experts.h has the
+// formulas on tensors.
 //
 //   ExpertRoute            weights_tj, of the expert in slot j of token t; places_tj, its row when
 //                          rows are sorted by expert; ends_e, the row after the last one of

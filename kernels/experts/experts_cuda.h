@@ -1,5 +1,6 @@
 #pragma once
-// Mixtures of experts on a GPU; formulas and shapes as in experts_args.h. Results do not depend on timing.
+// Mixtures of experts on a GPU; formulas and shapes as in experts_args.h. Results do not depend on
+// timing.
 #include "kernels/device/launch.h"
 #include "kernels/experts/experts_args.h"
 

@@ -254,7 +254,8 @@ __device__ __forceinline__ void add_softmax_backward(Shared<float> p, Shared<flo
   for (int64_t e = threadIdx.x; e < experts; e += kWarp) to[e] += p[e] * (d[e] - dot);
 }
 
-// Shared memory: scores, d scores, d logits [experts]; chosen, d [per_token]; their experts [per_token].
+// Shared memory: scores, d scores, d logits [experts]; chosen, d [per_token]; their experts
+// [per_token].
 template <class T>
 __global__ void __launch_bounds__(kWarp) expert_route_backward_kernel(RouteBackwardArgs<T> a) {
   using Scores = RouterRule::Scores;

@@ -1,6 +1,7 @@
 #pragma once
-// Quantising: a block takes a row twice, for its largest magnitude and, out of a cache, for its codes. Transposing: a block takes a square of
-// 64 bytes a side by way of shared memory, so that both sides are read and written in whole segments.
+// Quantising: a block takes a row twice, for its largest magnitude and, out of a cache, for its
+// codes. Transposing: a block takes a square of 64 bytes a side by way of shared memory, so that
+// both sides are read and written in whole segments.
 #include "kernels/device/reduce.cuh"
 #undef FORGE_E4M3
 #define FORGE_E4M3 __device__ __forceinline__

@@ -1,13 +1,14 @@
 #pragma once
-// Products in 8 bits with frozen weights, on plain memory. Numbers are E4M3 (e4m3.h), and each row has a scale in fp32:
+// Products in 8 bits with frozen weights, on plain memory. Numbers are E4M3 (e4m3.h), and each row
+// has a scale in fp32:
 //
 //   QuantizeRows    s_i = max_j |x_ij f_j| / 448,   q_ij = e4m3(x_ij f_j / s_i)
 //   ScaledProduct   y_ij = a_s_i b_s_j Σ_k a_ik b_jk + bias_j,   or y_ij added to out
 //   TransposeBytes  y_ji = x_ij, a weight for d x: Hopper's products need a depth that is
 //                   contiguous in both factors
 //
-// Bytes: QuantizeRows reads x, once from memory and once out of a cache, and writes a byte an element; TransposeBytes reads and writes one.
-// Operations of a product: 2 · m · n · k.
+// Bytes: QuantizeRows reads x, once from memory and once out of a cache, and writes a byte an
+// element; TransposeBytes reads and writes one. Operations of a product: 2 · m · n · k.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Plain loops: a CPU has no 8-bit products, and this is the twin by which a GPU's are proven. Codes are exact in bf16, so that forge's tiles
-// multiply them and add them up in fp32.
+// Plain loops: a CPU has no 8-bit products, and this is the twin by which a GPU's are proven. Codes
+// are exact in bf16, so that forge's tiles multiply them and add them up in fp32.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,5 +1,5 @@
-// LibTorch's product in 8 bits: cuBLAS on Hopper, CUTLASS from Blackwell on. It wants the first factor row by row, the second column by column
-// and scales [m, 1] and [1, n].
+// LibTorch's product in 8 bits: cuBLAS on Hopper, CUTLASS from Blackwell on. It wants the first
+// factor row by row, the second column by column and scales [m, 1] and [1, n].
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>

@@ -12,7 +12,8 @@
 //   TrimHeads    x [rows, heads · head_dim] → y [rows, heads · value_dim], the first features of
 //                each head; or back, with zeros
 //
-// with still = head_dim − rope_dim. Strides are elements from row to row. Bytes: every operand once.
+// with still = head_dim − rope_dim. Strides are elements from row to row. Bytes: every operand
+// once.
 #include <cstdint>
 
 #include "kernels/common/element.h"

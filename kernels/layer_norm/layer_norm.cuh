@@ -1,7 +1,8 @@
 #pragma once
-// One block a row. The first kLayerNormHeld vectors of each thread stay in registers between the passes over the row (width up to
-// 16,384 in 16-bit types, 8,192 of an fp32 stream); longer rows are read again, from L2. The variance is that of x − μ: squares less the mean's square
-// would cancel where the mean is large.
+// One block a row. The first kLayerNormHeld vectors of each thread stay in registers between the
+// passes over the row (width up to 16,384 in 16-bit types, 8,192 of an fp32 stream); longer rows
+// are read again, from L2. The variance is that of x − μ: squares less the mean's square would
+// cancel where the mean is large.
 #include "kernels/device/column_sums.cuh"
 
 namespace forge {

@@ -6,8 +6,8 @@
 
 namespace forge {
 
-// x [tokens, hidden], weight and bias [hidden] → [tokens, hidden] in `type`, else in x's, all in fp32 in between. An undefined bias is
-// none. Differentiable in x, weight and bias.
+// x [tokens, hidden], weight and bias [hidden] → [tokens, hidden] in `type`, else in x's, all in
+// fp32 in between. An undefined bias is none. Differentiable in x, weight and bias.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
                       std::optional<c10::ScalarType> type = {});
 

@@ -9,9 +9,9 @@
 //   d weight += Σ d y n
 //   d bias   += Σ d y
 //
-// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. A row with a NaN or an infinity gives NaN in
-// that row alone. Bytes, in passes of rows · width elements: forward 2; backward 3, 4 where it adds to d_x, and d y and x once more
-// for the weight's gradient.
+// Arithmetic in fp32, every result rounded once. Strides are elements from row to row. A row with a
+// NaN or an infinity gives NaN in that row alone. Bytes, in passes of rows · width elements:
+// forward 2; backward 3, 4 where it adds to d_x, and d y and x once more for the weight's gradient.
 #include <cstdint>
 #include <optional>
 

@@ -80,8 +80,8 @@ void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
   }
 }
 
-// Columns [begin, end) of the weight's and the bias's gradients. Sums of 32 rows first: the error grows with the root of fewer
-// terms, and no split of the columns changes the order.
+// Columns [begin, end) of the weight's and the bias's gradients. Sums of 32 rows first: the error
+// grows with the root of fewer terms, and no split of the columns changes the order.
 template <class T, class S>
 void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
   for_lanes(end - begin, [&](int64_t k, int n) FORGE_LAMBDA {

@@ -1,5 +1,6 @@
 #pragma once
-// Layer normalisation on a GPU; formulas, shapes and bytes as in layer_norm_args.h. Results do not depend on timing.
+// Layer normalisation on a GPU; formulas, shapes and bytes as in layer_norm_args.h. Results do not
+// depend on timing.
 #include "kernels/device/column_sums.h"
 #include "kernels/device/launch.h"
 #include "kernels/layer_norm/layer_norm_args.h"

@@ -1,5 +1,6 @@
 #pragma once
-// A linear layer with everything an adapter makes of it (Hu et al., LoRA, 2021; Liu et al., DoRA, 2024):
+// A linear layer with everything an adapter makes of it (Hu et al., LoRA, 2021; Liu et al., DoRA,
+// 2024):
 //
 //   y = x Wᵀ + bias + scale · drop(x) Aᵀ Bᵀ                                            LoRA
 //   y = (x Wᵀ + scale · drop(x) Aᵀ Bᵀ) · m / ‖W + scale · B A‖ + bias                  DoRA, norm per output row
@@ -28,10 +29,10 @@ struct LinearSpec {
   bool adapted() const { return lora_a.defined(); }
 };
 
-// x [tokens, in_features] → [tokens, out_features]. `rows` keys the dropout; null: no dropout (evaluation).
-// Differentiable in x, weight, bias, A, B and m; DoRA's norm counts as a constant, as the paper and PEFT have
-// it. A weight that is quantised or of another type is converted to x's type in the forward and again in the
-// backward, and its bias is frozen too.
+// x [tokens, in_features] → [tokens, out_features]. `rows` keys the dropout; null: no dropout
+// (evaluation). Differentiable in x, weight, bias, A, B and m; DoRA's norm counts as a constant, as
+// the paper and PEFT have it. A weight that is quantised or of another type is converted to x's
+// type in the forward and again in the backward, and its bias is frozen too.
 at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
 // Compute linear() in two steps: the layer without DoRA's rescaling, and without the bias if there

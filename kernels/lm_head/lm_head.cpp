@@ -136,7 +136,8 @@ TokenGrads rows_of(const TokenGrads& grads, int64_t begin, int64_t count) {
           rows_of(grads.entropy, begin, count)};
 }
 
-// Turns the log-probabilities into dz, in place; the entropy's gradient alone needs them beside the probabilities.
+// Turns the log-probabilities into dz, in place; the entropy's gradient alone needs them beside the
+// probabilities.
 at::Tensor logits_grad(const Reduced& chunk, const at::Tensor& targets, const TokenGrads& grads) {
   at::Tensor dz = chunk.log_probabilities;
   at::Tensor coefficient = at::zeros_like(chunk.outputs.logsumexp);  // of p

@@ -2,7 +2,8 @@
 // The output head: logits over the vocabulary, reduced to a few numbers per position. Full logits
 // never exist: positions are taken in chunks, and only those that an objective asked for.
 //
-// With z = h Wᵀ for one position, under a cap c (Gemma 2) z = c tanh(h Wᵀ / c), p = softmax(z) and target y:
+// With z = h Wᵀ for one position, under a cap c (Gemma 2) z = c tanh(h Wᵀ / c), p = softmax(z) and
+// target y:
 //
 //   logp       = z_y − logsumexp(z)
 //   mean_logit = mean(z)
@@ -47,13 +48,14 @@ struct HeadMemory {
   double softcap = 0;   // of the logits; 0: none
 };
 
-// hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets int64 [positions].
+// hidden [positions, hidden_size] (after the final norm), weight [vocab, hidden_size], targets
+// int64 [positions].
 TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                           const TokenNeeds& needs, const HeadMemory& memory);
 
-// Visits the head once: computes the outputs of a chunk, asks `cotangents(begin, outputs of the chunk)` for its grads
-// and turns the logits into their gradient in place. → d hidden, in hidden's type. When `weight_grad` is defined (fp32,
-// like weight), the head's gradient is added to it.
+// Visits the head once: computes the outputs of a chunk, asks `cotangents(begin, outputs of the
+// chunk)` for its grads and turns the logits into their gradient in place. → d hidden, in hidden's
+// type. When `weight_grad` is defined (fp32, like weight), the head's gradient is added to it.
 using Cotangents = std::function<TokenGrads(int64_t begin, const TokenOutputs& chunk)>;
 at::Tensor head_forward_backward(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
                                  const TokenNeeds& needs, const Cotangents& cotangents, const HeadMemory& memory,

@@ -18,11 +18,11 @@
 //
 // A position whose target is negative is left out: no work, zeros in its outputs and in d_hidden.
 //
-// Arithmetic in fp32, results rounded once. The gradient of everything but entropy, of a frozen head, needs
-// one visit: Σ p_v W_v is gathered beside the running sum, as attention gathers values (keys and values are
-// both W): 4 V · width operations a position. Entropy's gradient, a mean's under a cap, and a trained weight
-// take a second visit (+ 4, + 4),
-// and so does, on a CPU, a gradient over the hidden states of a trained head.
+// Arithmetic in fp32, results rounded once. The gradient of everything but entropy, of a frozen
+// head, needs one visit: Σ p_v W_v is gathered beside the running sum, as attention gathers values
+// (keys and values are both W): 4 V · width operations a position. Entropy's gradient, a mean's
+// under a cap, and a trained weight take a second visit (+ 4, + 4), and so does, on a CPU, a
+// gradient over the hidden states of a trained head.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -55,8 +55,8 @@ inline HeadSpace head_space(const LmHead& a, void* workspace, int64_t threads) {
   int64_t share = (a.positions + threads - 1) / threads;
   auto round16 = [](int64_t n) { return (n + 15) / 16 * 16; };
   space.block = std::clamp<int64_t>(round16(share), 16, 128);
-  // Tile, block, logits and sum together fit a second-level cache of 1 MiB for widths up to 600; wider ones
-  // get a lower tile.
+  // Tile, block, logits and sum together fit a second-level cache of 1 MiB for widths up to 600;
+  // wider ones get a lower tile.
   space.tile_rows = std::clamp<int64_t>(round16(128 * 600 / std::max<int64_t>(1, a.width)), 32, 128);
   space.ldm = space.block + kPad;
   space.ldw = round16(a.width) + kPad;

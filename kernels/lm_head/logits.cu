@@ -30,8 +30,8 @@ void logits_cuda(const LogitsChunk& args, CudaStream stream) {
                     args.gradient};
     dispatch_width<T>(sixteen_byte<T>({args.logits}, {args.vocab, args.stride}), [&](auto width) {
       constexpr int N = decltype(width)::value;
-      // A vocabulary of 128k is 16 vectors a thread at 1,024 threads: enough to keep the memory busy, two
-      // blocks a multiprocessor.
+      // A vocabulary of 128k is 16 vectors a thread at 1,024 threads: enough to keep the memory
+      // busy, two blocks a multiprocessor.
       LaunchShape shape{static_cast<unsigned>(args.positions), threads_for(ceil_div(args.vocab, N), 1024)};
       launch("logits", logits_kernel<T, N>, shape, stream, a);
     });

@@ -1,6 +1,6 @@
 #pragma once
-// One block a position: an online pass for maximum and sums, and a second pass that turns the logits into
-// their gradient.
+// One block a position: an online pass for maximum and sums, and a second pass that turns the
+// logits into their gradient.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {
@@ -16,7 +16,8 @@ struct LogitsArgs {
   int gradient;
 };
 
-// fp32 logits deserve the exact exponential; for 16-bit ones the fast one is far below their rounding.
+// fp32 logits deserve the exact exponential; for 16-bit ones the fast one is far below their
+// rounding.
 template <class T>
 __device__ __forceinline__ float exponential(float x) {
   return __expf(x);

@@ -1,6 +1,6 @@
 #pragma once
-// Softmax and cross-entropy over a chunk of logits on plain memory: the logits come from one GEMM, their
-// gradient goes into the next. Formulas and names as in lm_head_args.h:
+// Softmax and cross-entropy over a chunk of logits on plain memory: the logits come from one GEMM,
+// their gradient goes into the next. Formulas and names as in lm_head_args.h:
 //
 //   z          = cap · tanh(x / cap) / temperature
 //   logp       = z_y − lse
@@ -10,10 +10,10 @@
 //
 //   d z        = A [v = y] + (B + E (z − Σ p z)) p + C     A, B, C, E: sums of the cotangents; then the chain to x
 //
-// With cotangents known beforehand (sft, pretrain) one launch gives the outputs and the gradient; otherwise a
-// second launch with `gradient` reduces again, which costs one read of the chunk. A negative target: zeros in
-// the outputs and the gradient. Bytes a logit of s bytes: s without the gradient; 3 s with it, of which the
-// second read mostly hits L2.
+// With cotangents known beforehand (sft, pretrain) one launch gives the outputs and the gradient;
+// otherwise a second launch with `gradient` reduces again, which costs one read of the chunk. A
+// negative target: zeros in the outputs and the gradient. Bytes a logit of s bytes: s without the
+// gradient; 3 s with it, of which the second read mostly hits L2.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -1,14 +1,16 @@
 #pragma once
-// Thin products of folded adapters. A block of four warps takes a stretch of columns (blockIdx.x) and of tokens (blockIdx.y) in
-// tiles of 64 tokens and 128 columns, which it reads once and multiplies twice out of shared memory:
+// Thin products of folded adapters. A block of four warps takes a stretch of columns (blockIdx.x)
+// and of tokens (blockIdx.y) in tiles of 64 tokens and 128 columns, which it reads once and
+// multiplies twice out of shared memory:
 //
 //   S    [64, ranks]   += tile · factor      warp w: 16 tokens; summed over the block's columns,
 //                                            stored after each 64 tokens
 //   d B  [128, ranks]  += tileᵀ · sums       backward, warp w: 32 columns; summed over the block's tokens, in registers
 //
-// Both are parts of sums that other blocks have the rest of. The last block to finish a stretch of tokens adds up its S in the
-// order of the columns, the last one of a stretch of columns its d B in the order of the tokens: no order of blocks changes a bit.
-// Such a block sets its counter back to zero for the next launch.
+// Both are parts of sums that other blocks have the rest of. The last block to finish a stretch of
+// tokens adds up its S in the order of the columns, the last one of a stretch of columns its d B in
+// the order of the tokens: no order of blocks changes a bit. Such a block sets its counter back to
+// zero for the next launch.
 #include "kernels/device/tiles.cuh"
 #include "kernels/lora/folded_limits.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Thin products of folded adapters on a GPU, in 16 bits, one launch each; formulas and shapes as in folded_args.h.
+// Thin products of folded adapters on a GPU, in 16 bits, one launch each; formulas and shapes as in
+// folded_args.h.
 #include <string>
 
 #include "kernels/device/launch.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Gated activations with the adapters beside them on a GPU, in 16 bits, one launch each; formulas and shapes as in gated_args.h.
+// Gated activations with the adapters beside them on a GPU, in 16 bits, one launch each; formulas
+// and shapes as in gated_args.h.
 #include <string>
 
 #include "kernels/device/launch.h"

@@ -11,8 +11,8 @@
 //   d A   += d Sᵀ drop(x)
 //   d x   += drop'(d S A)
 //
-// A [members · rank, width] holds the members' A one below the other. S is kept for the backward, which takes d S and
-// d B in one pass over d y.
+// A [members · rank, width] holds the members' A one below the other. S is kept for the backward,
+// which takes d S and d B in one pass over d y.
 //
 // drop(x) keeps an element with probability 1 − p and divides it by that. The mask is a function of
 // (seed, step, stream, example, position, feature) as in kernels/dropout, so it is not stored.

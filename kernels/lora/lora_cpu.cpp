@@ -1,6 +1,6 @@
-// Tiles of 32 tokens × 128 features pass through the cache once: each is multiplied with the small factors
-// that all tasks share. Weight gradients are summed per chunk of tokens and then chunk by chunk, so threads
-// change nothing.
+// Tiles of 32 tokens × 128 features pass through the cache once: each is multiplied with the small
+// factors that all tasks share. Weight gradients are summed per chunk of tokens and then chunk by
+// chunk, so threads change nothing.
 #ifdef FORGE_ISA
 #include "kernels/cpu/gemm.h"
 
@@ -42,7 +42,8 @@ void multiply(float* tile, const float* mask, int64_t rows, int64_t columns) {
       store(tile + i, load(tile + i) * load(mask + i));
 }
 
-// out += factor · mask · sum, in the type, for the `columns` of a tile at `out`; without a mask, factor · sum.
+// out += factor · mask · sum, in the type, for the `columns` of a tile at `out`; without a mask,
+// factor · sum.
 template <class T>
 struct AddTo {
   T* out;

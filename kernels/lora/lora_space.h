@@ -51,7 +51,8 @@ inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace, 
     floats += round16(count);
     return begin;
   };
-  // Forward: Aᵀ [width, ranks16], Bᵀ [rank, out16]. Backward: A [ranks16, width16], B [out, rank16].
+  // Forward: Aᵀ [width, ranks16], Bᵀ [rank, out16]. Backward: A [ranks16, width16], B [out,
+  // rank16].
   space.a = take(std::max(g.width, space.width16) * space.ranks16);
   space.partial_floats = space.ranks16 * space.width16;
   for (int64_t i = 0; i < g.members; ++i) {

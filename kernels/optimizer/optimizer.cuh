@@ -1,6 +1,6 @@
 #pragma once
-// Gradient norm in one launch, AdamW and Lion in one more, the loss scale. Four neighbours a thread: 16 bytes
-// of fp32.
+// Gradient norm in one launch, AdamW and Lion in one more, the loss scale. Four neighbours a
+// thread: 16 bytes of fp32.
 #include "kernels/optimizer/update.cuh"
 
 namespace forge {

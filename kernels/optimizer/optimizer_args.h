@@ -8,9 +8,8 @@
 //   scale  = unscale · min(1, max_norm / (norm + 1e-6))     max_norm ≤ 0: unscale
 //   finite = 0 when a gradient is infinite or NaN, else 1   0: the update changes nothing
 // where unscale is 1 / (loss scale · all other factors of the gradients). With g = grad · scale,
-// AdamW
-// where unscale is 1 / (loss scale · what else the gradients were multiplied with). With g = grad · scale, AdamW
-// (Loshchilov & Hutter, 2019) is
+// AdamW where unscale is 1 / (loss scale · what else the gradients were multiplied with). With g =
+// grad · scale, AdamW (Loshchilov & Hutter, 2019) is
 //
 //   p ← p (1 − lr λ)
 //   m ← m + (1 − β₁)(g − m)
@@ -26,15 +25,16 @@
 //
 //   m = map[code] · absmax of its block
 //
-// with a signed map of 256 ascending values for m and an unsigned one for v. After the update each block is given its
-// new absmax and the nearest codes.
+// with a signed map of 256 ascending values for m and an unsigned one for v. After the update each
+// block is given its new absmax and the nearest codes.
 //
 // The numbers that change from step to step (unscale and UpdateNumbers) are in the device's memory,
 // so that captured calls read the numbers of their own step.
 //
-// Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic are fp32;
-// `copy`, if given, is the weight rounded to the type that the forward computes with. Bytes an element: norm
-// 4; AdamW 28 (read p, g, m, v; write p, m, v) + the copy; Lion 20; 8-bit 16.
+// Settings are double, since 1 − β in fp32 would be off by a hundred units; state and arithmetic
+// are fp32; `copy`, if given, is the weight rounded to the type that the forward computes with.
+// Bytes an element: norm 4; AdamW 28 (read p, g, m, v; write p, m, v) + the copy; Lion 20; 8-bit
+// 16.
 #include <cmath>
 #include <cstdint>
 
@@ -64,8 +64,8 @@ inline UpdateNumbers update_numbers(double lr, double beta1, double beta2, int64
           static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t)))};
 }
 
-// Neighbouring weights with the same settings, such as norms without decay: `end` of one is the begin of the
-// next, the last ends at count.
+// Neighbouring weights with the same settings, such as norms without decay: `end` of one is the
+// begin of the next, the last ends at count.
 struct UpdateRanges {
   const int64_t* end = nullptr;         // null: the whole buffer has the numbers' lr and the arguments' weight_decay
   const float* rate_factor = nullptr;   // multiplies lr

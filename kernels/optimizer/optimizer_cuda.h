@@ -1,6 +1,7 @@
 #pragma once
-// The update of the flat trainable buffers on a GPU; formulas and contracts as in optimizer_args.h, every
-// pointer in device memory. Two launches a step: the norm, and one update over all ranges of settings.
+// The update of the flat trainable buffers on a GPU; formulas and contracts as in optimizer_args.h,
+// every pointer in device memory. Two launches a step: the norm, and one update over all ranges of
+// settings.
 #include "kernels/device/launch.h"
 #include "kernels/optimizer/optimizer_args.h"
 

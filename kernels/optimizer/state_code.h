@@ -1,9 +1,11 @@
-// The nearest entry of an ascending map of 256 values in [−1, 1], without a search: two lookups and a
-// comparison, which the compiler turns into gathers. Included by the FORGE_ISA part of optimizer_cpu.cpp.
+// The nearest entry of an ascending map of 256 values in [−1, 1], without a search: two lookups and
+// a comparison, which the compiler turns into gathers. Included by the FORGE_ISA part of
+// optimizer_cpu.cpp.
 //
-// A cell holds the floats of one sign that share exponent and the first 7 bits after it: 128 between powers
-// of two, from 2⁻²⁴, below every entry of bitsandbytes' maps, to 1. Their entries, and so the borders between
-// the regions of two codes, lie further apart than a cell is wide: a cell has at most one border in it.
+// A cell holds the floats of one sign that share exponent and the first 7 bits after it: 128
+// between powers of two, from 2⁻²⁴, below every entry of bitsandbytes' maps, to 1. Their entries,
+// and so the borders between the regions of two codes, lie further apart than a cell is wide: a
+// cell has at most one border in it.
 namespace forge::FORGE_ISA {
 
 class StateCode {

@@ -1,6 +1,6 @@
-// The dynamic map of Dettmers (8-Bit Approximations for Parallelism in Deep Learning, 2015) as bitsandbytes
-// lays it out: decades 1e-6 … 1; each has twice the fractions of the one below; a fraction is the middle of
-// an equal part of [0.1, 1].
+// The dynamic map of Dettmers (8-Bit Approximations for Parallelism in Deep Learning, 2015) as
+// bitsandbytes lays it out: decades 1e-6 … 1; each has twice the fractions of the one below; a
+// fraction is the middle of an equal part of [0.1, 1].
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,8 @@
 namespace forge {
 namespace {
 
-// torch.linspace(0.1, 1, parts + 1): the first half counted from the start, the second from the end.
+// torch.linspace(0.1, 1, parts + 1): the first half counted from the start, the second from the
+// end.
 float boundary(int64_t k, int64_t parts) {
   float step = (1.0f - 0.1f) / static_cast<float>(parts);
   return k < (parts + 1) / 2

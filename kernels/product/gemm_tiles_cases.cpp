@@ -93,8 +93,8 @@ Case tails_case(const Shape& s, int64_t first, int64_t last, int64_t k, bool add
 
 }  // namespace
 
-// A block has up to 480 rows and 256 columns, in panels of 64 and 96 of the depth; a tile 6 rows (4 without FMA) and vectors of 4, 8 or 16; squares of 4 and 16
-// are transposed at once.
+// A block has up to 480 rows and 256 columns, in panels of 64 and 96 of the depth; a tile 6 rows (4
+// without FMA) and vectors of 4, 8 or 16; squares of 4 and 16 are transposed at once.
 void add_gemm_tiles_cases(std::vector<Case>& cases) {
   const Shape shapes[] = {{1, 1, 1},    {6, 64, 128},   {5, 3, 7},      {13, 70, 129},
                           {40, 80, 16}, {481, 65, 130}, {967, 16, 260}, {7, 200, 300}};

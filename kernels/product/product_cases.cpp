@@ -150,7 +150,8 @@ void add_product_cases(std::vector<Case>& cases) {
       for (const int64_t rows : {1, 2, 3, 4, 7})
         for (const int64_t in : {32, 768})
           if (in % block_elements(gguf.dtype) == 0) cases.push_back(product_of_blocks_case(type, gguf, rows, in, rows == 7 ? 21 : 5, rows % 2 == 0));
-  // Tiles of eight, four, two rows and one; more rows of x than are words at a time; more columns than a task has.
+  // Tiles of eight, four, two rows and one; more rows of x than are words at a time; more columns
+  // than a task has.
   const int64_t by_16[][3] = {{1, 32, 16}, {2, 96, 48}, {4, 64, 16}, {7, 768, 160}, {8, 96, 32}, {15, 2048, 64}, {43, 8192, 16}, {0, 32, 16}, {3, 64, 0}};
   for (Store type : kFloats)
     for (const GgufType& gguf : gguf_types())

@@ -1,4 +1,5 @@
-// Sixteen rows of w by up to eight of x at a time: codes become words in registers, and two columns of a row of x are spread over a vector.
+// Sixteen rows of w by up to eight of x at a time: codes become words in registers, and two columns
+// of a row of x are spread over a vector.
 #ifdef FORGE_ISA
 
 #include "kernels/quantize/by_16.h"

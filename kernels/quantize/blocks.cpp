@@ -38,8 +38,8 @@ const FourBitBook& fp4_book() {
 
 namespace {
 
-// Decade e of seven, from 1e-6 to 1, has 2^e values: the middles of as many equal parts of [0.1, 1] times
-// 10^(e - 6). Rounded where torch.linspace and its float32 arithmetic round.
+// Decade e of seven, from 1e-6 to 1, has 2^e values: the middles of as many equal parts of [0.1, 1]
+// times 10^(e - 6). Rounded where torch.linspace and its float32 arithmetic round.
 EightBitBook make_dynamic_book() {
   constexpr std::array<float, 7> kDecades{1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
   EightBitBook book{};
@@ -62,9 +62,9 @@ EightBitBook make_dynamic_book() {
   return book;
 }
 
-// The nearest entry of the dynamic map for 65,536 equal steps of [-1, 1]. bitsandbytes quantises through such
-// a table on a CPU, and being equal to it means being as coarse: a value is off by at most 1/65535 of absmax
-// before rounding, and zero becomes 2e-5 of it.
+// The nearest entry of the dynamic map for 65,536 equal steps of [-1, 1]. bitsandbytes quantises
+// through such a table on a CPU, and being equal to it means being as coarse: a value is off by at
+// most 1/65535 of absmax before rounding, and zero becomes 2e-5 of it.
 constexpr int64_t kSteps = 65536;
 
 std::vector<uint8_t> make_dynamic_table() {

@@ -1,6 +1,8 @@
-// Thirty-two values of a row in blocks, in registers. Included by <op>_cpu.cpp within FORGE_ISA (kernels/cpu/each_isa.h), and compiled
-// without fused multiply-add: one rounding a product and a sum, so that values have the bits that gguf-py's quants.dequantize and
-// bitsandbytes give them. Layouts of GGUF's types: ggml-common.h of llama.cpp; each block has a half-precision scale d (and minimum m).
+// Thirty-two values of a row in blocks, in registers. Included by <op>_cpu.cpp within FORGE_ISA
+// (kernels/cpu/each_isa.h), and compiled without fused multiply-add: one rounding a product and a
+// sum, so that values have the bits that gguf-py's quants.dequantize and bitsandbytes give them.
+// Layouts of GGUF's types: ggml-common.h of llama.cpp; each block has a half-precision scale d (and
+// minimum m).
 //
 //   q4_0, q5_0, q8_0   x = d * (q - bias)           32 values, bias 8, 16, 0
 //   q4_1, q5_1         x = d * q + m                32 values
@@ -83,9 +85,11 @@ struct Layout<BlockCoding::q5_0> : Nibbles<22, 16, false, true> {};
 template <>
 struct Layout<BlockCoding::q5_1> : Nibbles<24, 0, true, true> {};
 
-// d, dmin, eight 6-bit scales and minima in 12 bytes: bytes 0 to 3 hold scales 0 to 3 and, in their two top bits, the top of scales 4 to
-// 7; bytes 4 to 7 the same for minima; bytes 8 to 11 the low nibbles of scales (low) and minima (high) 4 to 7. Then, with `Fifth`, 32
-// bytes of which bit j of byte i belongs to value i of chunk j; nibbles: byte i of 32 holds value i of an even chunk and of the next.
+// d, dmin, eight 6-bit scales and minima in 12 bytes: bytes 0 to 3 hold scales 0 to 3 and, in their
+// two top bits, the top of scales 4 to 7; bytes 4 to 7 the same for minima; bytes 8 to 11 the low
+// nibbles of scales (low) and minima (high) 4 to 7. Then, with `Fifth`, 32 bytes of which bit j of
+// byte i belongs to value i of chunk j; nibbles: byte i of 32 holds value i of an even chunk and of
+// the next.
 template <int Bytes, bool Fifth>
 struct Grouped {
   static constexpr int kBytes = Bytes, kChunks = 8;
@@ -111,8 +115,9 @@ struct Layout<BlockCoding::q4_k> : Grouped<144, false> {};
 template <>
 struct Layout<BlockCoding::q5_k> : Grouped<176, true> {};
 
-// Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block uses nibbles 64h on and pairs 32h on; its chunk
-// p of four takes bytes (p % 2) * 32 + i, the high nibble from p = 2 on, and bits 2p of pair i.
+// Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block uses
+// nibbles 64h on and pairs 32h on; its chunk p of four takes bytes (p % 2) * 32 + i, the high
+// nibble from p = 2 on, and bits 2p of pair i.
 template <>
 struct Layout<BlockCoding::q6_k> {
   static constexpr int kBytes = 210, kChunks = 8;

@@ -1,21 +1,22 @@
 #pragma once
-// Frozen weights in 4 or 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2022; QLoRA,
-// 2023). Codes, absmax and dequantised values are bit-equal to those of bitsandbytes on a CPU.
+// Frozen weights in 4 or 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise Quantization,
+// 2022; QLoRA, 2023). Codes, absmax and dequantised values are bit-equal to those of bitsandbytes
+// on a CPU.
 //
 //   QuantizedWeight w = quantize(weight, {.format = QuantizedFormat::nf4, .nested = true});
 //   at::Tensor again = dequantize(w, at::kBFloat16);
 //
-// A weight is cut, in memory order and across rows, into blocks of 64; the last may be shorter. A block keeps
-// its largest magnitude, absmax, and for each value the number of the nearest entry c of a code book: w ≈
-// c[code] · absmax.
+// A weight is cut, in memory order and across rows, into blocks of 64; the last may be shorter. A
+// block keeps its largest magnitude, absmax, and for each value the number of the nearest entry c
+// of a code book: w ≈ c[code] · absmax.
 //   nf4   16 quantiles of a normal distribution; two codes a byte, the first in the high half
 //   fp4   sign, two bits of exponent, one of mantissa, over 12
 //   int8  the 256 values of the signed dynamic map: a decimal exponent and a fraction (not LLM.int8, which
 //   has a scale
 //         a row and an int8 product)
 //   fp8   E4M3: one block and absmax a row, which is divided by 448 (kernels/fp8)
-// Nested (double) quantisation holds absmax itself in 8 bits: absmax − mean in blocks of 256 by the dynamic
-// map.
+// Nested (double) quantisation holds absmax itself in 8 bits: absmax − mean in blocks of 256 by the
+// dynamic map.
 //
 // Bits a weight: nf4 and fp4 4.5, nested 4.127; int8 8.5; fp8 8 and 32 a row.
 #include <ATen/core/Tensor.h>
@@ -40,7 +41,8 @@ struct QuantizedWeight {
   at::Tensor absmax_scale;  // nested: fp32 [ceil(blocks / 256)], else undefined
   float absmax_mean = 0;    // nested: added to every absmax
   int64_t vanished = 0;     // fp8: values that became zero without being it: less than 1 / 458,752 of their row's largest
-  // A GGUF's own blocks, as its file has them, are `codes` whole; format and absmax then say nothing. On a CPU alone.
+  // A GGUF's own blocks, as its file has them, are `codes` whole; format and absmax then say
+  // nothing. On a CPU alone.
   std::optional<BlockCoding> stored;
 
   bool defined() const { return codes.defined(); }

@@ -1,9 +1,9 @@
 #pragma once
 // Block-wise quantisation on plain memory; the formats are described in quantize.h.
 //
-// Code books and limits are small arrays where the kernel runs, made once by the caller from blocks.h. Bytes a
-// weight: dequantising reads 0.5 (int8: 1) and the absmax, 1/16 or nested 1/64, and writes the element. Bit
-// for bit: every operation is rounded by itself.
+// Code books and limits are small arrays where the kernel runs, made once by the caller from
+// blocks.h. Bytes a weight: dequantising reads 0.5 (int8: 1) and the absmax, 1/16 or nested 1/64,
+// and writes the element. Bit for bit: every operation is rounded by itself.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
-// Bit for bit, against the formulas in fp32 ATen; that the CPU's loops are bitsandbytes' is shown by goldens
-// (tests/engine/quantize_test.cpp).
+// Bit for bit, against the formulas in fp32 ATen; that the CPU's loops are bitsandbytes' is shown
+// by goldens (tests/engine/quantize_test.cpp).
 #include "core/base/error.h"
 #include "core/base/ceil_div.h"
 #include "kernels/quantize/blocks.h"

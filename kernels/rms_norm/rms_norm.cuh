@@ -1,6 +1,7 @@
 #pragma once
-// One block a row (blockIdx.x) of a head (blockIdx.y). The first kHeld vectors of each thread stay in registers between the two passes over the
-// row (width up to 16,384 in 16-bit types, 8,192 beside an fp32 stream); longer rows are read again, from L2.
+// One block a row (blockIdx.x) of a head (blockIdx.y). The first kHeld vectors of each thread stay
+// in registers between the two passes over the row (width up to 16,384 in 16-bit types, 8,192
+// beside an fp32 stream); longer rows are read again, from L2.
 #include "kernels/device/column_sums.cuh"
 
 namespace forge {

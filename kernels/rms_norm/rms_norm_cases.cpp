@@ -32,8 +32,8 @@ at::Tensor as_type(const at::Tensor& x, Store type) {
              : x.to(at::kFloat).to(type == Store::bf16 ? at::kBFloat16 : at::kHalf).to(at::kDouble);
 }
 
-// A row's sum of squares has `width` positive terms in 16 to 32 partial sums; its relative error is far below
-// 8 units.
+// A row's sum of squares has `width` positive terms in 16 to 32 partial sums; its relative error is
+// far below 8 units.
 const Tolerance kOnce{.roundings = 1.01,
                       .sums = 8,
                       .reason = "one rounding; an fp32 sum over the row, a root and two products",

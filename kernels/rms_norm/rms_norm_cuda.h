@@ -1,6 +1,6 @@
 #pragma once
-// Residual + RMSNorm on a GPU; formulas, shapes and bytes as in rms_norm_args.h. Results do not depend on
-// timing: the weight's gradient is summed by columns in a fixed order.
+// Residual + RMSNorm on a GPU; formulas, shapes and bytes as in rms_norm_args.h. Results do not
+// depend on timing: the weight's gradient is summed by columns in a fixed order.
 #include "kernels/device/column_sums.h"
 #include "kernels/device/launch.h"
 #include "kernels/rms_norm/rms_norm_args.h"

@@ -1,6 +1,6 @@
 #pragma once
-// One block a token; its threads share out the pairs of all heads of q and k. A thread reads both sides of
-// its pairs before it writes them.
+// One block a token; its threads share out the pairs of all heads of q and k. A thread reads both
+// sides of its pairs before it writes them.
 #include "kernels/device/numbers.cuh"
 
 namespace forge {

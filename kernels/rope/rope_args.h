@@ -2,9 +2,10 @@
 // Rotary position embedding (Su et al., RoFormer, 2021) in place on the q and k parts of one fused
 // projection.
 //
-// A token's row is [heads · head_dim of q | kv_heads · head_dim of k | v …]; v and features past rotary_dim
-// stay. Feature i of a head is a pair with feature i + rotary_dim / 2 (half_split, Hugging Face's layout) or
-// features 2i and 2i + 1 are (interleaved, GPT-J's and Meta's): with angle t of the token's position
+// A token's row is [heads · head_dim of q | kv_heads · head_dim of k | v …]; v and features past
+// rotary_dim stay. Feature i of a head is a pair with feature i + rotary_dim / 2 (half_split,
+// Hugging Face's layout) or features 2i and 2i + 1 are (interleaved, GPT-J's and Meta's): with
+// angle t of the token's position
 //
 //   a' = a cos t − b sin t
 //   b' = b cos t + a sin t

@@ -1,6 +1,6 @@
 #pragma once
-// A block takes one row (blockIdx.y) and a stretch of columns (blockIdx.x). Sums: a block takes 32 columns, warp w the rows w,
-// w + 8, …, and the warps are added in order.
+// A block takes one row (blockIdx.y) and a stretch of columns (blockIdx.x). Sums: a block takes 32
+// columns, warp w the rows w, w + 8, …, and the warps are added in order.
 #include "kernels/device/reduce.cuh"
 
 namespace forge {

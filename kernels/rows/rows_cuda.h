@@ -1,5 +1,6 @@
 #pragma once
-// Rows moved, added, scaled, summed and converted on a GPU; shapes and bytes as in rows_args.h. Sums are in a fixed order.
+// Rows moved, added, scaled, summed and converted on a GPU; shapes and bytes as in rows_args.h.
+// Sums are in a fixed order.
 #include "kernels/device/launch.h"
 #include "kernels/rows/rows_args.h"
 

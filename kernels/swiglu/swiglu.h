@@ -1,5 +1,6 @@
 #pragma once
-// The gated activation of an MLP (Shazeer, 2020): f(gate) · up, f being silu (Llama) or gelu by tanh (Gemma).
+// The gated activation of an MLP (Shazeer, 2020): f(gate) · up, f being silu (Llama) or gelu by
+// tanh (Gemma).
 #include <ATen/core/Tensor.h>
 
 #include "kernels/swiglu/swiglu_args.h"

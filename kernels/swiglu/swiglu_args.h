@@ -1,6 +1,6 @@
 #pragma once
-// The gated activation of an MLP (Shazeer, GLU Variants, 2020) on plain memory, forward and backward, for
-// every backend.
+// The gated activation of an MLP (Shazeer, GLU Variants, 2020) on plain memory, forward and
+// backward, for every backend.
 //
 //   y      = f(gate) · up
 //   d gate = d y · up · f'(gate)
@@ -8,9 +8,9 @@
 //
 // where f is silu(x) = x σ(x) or gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
 //
-// Arithmetic in fp32, every result rounded once. Strides are elements from row to row; gate and up may be the
-// two halves of one row of a fused projection. Bytes: forward 3 passes of rows · width elements; backward 5,
-// 6 with y.
+// Arithmetic in fp32, every result rounded once. Strides are elements from row to row; gate and up
+// may be the two halves of one row of a fused projection. Bytes: forward 3 passes of rows · width
+// elements; backward 5, 6 with y.
 #include <cstdint>
 
 #include "kernels/common/element.h"

@@ -10,7 +10,8 @@ at::Tensor activate(const at::Tensor& x, GateFunction function) {
   return function == GateFunction::silu ? at::silu(x) : at::gelu(x, "tanh");
 }
 
-// gelu's tanh is 1 − 2 / (e²ᵘ + 1): an absolute 1e-7 of the gate times up, whatever the value itself is.
+// gelu's tanh is 1 − 2 / (e²ᵘ + 1): an absolute 1e-7 of the gate times up, whatever the value
+// itself is.
 Tolerance tolerance(GateFunction function) {
   return function == GateFunction::silu
              ? Tolerance{.roundings = 1.01,

@@ -1,4 +1,5 @@
-// Mixtures of experts: routing and the sums of kernels/experts, and the products of all experts of an op as one group.
+// Mixtures of experts: routing and the sums of kernels/experts, and the products of all experts of
+// an op as one group.
 #include "providers/fused/experts.h"
 
 #include "core/base/error.h"

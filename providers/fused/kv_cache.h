@@ -1,6 +1,7 @@
 #pragma once
-// Keys and values of many sequences, in pages of one allocation (kernels/attention/cached_attention_args.h). A sequence takes a
-// page when it needs one and gives them back when it ends; the allocation doubles when no page is left.
+// Keys and values of many sequences, in pages of one allocation
+// (kernels/attention/cached_attention_args.h). A sequence takes a page when it needs one and gives
+// them back when it ends; the allocation doubles when no page is left.
 #include <ATen/core/Tensor.h>
 
 #include <vector>

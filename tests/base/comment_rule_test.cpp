@@ -1,5 +1,5 @@
-// Comments are sentences about the thing declared ("Returns …", "True if …"): none begins as a clause whose subject is elsewhere,
-// and no line of one has more than 100 columns.
+// Comments are sentences about the thing declared ("Returns …", "True if …"): none begins as a
+// clause whose subject is elsewhere, and no line of one has more than 100 columns.
 #include <regex>
 
 #include "core/base/file.h"

@@ -76,7 +76,8 @@ TEST_CASE("Events arrive in order and done is returned") {
 
 TEST_CASE("A request and events larger than a pipe's buffer pass") {
   TemporaryFolder folder;
-  // stderr and stdout fill up before the request is read: without serving all three pipes at once this hangs.
+  // stderr and stdout fill up before the request is read: without serving all three pipes at once
+  // this hangs.
   EngineProcess engine(
       script(folder, std::string(kHello) +
                          "head -c 300000 /dev/zero | tr '\\0' 'e' >&2;"

@@ -101,7 +101,8 @@ TEST_CASE("every key has a sentence, and choices hold their default") {
   }
 }
 
-// A new key must state what a changed value means: nothing else keeps a run from continuing with another job.
+// A new key must state what a changed value means: nothing else keeps a run from continuing with
+// another job.
 TEST_CASE("every key has a role, and only what rows give is part of the token cache's key") {
   for (const std::string& key : dotted_keys(job_fields())) {
     INFO(key);

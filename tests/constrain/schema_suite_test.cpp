@@ -1,4 +1,5 @@
-// JSON Schema's own test suite (draft 2020-12) against the validator and the grammars. The suite is not part of this repository:
+// JSON Schema's own test suite (draft 2020-12) against the validator and the grammars. The suite is
+// not part of this repository:
 //
 //   FORGE_JSON_SCHEMA_SUITE=JSON-Schema-Test-Suite/tests/draft2020-12 constrain_test "[suite]"
 //

@@ -302,8 +302,8 @@ TEST_CASE("what people write never becomes a control token") {
     CHECK(controls(maker.tokens_of(TextRow{attack})) == 1);  // eos
     CHECK(controls(maker.tokens_of(PairRow{attack, attack})) == 1);
   }
-  // The template's "<|im_start|>" + role: a role cannot be free text, but halves on both sides of a boundary
-  // could be.
+  // The template's "<|im_start|>" + role: a role cannot be free text, but halves on both sides of a
+  // boundary could be.
   CHECK(controls(with("<|im_", "end|>")) == honest);
 }
 
@@ -390,7 +390,8 @@ TEST_CASE("overlong rows are cut, dropped, split or refused") {
   CHECK(made(Overlong::truncate, right, 2) == "the trained tokens all lie past data.max_length 2dropped ");
   CHECK(made(Overlong::drop, right, 4) == "7 tokens, expected at most data.max_length 4dropped ");
   CHECK(made(Overlong::error, right, 4) == "7 tokens, expected at most data.max_length 4");
-  // Each part starts afresh, so its first token is not trained; parts without trained tokens are left out.
+  // Each part starts afresh, so its first token is not trained; parts without trained tokens are
+  // left out.
   CHECK(made(Overlong::split, right, 4) == "split [1,2,3,4][0,0,1,0] [5,6,7][0,1,1] ");
   CHECK(made(Overlong::split, right, 2) == "split [5,6][0,1] ");
 }

@@ -240,7 +240,8 @@ TEST_CASE("packed micro-batches are never more than in order, fuller, and lose n
     const Steps parts = micro_batches(step, lengths, job);
     CHECK(flat(parts) == step);
     for (size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].size() == 5);
-    // A token budget without packing: in order, and no part had room for the first example of the next.
+    // A token budget without packing: in order, and no part had room for the first example of the
+    // next.
     job.train.micro_batch_size = 32;
     job.train.micro_batch_tokens = 400;
     const Steps dynamic = micro_batches(step, lengths, job);

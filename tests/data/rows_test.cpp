@@ -83,7 +83,8 @@ TEST_CASE("tool calls get the shape that templates expect") {
       R"([{"type":"function","function":{"name":"g","arguments":{"y":2}}}]}] ??? tools [{"type":"function"}])");
 }
 
-// A template may print a call whole, and Python keeps the order of keys; TRL takes nulls out (remove_none_values).
+// A template may print a call whole, and Python keeps the order of keys; TRL takes nulls out
+// (remove_none_values).
 TEST_CASE("tool calls keep the row's order and lose the nulls that tables make") {
   const auto calls = [](const std::string& list) {
     return meaning(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": )" + list + "}]}", RowFormat::messages);

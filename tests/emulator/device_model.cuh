@@ -216,7 +216,8 @@ inline uint16_t fp16_bits(float value) {
   if (magnitude > 0x7F800000) return 0x7FFF;
   if (magnitude >= 0x477FF000) return static_cast<uint16_t>(sign | 0x7C00);
   if (magnitude < 0x38800000) {
-    // Below 2^-14: adding 0.5 leaves the subnormal's bits, rounded to even, at the end of the fraction.
+    // Below 2^-14: adding 0.5 leaves the subnormal's bits, rounded to even, at the end of the
+    // fraction.
     float shifted = __uint_as_float(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (__float_as_uint(shifted) - 0x3F000000));
   }

@@ -21,8 +21,8 @@ struct FiberContext {
   void* stack_pointer = nullptr;
 };
 
-// forge_switch_stack(save, load): the System V registers that a callee keeps, then the stack pointer. A new
-// stack starts at forge_fiber_start with the entry in r12 and its argument in r13.
+// forge_switch_stack(save, load): the System V registers that a callee keeps, then the stack
+// pointer. A new stack starts at forge_fiber_start with the entry in r12 and its argument in r13.
 extern "C" void forge_switch_stack(void** save, void* load);
 extern "C" void forge_fiber_start();
 asm(R"(
@@ -58,7 +58,8 @@ forge_fiber_start:
 namespace {
 void make_context(FiberContext& context, unsigned char* stack, size_t bytes, void (*entry)(void*),
                   void* argument) {
-  // After the seven pops the stack pointer is a multiple of 16, as forge_fiber_start's call expects.
+  // After the seven pops the stack pointer is a multiple of 16, as forge_fiber_start's call
+  // expects.
   void** top = reinterpret_cast<void**>(stack + bytes - 72);
   void* frame[7] = {nullptr,
                     nullptr,

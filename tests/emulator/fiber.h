@@ -1,7 +1,7 @@
 #pragma once
-// Fibers: stacks that one operating-system thread switches between by hand. A switch saves the registers that
-// the calling convention keeps and swaps the stack pointer, some nanoseconds; swapcontext would make a system
-// call.
+// Fibers: stacks that one operating-system thread switches between by hand. A switch saves the
+// registers that the calling convention keeps and swaps the stack pointer, some nanoseconds;
+// swapcontext would make a system call.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,8 +21,8 @@ class FiberPool {
   FiberPool(const FiberPool&) = delete;
   FiberPool& operator=(const FiberPool&) = delete;
 
-  // Makes fiber `index` ready to call entry(argument), which must never return: it ends by switching out for
-  // good.
+  // Makes fiber `index` ready to call entry(argument), which must never return: it ends by
+  // switching out for good.
   void prepare(int index, void (*entry)(void*), void* argument);
   // Switches from the scheduler to fiber `index`; returns when that fiber calls switch_out().
   void switch_in(int index);

@@ -54,7 +54,8 @@ std::vector<Sequence> sequences_of(const Flash_fwd_params& p, const char* name) 
   return all;
 }
 
-// Heads of the tokens of one sequence, element (token, head, i) at token · row + head · of_head + i.
+// Heads of the tokens of one sequence, element (token, head, i) at token · row + head · of_head +
+// i.
 template <class T>
 struct Rows {
   T* data;

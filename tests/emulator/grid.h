@@ -1,10 +1,10 @@
 #pragma once
 // Executes a grid of emulated CUDA threads, one fiber each, block after block.
 //
-// A barrier releases when all live threads of the block arrived; a warp collective when all lanes of its mask
-// did. Anything else is a deadlock, reported with thread, line and barrier. Within a round every runnable
-// thread runs until it waits, warps in the order asked for: forward, reverse, or shuffled anew each round by
-// a seed. One order alone would hide races.
+// A barrier releases when all live threads of the block arrived; a warp collective when all lanes
+// of its mask did. Anything else is a deadlock, reported with thread, line and barrier. Within a
+// round every runnable thread runs until it waits, warps in the order asked for: forward, reverse,
+// or shuffled anew each round by a seed. One order alone would hide races.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -127,7 +127,8 @@ uint64_t warp_collective(CollectiveKind kind, uint32_t mask, uint64_t value, int
 Allocation* shared_array(const void* key, size_t bytes, size_t alignment);
 Allocation* dynamic_shared_array();
 
-// Checks an access of the running thread and records it. `what` names the array when it is not in bounds.
+// Checks an access of the running thread and records it. `what` names the array when it is not in
+// bounds.
 void check_access(Allocation* allocation, const void* address, size_t bytes, size_t alignment, bool writes,
                   bool atomic);
 // Does __threadfence for the running thread.

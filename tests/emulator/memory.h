@@ -1,6 +1,6 @@
 #pragma once
-// The memory that emulated kernels may touch. Every allocation knows which of its bytes were ever written,
-// has guard regions around it, and is found again from any address in it.
+// The memory that emulated kernels may touch. Every allocation knows which of its bytes were ever
+// written, has guard regions around it, and is found again from any address in it.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +19,8 @@ struct Allocation {
   bool writable = true;
   bool for_copies = false;  // the host's: kernels and libraries may not touch it
 
-  // Last write and last read of each byte of shared memory, to find accesses that no barrier orders.
+  // Last write and last read of each byte of shared memory, to find accesses that no barrier
+  // orders.
   struct Access {
     uint32_t block_epoch = 0, warp_epoch = 0;
     int32_t thread = -1;

@@ -1,6 +1,6 @@
 #pragma once
-// A pointer of an emulated kernel: a raw address that knows its allocation and checks every access. Kernels
-// name it Global<T> or Shared<T>; nvcc sees plain pointers there.
+// A pointer of an emulated kernel: a raw address that knows its allocation and checks every access.
+// Kernels name it Global<T> or Shared<T>; nvcc sees plain pointers there.
 #include <cstddef>
 #include <cstring>
 #include <string>

@@ -47,7 +47,8 @@ TEST_CASE("packed sequences attend to themselves alone") {
 
 TEST_CASE("texts that are padded together attend as each by itself, and so do their gradients") {
   at::manual_seed(6);
-  // Sources of 3, 7, 2 and 6 tokens, answers of 2, 4, 5 and 1, in two groups of two: texts 0 and 2, and texts 3 and 1.
+  // Sources of 3, 7, 2 and 6 tokens, answers of 2, 4, 5 and 1, in two groups of two: texts 0 and 2,
+  // and texts 3 and 1.
   const std::vector<int32_t> cu_source{0, 3, 10, 12, 18}, cu_answer{0, 2, 6, 11, 12};
   const auto side = [](const std::vector<int32_t>& cu, std::vector<int64_t> longest) {
     PaddedTexts padded{.texts = {2, 2}, .longest = longest};

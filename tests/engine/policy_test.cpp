@@ -269,7 +269,8 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
     const PolicyStep step = policy_step(objectives[k], 8, drawn.rollout, update);
     REQUIRE_FALSE(step.known);
     const at::Tensor gradient = policy_gradient(policy, drawn, step, false);
-    // k3's gradient is that of the divergence itself, not of its estimate: compared by its own formula elsewhere.
+    // k3's gradient is that of the divergence itself, not of its estimate: compared by its own
+    // formula elsewhere.
     if (objectives[k].kl.weight > 0) {
       CHECK(gradient.norm().item<double>() > 0);
       continue;

@@ -78,7 +78,8 @@ TEST_CASE("inputs of layers that wait on the host leave two places in the arena"
   CHECK(behind.host_bytes == 11 * input);
   CHECK(host_bytes(moves, kSizes) == behind.host_bytes);
   for (size_t slot = 0; slot < 11; ++slot) CHECK(behind.host_offsets[slot] == static_cast<int64_t>(slot) * input);
-  // The last layer's input stays; where the backward of one layer is fullest, one more is on its way.
+  // The last layer's input stays; where the backward of one layer is fullest, one more is on its
+  // way.
   CHECK(before.kept_bytes - behind.kept_bytes >= 9 * input);
   CHECK(before.bytes - behind.bytes >= 9 * input);
   // Each copy begins a layer before it is waited for.
@@ -336,7 +337,8 @@ TEST_CASE("a value written over before its last reader, and memory given twice, 
 }
 
 TEST_CASE("a stream that two branches read gets the sum of their gradients") {
-  // h + f(norm(h)) + g(norm(h)): both additions pass the same gradient on, which the first branch may not add into.
+  // h + f(norm(h)) + g(norm(h)): both additions pass the same gradient on, which the first branch
+  // may not add into.
   Recorder g({.whole = {"embed", "a", "b"}});
   ValueId h = g.embed("embed", 50, 8);
   ValueId one = g.linear(g.norm(h, "n", 1e-6), {"a", 8}), two = g.linear(g.norm(h, "n", 1e-6), {"b", 8});

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that writes a line to the file SOCKETS_LOG for each socket of the internet that a process opens, and the
-// name of each process that it watches to SOCKETS_WATCHED.
+// A library for LD_PRELOAD that writes a line to the file SOCKETS_LOG for each socket of the
+// internet that a process opens, and the name of each process that it watches to SOCKETS_WATCHED.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

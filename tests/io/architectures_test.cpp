@@ -1,4 +1,5 @@
-// A model that forge does not support is reported as such, and a name is corrected only if it is misspelt.
+// A model that forge does not support is reported as such, and a name is corrected only if it is
+// misspelt.
 #include "core/io/architectures.h"
 
 #include "tests/test.h"

@@ -51,8 +51,9 @@ TEST_CASE("blocks have the bytes that ggml writes") {
     const auto block = static_cast<size_t>(block_bytes(dtype));
     size_t differing = 0;
     for (size_t at = 0; at < bytes.size(); at += block) differing += bytes.compare(at, block, expected.substr(at, block)) != 0;
-    // The legacy types have one product and one sum a value. The searched ones add up hundreds: where ggml was compiled with fused
-    // multiply-add, a tie between two scales of the grid may fall the other way.
+    // The legacy types have one product and one sum a value. The searched ones add up hundreds:
+    // where ggml was compiled with fused multiply-add, a tie between two scales of the grid may
+    // fall the other way.
     const size_t blocks = bytes.size() / block;
     CHECK(differing <= (block_elements(dtype) == 32 ? 0 : blocks / 10));
     // Blocks that differ are no worse.

@@ -61,8 +61,8 @@ TEST_CASE("a file's tensors have names, types, shapes and bytes") {
   CHECK(open_safetensors(golden("metadata.safetensors"))->metadata().at("format") == "pt");
 }
 
-// The twelve negative tests of the reference implementation (safetensors/src/tensor.rs), in its order and by
-// its names.
+// The twelve negative tests of the reference implementation (safetensors/src/tensor.rs), in its
+// order and by its names.
 TEST_CASE("what the reference implementation refuses is refused") {
   using Catch::Contains;
   SECTION("gpt2-like lengths: test_gpt2_tiny is positive; a lying offset is not") {

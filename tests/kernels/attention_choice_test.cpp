@@ -66,7 +66,8 @@ TEST_CASE("a window, a cap or sinks are our own kernels'") {
 }
 
 TEST_CASE("flash attention's backward is left where its 32-bit indices end") {
-  // (tokens + 128 · sequences) · heads · padded head_dim reaches 2³¹ at 524,288 tokens of 32 heads of 128.
+  // (tokens + 128 · sequences) · heads · padded head_dim reaches 2³¹ at 524,288 tokens of 32 heads
+  // of 128.
   AttentionProblem p{.capability = 90, .type = Element::bf16, .head_dim = 128, .heads = 32, .sequences = 1};
   p.tokens = (int64_t{1} << 31) / (32 * 128) - 128 - 1;
   CHECK(choose_attention(p, true).kernel == AttentionKernel::flash);

@@ -1,5 +1,6 @@
 #pragma once
-// CPU stand-ins for LibTorch's efficient attention, so that attention_torch.cpp runs on a machine without a GPU.
+// CPU stand-ins for LibTorch's efficient attention, so that attention_torch.cpp runs on a machine
+// without a GPU.
 //
 // They are registered for the dispatcher's CPU key, where 2.11 has none, and check the demands of
 // the CUDA kernels on callers: types, shapes, alignment, layout of lse and its padding. They test

@@ -22,7 +22,8 @@
 #include "kernels/swiglu/swiglu_args.h"
 #include "tests/kernels/bench.h"
 
-// MKL's product with a factor laid out once, exported by LibTorch; the wheel brings no header of it.
+// MKL's product with a factor laid out once, exported by LibTorch; the wheel brings no header of
+// it.
 extern "C" {
 size_t cblas_sgemm_pack_get_size(int identifier, int m, int n, int k);
 void cblas_sgemm_pack(int layout, int identifier, int transpose, int m, int n, int k, float alpha,

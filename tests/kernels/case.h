@@ -12,9 +12,9 @@
 //           [=](Pointers& p) { return DoubleArgs{element(type), 3, 5, p["x"], p["y"]}; }));
 //   }
 //
-// The oracle receives what the backend receives: values after rounding to their type, as float64 (whole
-// numbers as int64). It is composed ATen, so a backward's oracle is autograd of the forward's (gradients(),
-// which also compares with finite differences).
+// The oracle receives what the backend receives: values after rounding to their type, as float64
+// (whole numbers as int64). It is composed ATen, so a backward's oracle is autograd of the
+// forward's (gradients(), which also compares with finite differences).
 #include <ATen/ATen.h>
 
 #include <functional>

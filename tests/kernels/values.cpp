@@ -43,7 +43,8 @@ void check_differences(const Forward& forward, const Tensors& inputs, const Tens
   double found = (step_difference(forward, inputs, directions, cotangents, step) -
                   step_difference(forward, inputs, directions, cotangents, -step)) /
                  (2 * step);
-  // Rounding of the difference (1e-16 of the summed outputs over the step) and its third-order term.
+  // Rounding of the difference (1e-16 of the summed outputs over the step) and its third-order
+  // term.
   double size = 0;
   Tensors outputs = forward(inputs);
   for (const auto& [name, cotangent] : cotangents)

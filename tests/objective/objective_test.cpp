@@ -16,7 +16,8 @@ using namespace forge;
 
 namespace {
 
-// Values and derivatives were computed by an independent program in double precision (β 0.1, ε 0.1).
+// Values and derivatives were computed by an independent program in double precision (β 0.1, ε
+// 0.1).
 const SequenceSums kChosen{-12, -13, 4}, kRejected{-15, -14.5, 6};
 
 struct KnownAnswer {

@@ -117,10 +117,12 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
     Matrix want = read_matrix(*golden, std::string("logits_") + length);
     int64_t stride = model.spec.vocab_size / want.shape[1];
     INFO("length " << length);
-    // fp32 sums of at most 88 terms in another order, three layers deep: some units in the last place.
+    // fp32 sums of at most 88 terms in another order, three layers deep: some units in the last
+    // place.
     float limit = 1e-5f * largest(want);
     CHECK(prompt_error(model, provider, ids, want, stride) <= limit);
-    // Dynamic RoPE and LongRoPE turn all keys anew when the text grows past a length; a cache cannot, in transformers as here.
+    // Dynamic RoPE and LongRoPE turn all keys anew when the text grows past a length; a cache
+    // cannot, in transformers as here.
     if (name != "rope-dynamic" && name != "phi3-longrope")
       CHECK(token_by_token_error(model, provider, ids, want, stride) <= limit);
   }

@@ -1,4 +1,5 @@
-// Known answers, worked by hand: rewards (1, 0, 0, 0) have mean 0.25 and an unbiased deviation of 0.5.
+// Known answers, worked by hand: rewards (1, 0, 0, 0) have mean 0.25 and an unbiased deviation of
+// 0.5.
 #include "core/reinforce/advantage.h"
 #include "core/reinforce/value.h"
 
@@ -90,7 +91,8 @@ TEST_CASE("groups do not mix") {
   check(advantages(rewards, {.scale = AdvantageScale::none}), {0.5, -0.5, -5, 5});
 }
 
-// (1, 0) and (3, 1): group means 0.5 and 2; all four have mean 1.25 and an unbiased deviation of √(4.75 / 3).
+// (1, 0) and (3, 1): group means 0.5 and 2; all four have mean 1.25 and an unbiased deviation of
+// √(4.75 / 3).
 TEST_CASE("batch scale divides by the deviation of all rewards") {
   std::vector<CompletionReward> rewards = group_of({1, 0}, 0);
   for (const CompletionReward& other : group_of({3, 1}, 1)) rewards.push_back(other);

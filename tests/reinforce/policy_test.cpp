@@ -65,7 +65,8 @@ TEST_CASE("the gradient passes at the edge and not beyond, each on its side") {
   const auto cotangent = [](double log_ratio, double advantage) {
     return policy_loss({log_ratio - 1}, {-1}, advantage, {.clip_low = 0.5, .clip_high = 1}).cotangent[0];
   };
-  // Ratios of 2 and 0.5 are exact in floating point only as powers: exp(log 2) may miss by one unit.
+  // Ratios of 2 and 0.5 are exact in floating point only as powers: exp(log 2) may miss by one
+  // unit.
   const double high = std::nextafter(std::log(2.0), 0), low = std::nextafter(std::log(0.5), 0);
   CHECK(cotangent(high, 1) == Approx(-2));
   CHECK(cotangent(std::log(2.0) + 1e-9, 1) == 0);

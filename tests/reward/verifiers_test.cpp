@@ -234,7 +234,8 @@ TEST_CASE("repetition counts n-grams as TRL and open-r1") {
   CHECK(verdict(reward, "a b a b") == "-0.25");
 }
 
-// TRL's get_soft_overlong_punishment(max_completion_len=100, soft_punish_cache=20): 0 up to 80, (80 − n)/20, −1 past 100.
+// TRL's get_soft_overlong_punishment(max_completion_len=100, soft_punish_cache=20): 0 up to 80, (80
+// − n)/20, −1 past 100.
 TEST_CASE("overlong is DAPO's ramp") {
   RewardConfig reward = reward_of(RewardType::overlong);
   reward.max = 100;

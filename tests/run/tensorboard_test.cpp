@@ -1,4 +1,5 @@
-// The golden was read back, value by value, with tensorboard's EventAccumulator by tests/parity/check_tensorboard.py.
+// The golden was read back, value by value, with tensorboard's EventAccumulator by
+// tests/parity/check_tensorboard.py.
 #include "core/run/tensorboard.h"
 
 #include "core/base/file.h"

@@ -120,7 +120,8 @@ TEST_CASE("generation markers decide where a template has them") {
 }
 
 TEST_CASE("a turn's generated blocks are its own, however many it prints") {
-  // The first turn prints two blocks and the second none, so that blocks and turns are equally many.
+  // The first turn prints two blocks and the second none, so that blocks and turns are equally
+  // many.
   const auto marked = inline_template(
       "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }};{% else %}A:{% if m.thought %}"
       "{% generation %}{{ m.thought }}{% endgeneration %}|{% endif %}{% if m.content %}{% generation %}"

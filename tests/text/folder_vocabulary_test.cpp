@@ -82,7 +82,8 @@ TEST_CASE("what a GGUF cannot say of a vocabulary is refused") {
 }
 
 TEST_CASE("a SentencePiece file is read field by field") {
-  // pieces {"<unk>" 0 unknown}, {"a" -1.5}; trainer_spec {model_type 2}; normalizer_spec {add_dummy_prefix 0}
+  // pieces {"<unk>" 0 unknown}, {"a" -1.5}; trainer_spec {model_type 2}; normalizer_spec
+  // {add_dummy_prefix 0}
   std::string bytes = std::string("\x0a\x09\x0a\x05<unk>\x18\x02", 11);
   bytes += std::string("\x0a\x08\x0a\x01" "a", 5) + std::string("\x15\x00\x00\xc0\xbf", 5);
   bytes += std::string("\x12\x02\x18\x02", 4) + std::string("\x1a\x02\x18\x00", 4);

@@ -173,8 +173,8 @@ TEST_CASE("text remembers whether it came from the data") {
   CHECK(marked("{{ user|indent(2, true) }}") == "  <ab cd>");
 }
 
-// Every mutation of every bundled template and snippet either renders or ends with an Error that names the
-// place.
+// Every mutation of every bundled template and snippet either renders or ends with an Error that
+// names the place.
 TEST_CASE("mutated templates never crash") {
   std::vector<std::string> seeds;
   for (const BundledTemplate& bundled : bundled_templates()) seeds.emplace_back(bundled.text);

@@ -1,5 +1,5 @@
-// Reads {"template": …, "variables": {…}, "now": seconds} per line, writes {"output": …} or {"error": …} per
-// line.
+// Reads {"template": …, "variables": {…}, "now": seconds} per line, writes {"output": …} or
+// {"error": …} per line.
 #include <iostream>
 
 #include "core/text/jinja/template.h"

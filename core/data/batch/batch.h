@@ -26,7 +26,8 @@ struct Judgement {
   double margin = 0;      // of a chosen answer: by how much it should win, in units of the reward
 };
 
-// A micro-batch: `sequences` examples as one run of `tokens` tokens. Sequences never attend to each other.
+// A micro-batch: `sequences` examples as one run of `tokens` tokens. Sequences never attend to each
+// other.
 struct Batch {
   std::vector<int32_t> token_ids;  // [tokens]
   std::vector<int32_t> positions;  // [tokens]; restart at 0 in each sequence

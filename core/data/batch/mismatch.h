@@ -1,5 +1,6 @@
 #pragma once
-// Answers paired with prompts they were not written for, from which kto estimates the divergence from the reference.
+// Answers paired with prompts they were not written for, from which kto estimates the divergence
+// from the reference.
 //
 //   mismatches(data, {4, 9, 7})   // {{4, 9}, {7, 4}, {9, 7}}: each prompt with the answer of the one before it
 //

@@ -5,14 +5,15 @@
 //   RowExamples made = maker.make(row);
 //   if (!made.problem.empty()) …   // "the chat template raised …", "1,340 tokens, expected at most 1,024"
 //
-// A token is supervised exactly when its first byte lies inside a trained range of the text. So a token that
-// begins before the range and reaches into it is context (at inference it would be part of the prompt), and a
-// token that begins inside and reaches past the end is trained. All tokens of one character that is split
-// into several begin where the character begins. The first token of an example is never supervised: nothing
-// precedes it.
+// A token is supervised exactly when its first byte lies inside a trained range of the text. So a
+// token that begins before the range and reaches into it is context (at inference it would be part
+// of the prompt), and a token that begins inside and reaches past the end is trained. All tokens of
+// one character that is split into several begin where the character begins. The first token of an
+// example is never supervised: nothing precedes it.
 //
-// What a person or a data file wrote never becomes a control token, whatever it looks like: control tokens
-// come from the chat template's own text, from the tokenizer's bos and eos, and from rows of finished tokens.
+// What a person or a data file wrote never becomes a control token, whatever it looks like: control
+// tokens come from the chat template's own text, from the tokenizer's bos and eos, and from rows of
+// finished tokens.
 //
 // bos: a chat template writes it or not, and no other is added. Documents and pairs begin with it
 // if the tokenizer adds it to texts, and they end with eos.

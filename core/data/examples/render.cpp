@@ -133,7 +133,8 @@ std::vector<size_t> turns_apart(const ChatRow& row) {
   std::vector<size_t> turns;
   for (size_t i = 0; i < trained.size(); ++i)
     if (trained[i]) turns.push_back(i);
-  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message and 5 MB/s.
+  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message
+  // and 5 MB/s.
   const double seconds =
       static_cast<double>(turns.size()) / 2 *
       (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));

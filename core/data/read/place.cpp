@@ -12,8 +12,8 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) { skip_blanks(); }
   size_t position() const { return position_; }
 
-  // Enters the container here and stops at the member called `name`; stays put and returns false if it
-  // has none.
+  // Enters the container here and stops at the member called `name`; stays put and returns false if
+  // it has none.
   bool enter(std::string_view name) {
     const size_t start = position_;
     if (position_ < text_.size() && (text_[position_] == '{' || text_[position_] == '[')) {

@@ -18,7 +18,8 @@ void empty_answer(const RowText& text, const Emit& emit) {
       emit(turn.pointer, "the answer has no text");
 }
 
-// True if a question ends in a line that says only NaN: a second column that was joined to the first.
+// True if a question ends in a line that says only NaN: a second column that was joined to the
+// first.
 bool ends_in_missing(const Turn& turn) {
   static const std::set<std::string> kWords{"nan", "-nan", "nat", "<na>", "#n/a", "#null!"};
   const size_t line = turn.text.rfind('\n');

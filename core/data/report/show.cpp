@@ -38,7 +38,8 @@ std::string title_of(const DataSet& data, int64_t index) {
 std::string show_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer, bool colour) {
   const Example example = data.example(index);
   std::string out = printable(title_of(data, index)) + "\n";
-  // Runs of equal mask are decoded whole: a character split into several tokens never spans two runs.
+  // Runs of equal mask are decoded whole: a character split into several tokens never spans two
+  // runs.
   for (size_t begin = 0, end = 0; begin < example.ids.size(); begin = end) {
     const uint8_t mask = example.supervised[begin];
     const bool trained = is_trained(mask);

@@ -4,10 +4,10 @@
 //   sketches.push_back(sketch_of("the cat sat on the mat …"));
 //   for (const SimilarPair& pair : similar_pairs(sketches)) …   // pair.later is like pair.earlier
 //
-// MinHash (Broder, "On the resemblance and containment of documents", 1997) over shingles of three words,
-// with one permutation and a minimum in each of 32 bins (Li, Owen, Zhang, "One permutation hashing", 2012);
-// candidates by locality-sensitive hashing in eight bands of four bins. Two texts with a Jaccard similarity
-// of 0.8 meet in a band with 98 %.
+// MinHash (Broder, "On the resemblance and containment of documents", 1997) over shingles of three
+// words, with one permutation and a minimum in each of 32 bins (Li, Owen, Zhang, "One permutation
+// hashing", 2012); candidates by locality-sensitive hashing in eight bands of four bins. Two texts
+// with a Jaccard similarity of 0.8 meet in a band with 98 %.
 #include <array>
 #include <cstdint>
 #include <string_view>

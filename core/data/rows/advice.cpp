@@ -127,7 +127,8 @@ namespace {
 
 bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
 
-// Returns the path of the first list of rows below members that are objects; empty if there is none.
+// Returns the path of the first list of rows below members that are objects; empty if there is
+// none.
 std::string list_of_rows(const Json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_array() && !value.empty() && value[0].is_object() && !is_turn(value[0])) return path + key;

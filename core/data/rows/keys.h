@@ -29,8 +29,8 @@ struct KeyRules {
   std::function<bool(const std::string&)> template_reads = {};  // a key of a message
 };
 
-// Adds the names of keys that nothing reads to `unread`, a key of turns as "messages[].time", and a fault with
-// RowFault::key for each that would change what is learned:
+// Adds the names of keys that nothing reads to `unread`, a key of turns as "messages[].time", and a
+// fault with RowFault::key for each that would change what is learned:
 //   - system prompts, contexts, histories, tools and choices, images, videos and sounds
 //   - masks of tokens and flags of turns that are not read
 //   - unless the format is stated, what another shape would train on (`prompt` beside `text`, but nothing beside a whole

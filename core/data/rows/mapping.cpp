@@ -152,7 +152,8 @@ Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
   return row;
 }
 
-// Reads all columns before writing any, so that {prompt: completion, completion: prompt} swaps them.
+// Reads all columns before writing any, so that {prompt: completion, completion: prompt} swaps
+// them.
 void RowMapping::map_columns(Json& row) const {
   std::vector<std::pair<std::string, Json>> values;
   for (const auto& [field, place] : columns_) {

@@ -6,7 +6,8 @@
 //   RowFaults faults;
 //   std::optional<Row> row = convert_row(json, format, {}, faults);   // nothing when it has faults
 //
-// Shapes (one file each in formats/; `null` members count as absent; keys.h says what becomes of other keys):
+// Shapes (one file each in formats/; `null` members count as absent; keys.h says what becomes of
+// other keys):
 //   messages           {"messages": [{"role", "content", …}], "system", "tools": […]}; `train`, `training`, `loss`,
 //                      `weight` or `loss_weight` on an assistant's turn says whether it is trained
 //   sharegpt           {"conversations": [{"from", "value"} or {"input", "output"}], "system", "tools"}
@@ -16,7 +17,8 @@
 //   text               {"text"}
 //   tokens             {"input_ids", "labels" or masks (kTokenMasks), "attention_mask"}; also as `forge data --dump` writes
 //                      them
-// Answers to judge (core/objective says which objective trains on which; others are shown by `forge data`):
+// Answers to judge (core/objective says which objective trains on which; others are shown by `forge
+// data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
 //                      "rejected_response"; or "conversations" with one turn each in chosen and rejected; or OpenAI's "input",

@@ -24,8 +24,9 @@ struct AdapterFile {
   std::string folder;
 };
 
-// Reads adapter_config.json. Throws Error(environment) for a folder without it, another method than LoRA, an adapter of
-// a changed base (init_lora_weights: pissa, olora …), or a setting that forge would have to ignore (lora_bias …).
+// Reads adapter_config.json. Throws Error(environment) for a folder without it, another method than
+// LoRA, an adapter of a changed base (init_lora_weights: pissa, olora …), or a setting that forge
+// would have to ignore (lora_bias …).
 AdapterFile read_adapter_config(const std::string& folder);
 
 // Returns the spec of the model that the adapter was made for: `spec`, or `spec` with a score head,

@@ -19,8 +19,8 @@ struct GpuCard {
   int64_t multiprocessors;
   double memory_gib;
   double bandwidth_gbs;  // GB/s
-  // Dense TFLOP/s with 32-bit accumulation, as the vendor states them; 0: the card has no such units and
-  // forge does not use the type there.
+  // Dense TFLOP/s with 32-bit accumulation, as the vendor states them; 0: the card has no such
+  // units and forge does not use the type there.
   double bf16_tflops, fp16_tflops, fp32_tflops;
 };
 

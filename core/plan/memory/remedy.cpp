@@ -16,7 +16,8 @@ struct Setting {
   std::string key, value;
 };
 
-// A change of the job that needs less memory. The list is in the order of what a change costs the user.
+// A change of the job that needs less memory. The list is in the order of what a change costs the
+// user.
 struct Remedy {
   std::vector<Setting> (*settings)(const Plan& fitting);
   bool (*change)(Plan& plan, Search& search);  // false: there is nothing to change

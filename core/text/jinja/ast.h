@@ -1,6 +1,6 @@
 #pragma once
-// A parsed template: two kinds of nodes, expressions and statements, each with its line. Every node is
-// immutable after parsing, so one tree serves many threads.
+// A parsed template: two kinds of nodes, expressions and statements, each with its line. Every node
+// is immutable after parsing, so one tree serves many threads.
 #include <memory>
 #include <string>
 #include <utility>

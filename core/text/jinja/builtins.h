@@ -1,5 +1,6 @@
 #pragma once
-// The functions of the language as tables: filters, tests, globals, and the methods of str, dict and list.
+// The functions of the language as tables: filters, tests, globals, and the methods of str, dict
+// and list.
 #include <string_view>
 
 #include "core/text/jinja/interpreter.h"

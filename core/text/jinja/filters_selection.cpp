@@ -1,4 +1,5 @@
-// map, select, reject and their attribute forms: filters that take the name of another filter or of a test.
+// map, select, reject and their attribute forms: filters that take the name of another filter or of
+// a test.
 #include "core/text/jinja/builtin_tables.h"
 
 namespace forge::jinja {

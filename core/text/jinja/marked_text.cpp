@@ -103,7 +103,8 @@ utf8proc_category_t category(uint32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-// The full mappings of SpecialCasing.txt that differ from the simple ones: {character, upper, title}.
+// The full mappings of SpecialCasing.txt that differ from the simple ones: {character, upper,
+// title}.
 struct SpecialCase {
   uint32_t code_point;
   const char* upper;

@@ -7,9 +7,9 @@
 //   out.add(message, 0, 5);              // a slice keeps its marks
 //   MarkedText text = out.take();
 //
-// Marks travel through every string operation of the interpreter, so that the tokenizer can refuse to read
-// control tokens in text that a user wrote. Offsets are bytes; the code point helpers translate Python's
-// indices.
+// Marks travel through every string operation of the interpreter, so that the tokenizer can refuse
+// to read control tokens in text that a user wrote. Offsets are bytes; the code point helpers
+// translate Python's indices.
 #include <cstdint>
 #include <string>
 #include <string_view>

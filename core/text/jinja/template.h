@@ -5,8 +5,8 @@
 //   greeting.render({{"name", value_of_json("you")}}).bytes     // "Hello you!"
 //
 // The language is that of jinja2 3.1 under transformers' settings: ImmutableSandboxedEnvironment,
-// trim_blocks, lstrip_blocks, loop controls, {% generation %}, tojson without HTML escapes, raise_exception,
-// strftime_now.
+// trim_blocks, lstrip_blocks, loop controls, {% generation %}, tojson without HTML escapes,
+// raise_exception, strftime_now.
 #include <memory>
 #include <optional>
 #include <string>

@@ -110,7 +110,8 @@ size_t modern_word(const Reader& in, size_t at, int most_digits) {
     while (in.line_break(next)) ++next;
     return next;
   }
-  // Only whitespace is left here: \s*[\r\n]+ up to the last line break of the run, else \s+(?!\S)|\s+.
+  // Only whitespace is left here: \s*[\r\n]+ up to the last line break of the run, else
+  // \s+(?!\S)|\s+.
   size_t line_end = at;
   for (size_t end = at; end < in.size() && (in.peek(end, &next) & kSpace); end = next) {
     if (in.line_break(end)) line_end = next;

@@ -1,6 +1,7 @@
 #pragma once
-// The CUDA model for nvcc and NVRTC. Everything here that is PTX or differs between a GPU and the emulator
-// has its twin in the emulator's header of the same name; the include path decides which one a file gets.
+// The CUDA model for nvcc and NVRTC. Everything here that is PTX or differs between a GPU and the
+// emulator has its twin in the emulator's header of the same name; the include path decides which
+// one a file gets.
 #ifdef __CUDACC_RTC__
 using int8_t = signed char;
 using uint8_t = unsigned char;

@@ -1,4 +1,5 @@
-// Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime must name each.
+// Faults of order, lifetime and capture, planted in code that drives a device: the emulated runtime
+// must name each.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -412,7 +413,8 @@ TEST_CASE("captured work that waits for what was recorded outside of it, and oth
   CHECK_THROWS_WITH(device().wait(Stream::compute, forked.ready), Contains("an event of a capture that is over"));
 }
 
-// Its reader waits for the stream before the weight is made, so the capture ends joined and the replay is out of order.
+// Its reader waits for the stream before the weight is made, so the capture ends joined and the
+// replay is out of order.
 TEST_CASE("a replay that reads what no captured wait orders") {
   const Forked f;
   const auto captured = device().capture([&] {

@@ -1,5 +1,5 @@
-// {"instruction": …, "input": …, "output": …, "system": …, "tools": …, "history": [[question, answer], …]}; the answer
-// may be calls of tools, "tool_calls", beside or in place of "output".
+// {"instruction": …, "input": …, "output": …, "system": …, "tools": …, "history": [[question,
+// answer], …]}; the answer may be calls of tools, "tool_calls", beside or in place of "output".
 #include "core/data/rows/formats/format.h"
 
 namespace forge {

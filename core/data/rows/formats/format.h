@@ -46,12 +46,14 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults);
 void append_turn(ChatRow& chat, const std::string& role, const std::string& content,
                  TurnTraining training = TurnTraining::by_role);
-// Returns the value without members that are null, at any depth, as TRL passes it to templates: tables have null for absent members.
+// Returns the value without members that are null, at any depth, as TRL passes it to templates:
+// tables have null for absent members.
 Json without_nulls(Json value);
 // Origin of a value's nulls: those of a table stand for absent members; those of a text of JSON
 // were written.
 enum class Nulls { of_table, written };
-// Returns a call in the shape that templates expect: {"type": "function", "function": {"name", "arguments": an object}}.
+// Returns a call in the shape that templates expect: {"type": "function", "function": {"name",
+// "arguments": an object}}.
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);
 // Returns a list of calls; `calls` may be a text that holds one as JSON.
 Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls = Nulls::of_table);

@@ -136,7 +136,8 @@ Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& fault
 
 Row convert_answers(const Json& row, const RowOptions& options, RowFaults& faults);
 
-// {"input": …, "preferred_output": …, "non_preferred_output": …}: read as prompt, chosen and rejected.
+// {"input": …, "preferred_output": …, "non_preferred_output": …}: read as prompt, chosen and
+// rejected.
 Row preferred_output(const Json& row, const RowOptions& options, RowFaults& faults) {
   const Json* input = member(row, "input");
   const bool wrapped = input && input->is_object();

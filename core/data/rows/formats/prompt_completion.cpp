@@ -1,4 +1,5 @@
-// {"prompt": …, "completion": …}: two texts, or two lists of messages of which the first is never trained.
+// {"prompt": …, "completion": …}: two texts, or two lists of messages of which the first is never
+// trained.
 #include "core/data/rows/formats/format.h"
 
 namespace forge {

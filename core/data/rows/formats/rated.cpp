@@ -1,5 +1,6 @@
 // One answer with a judgement: KTO's label, or a score. {"prompt", "completion"} or {"messages"} or
-// {"conversations"} or alpaca's {"instruction", "input", "output"}, and beside it "label" (or LLaMA-Factory's "kto_tag"; true, false, 1, 0), "score" (or "reward").
+// {"conversations"} or alpaca's {"instruction", "input", "output"}, and beside it "label" (or
+// LLaMA-Factory's "kto_tag"; true, false, 1, 0), "score" (or "reward").
 #include <cmath>
 
 #include "core/base/text.h"

@@ -1,5 +1,5 @@
-// {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}: ShareGPT's shape and its
-// variants; [{"input": …, "output": …}] as Capybara has it.
+// {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}: ShareGPT's shape
+// and its variants; [{"input": …, "output": …}] as Capybara has it.
 #include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
 

@@ -1,7 +1,8 @@
-// {"input_ids": […], "labels": […] or masks of 0 and 1, "attention_mask": […]}: tokens made elsewhere, or by
-// `forge data --dump` (`ids` and `mask`). A token is trained where each of the row's masks has a 1, as TRL reads
-// completion_mask and assistant_masks; without labels and masks every token is. For an encoder-decoder input_ids are the source and
-// labels its answer, of any length.
+// {"input_ids": […], "labels": […] or masks of 0 and 1, "attention_mask": […]}: tokens made
+// elsewhere, or by `forge data --dump` (`ids` and `mask`). A token is trained where each of the
+// row's masks has a 1, as TRL reads completion_mask and assistant_masks; without labels and masks
+// every token is. For an encoder-decoder input_ids are the source and labels its answer, of any
+// length.
 #include <algorithm>
 
 #include "core/data/batch/batch.h"

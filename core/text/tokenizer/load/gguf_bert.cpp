@@ -31,7 +31,8 @@ void load_bert(const GgufVocabulary& source, TokenizerParts& parts) {
   }
   const std::string unk = bert_token(source.tokens[static_cast<size_t>(*source.unk_id)]);
   parts.model = make_wordpiece(std::move(vocabulary), unk, source.name);
-  // llama.cpp always lowercases and strips accents; the file does not say how the model was trained.
+  // llama.cpp always lowercases and strips accents; the file does not say how the model was
+  // trained.
   parts.normalizer = make_normalizer({{"type", "BertNormalizer"}}, source.name);
   parts.pre_tokenizer = make_pre_tokenizer({{"type", "BertPreTokenizer"}}, source.name, false);
   parts.decoder = make_decoder({{"type", "WordPiece"}}, source.name);

@@ -1,6 +1,6 @@
-// Precompiled: SentencePiece's table of replacements, a double-array trie (Darts-clone) over UTF-8 and the
-// texts that its leaves point to. Layout of the charsmap: bytes of the trie (uint32, little-endian), the
-// trie's units (uint32 each), then the replacement texts, each ended by NUL.
+// Precompiled: SentencePiece's table of replacements, a double-array trie (Darts-clone) over UTF-8
+// and the texts that its leaves point to. Layout of the charsmap: bytes of the trie (uint32,
+// little-endian), the trie's units (uint32 each), then the replacement texts, each ended by NUL.
 #include <utf8proc.h>
 
 #include <cstring>

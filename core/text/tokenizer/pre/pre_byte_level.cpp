@@ -1,5 +1,5 @@
-// ByteLevel: GPT-2's words, then every byte as a printable character of its alphabet. When the model reads
-// bytes itself, the second half is left out and the text stays the input.
+// ByteLevel: GPT-2's words, then every byte as a printable character of its alphabet. When the
+// model reads bytes itself, the second half is left out and the text stays the input.
 #include "core/text/tokenizer/pre/pre_tokenizers.h"
 #include "core/text/tokenizer/scanner.h"
 #include "core/text/tokenizer/unicode.h"

@@ -1,5 +1,5 @@
-// The pre-tokenizers that look at one character at a time: Digits, Punctuation, Whitespace, WhitespaceSplit,
-// CharDelimiterSplit, BertPreTokenizer, FixedLength.
+// The pre-tokenizers that look at one character at a time: Digits, Punctuation, Whitespace,
+// WhitespaceSplit, CharDelimiterSplit, BertPreTokenizer, FixedLength.
 #include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/pre/pre_tokenizers.h"
 #include "core/text/tokenizer/unicode.h"
