@@ -56,6 +56,6 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kAdapterCommand;
-constexpr Command kAdapterCommand{"adapter", "check DIR", 2, 2, "whether an adapter is whole, and what loads it", kOptions, run};
+constexpr Command kAdapterCommand{"adapter", "check DIR", 2, 2, "check that an adapter is whole, and what loads it", kOptions, run};
 
 }  // namespace forge

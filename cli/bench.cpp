@@ -267,6 +267,6 @@ int run(const Arguments& args) {
 
 extern const Command kBenchCommand;
 constexpr Command kBenchCommand{
-    "bench", "JOB", 1, 1, "what the job reaches on this machine, and what would be faster", kOptions, run};
+    "bench", "JOB", 1, 1, "measure the job on this machine, and find what would be faster", kOptions, run};
 
 }  // namespace forge

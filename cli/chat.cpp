@@ -173,7 +173,7 @@ int run(const Arguments& args) { return Chat(args).run(); }
 }  // namespace
 
 extern const Command kChatCommand;
-constexpr Command kChatCommand{"chat",   "[RUN]", 0, 1, "a conversation with a model, or with a run's result",
+constexpr Command kChatCommand{"chat",   "[RUN]", 0, 1, "talk with a model, or with a run's result",
                                kOptions, run};
 
 }  // namespace forge

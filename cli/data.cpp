@@ -159,7 +159,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kDataCommand;
-constexpr Command kDataCommand{"data",   "JOB", 1, 1, "what the model will see: examples, masks, counts",
+constexpr Command kDataCommand{"data",   "JOB", 1, 1, "show what the model will see: examples, masks, counts",
                                kOptions, run};
 
 }  // namespace forge

@@ -206,6 +206,6 @@ int run(const Arguments& args) {
 
 extern const Command kEvalCommand;
 constexpr Command kEvalCommand{
-    "eval", "[RUN]", 0, 1, "loss, perplexity, answers and choices of a model, or of a run's result", kOptions, run};
+    "eval", "[RUN]", 0, 1, "measure loss, perplexity, answers and choices of a model or a run", kOptions, run};
 
 }  // namespace forge

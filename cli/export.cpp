@@ -193,7 +193,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kExportCommand;
-constexpr Command kExportCommand{"export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "a GGUF for llama.cpp or Ollama",
+constexpr Command kExportCommand{"export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "write a GGUF for llama.cpp or Ollama",
                                  kOptions, run};
 
 }  // namespace forge

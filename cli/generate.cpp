@@ -165,7 +165,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kGenerateCommand;
-constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "text from a model, or from a run's result",
+constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "generate text with a model, or with a run's result",
                                    kOptions,   run};
 
 }  // namespace forge

@@ -124,6 +124,6 @@ int run(const Arguments& args) {
 
 extern const Command kListCommand;
 constexpr Command kListCommand{
-    "list", "[WHAT]", 0, 1, "what there is to choose from: profiles, gpus, families …", {}, run};
+    "list", "[WHAT]", 0, 1, "list what there is to choose from: profiles, gpus, families …", {}, run};
 
 }  // namespace forge

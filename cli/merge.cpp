@@ -88,7 +88,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kMergeCommand;
-constexpr Command kMergeCommand{"merge",  "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "adapters into their base model's weights",
+constexpr Command kMergeCommand{"merge",  "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "merge adapters into their base model's weights",
                                 kOptions, run};
 
 }  // namespace forge

@@ -36,6 +36,6 @@ int run(const Arguments& args) {
 
 extern const Command kPlanCommand;
 constexpr Command kPlanCommand{
-    "plan", "JOB", 1, 1, "what would happen: values with reasons, memory, steps, disk", kOptions, run};
+    "plan", "JOB", 1, 1, "show what a run would do: values with reasons, memory, steps, disk", kOptions, run};
 
 }  // namespace forge

@@ -48,6 +48,6 @@ int run(const Arguments& args) {
 
 extern const Command kProfileCommand;
 constexpr Command kProfileCommand{
-    "profile", "", 0, 0, "the machine, the profile chosen, each choice with its rule", kOptions, run};
+    "profile", "", 0, 0, "show the machine, the profile chosen, each choice with its rule", kOptions, run};
 
 }  // namespace forge

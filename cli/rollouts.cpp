@@ -98,6 +98,6 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kRolloutsCommand;
-constexpr Command kRolloutsCommand{"rollouts", "RUN", 1, 1, "completions that a run drew, with their rewards", kOptions, run};
+constexpr Command kRolloutsCommand{"rollouts", "RUN", 1, 1, "show completions that a run drew, with their rewards", kOptions, run};
 
 }  // namespace forge

@@ -195,7 +195,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kRunCommand;
-constexpr Command kRunCommand{"run",    "JOB", 1, 1, "make a run complete: start it, or continue it",
+constexpr Command kRunCommand{"run",    "JOB", 1, 1, "start a run, or continue it",
                               kOptions, run};
 
 }  // namespace forge

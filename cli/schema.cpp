@@ -1,4 +1,4 @@
-// forge schema: prints the JSON Schemas of what forge reads and writes, and their manuals.
+// forge schema: prints the print JSON Schemas of what forge reads and writes, and their manuals.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/text.h"
@@ -49,6 +49,6 @@ int run(const Arguments& args) {
 
 extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
-    "schema", "[job|plan|event|report]", 0, 1, "JSON Schemas of what forge reads and writes", kOptions, run};
+    "schema", "[job|plan|event|report]", 0, 1, "print JSON Schemas of what forge reads and writes", kOptions, run};
 
 }  // namespace forge

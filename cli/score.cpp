@@ -311,7 +311,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kScoreCommand;
-constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "what a job's rewards, or a reward model, say of answers in a file",
+constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "score answers of a file with a job's rewards, or with a reward model",
                                 kOptions, run};
 
 }  // namespace forge
