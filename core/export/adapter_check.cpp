@@ -329,6 +329,8 @@ std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Co
 
 std::string llama_cpp_refusal(const Json& config, const Contents& contents, const std::optional<ModelSpec>& base) {
   if (!is_lora(config)) return "its GGUF adapters are LoRA's";
+  if (config.value("task_type", Json()) == "SEQ_CLS")
+    return "forge writes no GGUF of a model that gives scores (forge score asks it)";
   if (config.value("use_dora", Json(false)) == true) return "a LoRA GGUF has no place for DoRA's magnitudes (forge export --gguf merges)";
   if (!contents.others.empty())
     return "a LoRA GGUF has no place for " + contents.others[0] + " (forge export --gguf merges)";
