@@ -567,6 +567,15 @@ TEST_CASE("rows that judge or compare otherwise get advice that fits them") {
   CHECK(advice(R"({"prompt": "p", "answers": "a", "response": null})").advice == "");
 }
 
+TEST_CASE("own names are proposed of rows whose first one has an empty cell") {
+  try {
+    detection({R"({"first": null, "second": "b", "number": "12"})", R"({"first": "a", "second": null, "number": "13"})"});
+    FAIL("read");
+  } catch (const Error& error) {
+    CHECK(error.hint() == "map them: columns: {instruction: first, output: second}");
+  }
+}
+
 TEST_CASE("rows without names get the hint that helps") {
   const auto hint = [](const char* row) {
     try {

@@ -117,11 +117,16 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
 std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
-  const auto has_letters = [](const std::string& text) {
-    return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
+  const auto has_letters = [&](const std::string& key) {
+    return std::any_of(rows.begin(), rows.end(), [&](const LocatedRow& located) {
+      const Json* value = located.row.is_object() ? member(located.row, key) : nullptr;
+      if (!value || !value->is_string()) return false;
+      const auto& text = value->get_ref<const std::string&>();
+      return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
+    });
   };
-  for (const auto& [key, value] : rows[0].row.items())
-    if (has_text(rows, key.c_str()) && has_letters(value.get<std::string>())) names.push_back(key);
+  for (const auto& [key, unused] : rows[0].row.items())
+    if (has_text(rows, key.c_str()) && has_letters(key)) names.push_back(key);
   if (names.empty()) return "";
   const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";
   if (names.size() == 1) return document;
