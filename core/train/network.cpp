@@ -52,7 +52,7 @@ void Network::balance_experts(const BatchTensors& batch, const StepScale& scale,
   loss.metrics["router_loss"] = {tokens * balance, tokens};
 }
 
-TokenOutputs Network::forward_backward(const BatchTensors& batch, const HeadTask& task) {
+TokenOutputs Network::rows_forward_backward(const BatchTensors& batch, const HeadTask& task) {
   TokenOutputs kept;
   at::Tensor d_rows = head_.backward(provider_.forward(batch, true), batch, task, kept);
   provider_.backward(std::move(d_rows), batch);

@@ -32,7 +32,7 @@ class Network {
 
   // Like forward_backward() above, for a caller that judges the rows itself: a policy's
   // completions, a value network's errors. Returns the rows' numbers.
-  TokenOutputs forward_backward(const BatchTensors& batch, const HeadTask& task);
+  TokenOutputs rows_forward_backward(const BatchTensors& batch, const HeadTask& task);
   // Returns numbers of the supervised positions, without smoothing, noise or dropout. For a model
   // that gives scores, the score takes the place of logp. fp32 [targets]; undefined if there are
   // none.

@@ -115,7 +115,7 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
     for (const size_t i : which)
       for (const double value : known_cotangents(objective_, step, completion(i))) task.known.push_back(value);
   task.from_rows = judge;
-  const TokenOutputs rows = session_.network->forward_backward(tensors, task);
+  const TokenOutputs rows = session_.network->rows_forward_backward(tensors, task);
   if (step.known) judge(rows);
   const std::vector<double> entropies = host_doubles(rows.entropy);
   double entropy = 0;

@@ -44,7 +44,7 @@ ValueNetwork::ValueNetwork(const Session& session, Model base)
 std::vector<double> ValueNetwork::values(const BatchTensors& batch) { return host_doubles(network_->rows(batch).logp); }
 
 void ValueNetwork::forward_backward(const BatchTensors& batch, double loss_scale, const ValueCotangents& ask) {
-  network_->forward_backward(batch, {.loss_scale = loss_scale, .from_rows = [&](const TokenOutputs& rows) {
+  network_->rows_forward_backward(batch, {.loss_scale = loss_scale, .from_rows = [&](const TokenOutputs& rows) {
                                return RowCotangents{.logp = ask(host_doubles(rows.logp)), .entropy = {}};
                              }});
 }

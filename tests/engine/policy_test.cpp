@@ -121,7 +121,7 @@ HeadTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const
 
 at::Tensor policy_gradient(const Trained& trained, const Drawn& drawn, const PolicyStep& step, bool known) {
   trained.trainables->zero_grad();
-  trained.network->forward_backward(trained.tensors(drawn.batch),
+  trained.network->rows_forward_backward(trained.tensors(drawn.batch),
                                     task_of(trained.job.objective, step, drawn.rollout, known));
   return trained.gradient();
 }
@@ -224,7 +224,7 @@ TEST_CASE("a whole step of a tiny Llama is TRL's") {
       return ask(rows);
     };
     policy.trainables->zero_grad();
-    policy.network->forward_backward(policy.tensors(drawn.batch), task);
+    policy.network->rows_forward_backward(policy.tensors(drawn.batch), task);
     CHECK(loss == Approx(golden["loss"].get<double>()).margin(1e-6).epsilon(0));
     double all = 0;
     for (const auto& [tensor, numbers] : golden["gradient"].items()) all += std::pow(numbers[0].get<double>(), 2);
@@ -372,7 +372,7 @@ TEST_CASE("the value network's gradients are the slope of its loss, at every dra
         for (const double value : host_doubles(rows.logp)) cotangents.logp.push_back(value - target(asked++));
         return cotangents;
       };
-      one.network->forward_backward(tensors, task);
+      one.network->rows_forward_backward(tensors, task);
       CHECK(asked == 18);
       std::vector<at::Tensor> all;
       for (const Trainable& item : one.trainables->items()) {
@@ -427,7 +427,7 @@ TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
     policy.trainables->zero_grad();
     HeadTask task;
     task.known = {1};
-    policy.network->forward_backward(policy.tensors(batch), task);
+    policy.network->rows_forward_backward(policy.tensors(batch), task);
     const at::Tensor gradient = policy.gradient().to(at::kDouble);
     if (!directions.defined()) directions = at::randn({kDirections, gradient.size(0)}, at::kDouble);
     const at::Tensor along = at::mv(directions, gradient);
