@@ -56,9 +56,9 @@ try_wheel() {
   echo "            $(du -sm /venv | cut -f1) MB in the environment"
   step "forge --version" /venv/bin/forge --version
   step "forge doctor" /venv/bin/forge doctor
-  # Its libraries are all there if the driver is what it lacks.
+  # All its libraries are there if it starts, on a machine without a driver too.
   [ ! -x /venv/libexec/forge-engine-cuda13 ] ||
-    fails_with "no CUDA device can be used" env FORGE_ENGINE=/venv/libexec/forge-engine-cuda13 /venv/bin/forge doctor
+    step "forge doctor, the CUDA engine" env FORGE_ENGINE=/venv/libexec/forge-engine-cuda13 /venv/bin/forge doctor
   first_adapter /venv/bin/forge
   fails_with "component that speaks HTTP" env HF_ENDPOINT=http://127.0.0.1:9 /venv/bin/forge fetch some/model
   printf 'PAR1' >own.parquet
