@@ -91,9 +91,7 @@ try_tarball() {
 }
 
 echo "$(python3 --version), $(ldd --version | head -n 1)"
-for package in /packages/*; do
-  case $package in
-    *.whl) try_wheel "$package" ;;
-    *.tar.gz) try_tarball "$package" ;;
-  esac
-done
+shopt -s nullglob
+# The wheels first: the tarball's try installs curl.
+for package in /packages/*.whl; do try_wheel "$package"; done
+for package in /packages/*.tar.gz; do try_tarball "$package"; done
