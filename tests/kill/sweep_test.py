@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills forge right before its calls that change files, one after the other, and expects nothing lost. Standard library only.
 
-    python3 tests/kill/sweep_test.py build/bin/forge build/lib/kill_at_call.so [--sample 14] [--only STAGE] [--keep DIR]
+    python3 tests/kill/sweep_test.py build/bin/forge build/tests/kill/kill_at_call.so [--sample 14] [--only STAGE] [--keep DIR]
 
 Each stage is a command that is first left alone, which counts its calls (kill_at_call.cpp): a whole run and the extension
 of a finished one (checkpoints, retention, exports, reports), an export alone, `--fresh`, and the program's own part of a
