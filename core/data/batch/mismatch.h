@@ -4,7 +4,7 @@
 //
 //   mismatches(data, {4, 9, 7})   // {{4, 9}, {7, 4}, {9, 7}}: each prompt with the answer of the one before it
 //
-// As in TRL, answers are rotated by one, so that both sets contain the same answers (Ethayarajh et
+// Answers are rotated by one as in TRL, so that both sets contain the same answers (Ethayarajh et
 // al., 2024); but over all examples of an optimizer step, in the order of the data, and not within
 // each micro-batch.
 #include <cstdint>

@@ -11,7 +11,7 @@
 // one character that is split into several begin where the character begins. The first token of an
 // example is never supervised: nothing precedes it.
 //
-// What a person or a data file wrote never becomes a control token, whatever it looks like: control
+// Text of a person or a data file never becomes a control token, whatever it looks like: control
 // tokens come from the chat template's own text, from the tokenizer's bos and eos, and from rows of
 // finished tokens.
 //

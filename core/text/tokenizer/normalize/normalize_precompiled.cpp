@@ -29,7 +29,7 @@ class Precompiled : public Normalizer {
   }
 
   // The package looks up whole grapheme clusters of up to five bytes first, then single characters.
-  // Of the entries that begin a cluster it takes the shortest, as earlier versions of SentencePiece
+  // It takes the shortest of the entries that begin a cluster, as earlier versions of SentencePiece
   // did.
   void apply(AlignedText& text) const override {
     std::vector<Change> changes;
