@@ -15,8 +15,8 @@
 // one that files of older versions lack. A number may have a range: member("step", point.step, "…",
 // at_least(0)).
 //
-// The files read were written by forge, but may be damaged or edited since. Reading throws MemberFault
-// for a member that is missing, of another type or out of its range, with the way to it
+// The files read were written by forge, but may be damaged or edited since. Reading throws
+// MemberFault for a member that is missing, of another type or out of its range, with the way to it
 // ("memory.lines[2].bytes"): the caller knows the file.
 #include <cmath>
 #include <cstdint>
