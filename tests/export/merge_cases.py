@@ -34,6 +34,21 @@ def a_tied_head_is_untied_where_one_of_the_two_was_trained(lab: Lab):
         assert list(merged["lm_head.weight"].values) != list(merged["model.embed_tokens.weight"].values)
 
 
+def whole_embeddings_that_no_setting_names_are_the_files(lab: Lab):
+    """PEFT's save_embedding_layers writes them so, and loading puts them in the base's place."""
+    run = lab.run("embedding-named", adapter={"modules_to_save": ["embed_tokens"]})
+    lab.report("merge", run, "--dtype", "fp32")
+    adapter = lab.folder / "embedding-unnamed"
+    shutil.copytree(run / "adapter", adapter)
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"modules_to_save": None}))
+    lab.report("merge", "--model", lab.model(), "--adapter", adapter, "--dtype", "fp32", "--output", "embedding-merged")
+    named, unnamed = (read_safetensors(folder / "model.safetensors") for folder in (run / "merged", lab.folder / "embedding-merged"))
+    assert_equal(unnamed, named)
+    base = read_safetensors(lab.model() / "model.safetensors")["model.embed_tokens.weight"]
+    assert list(unnamed["model.embed_tokens.weight"].values) != list(base.values), "nothing was trained"
+
+
 def shards_have_an_index(lab: Lab):
     run = lab.run("m-plain")
     lab.call("merge", run, "--dtype", "fp32", "--max-shard-size", "0.0001", "--output", "shards")
@@ -299,6 +314,7 @@ def an_adapter_alone_knows_its_base(lab: Lab):
 CASES = [
     merged_weights_follow_the_formulas,
     a_tied_head_is_untied_where_one_of_the_two_was_trained,
+    whole_embeddings_that_no_setting_names_are_the_files,
     shards_have_an_index,
     narrower_types_are_the_rounded_ones,
     a_value_past_fp16_is_refused,
