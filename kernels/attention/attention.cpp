@@ -32,12 +32,39 @@ at::Tensor sight(int64_t queries, int64_t keys, const AttentionRule& rule, const
 
 bool by_steps(const AttentionRule& rule) { return rule.softcap != 0 || rule.sinks.defined() || rule.position_table.defined(); }
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Batched products of 16-bit numbers on a GPU, added up in fp32. LibTorch leaves it to cuBLAS
+// whether it adds such products up in fp32, and has no setting for them.
+struct WideProduct : torch::autograd::Function<WideProduct> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& a, const at::Tensor& b) {
+    context->save_for_backward({a, b});
+    return of(a, b);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    return {of(grads[0], saved[1].transpose(2, 3)), of(saved[0].transpose(2, 3), grads[0])};
+  }
+
+ private:
+  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) {
+    return at::matmul(a.to(at::kFloat), b.to(at::kFloat)).to(a.scalar_type());
+  }
+};
+
+// Returns a · b of each text and head, with sums in fp32.
+// a is [texts, heads, rows, depth], b is [texts, heads, depth, columns].
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_cuda() && a.element_size() == 2 ? WideProduct::apply(a, b) : at::matmul(a, b);
+}
+
 // Computes attention step by step, like transformers' eager attention: LibTorch's kernels support
 // neither a cap nor sinks, and give a bias no gradient.
 // Operands are [texts, heads, length, head_dim]. Sinks require a single text.
 at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& seen, const AttentionRule& rule) {
-  at::Tensor scores = at::matmul(q, k.transpose(2, 3));
+  at::Tensor scores = product(q, k.transpose(2, 3));
   if (rule.scale != 1) scores.mul_(rule.scale);
   if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
   if (rule.position_table.defined())
@@ -48,7 +75,7 @@ at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::T
     scores = at::cat({scores, sinks}, -1);
   }
   at::Tensor shares = at::softmax(scores, -1, at::kFloat).to(q.scalar_type());
-  return at::matmul(shares.narrow(-1, 0, k.size(2)), v);
+  return product(shares.narrow(-1, 0, k.size(2)), v);
 }
 
 // Computes one sequence. Causal queries are the last of its k.size(0) tokens. q is [queries, heads,
@@ -69,9 +96,6 @@ at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Ten
                                              /*dropout_p=*/0.0, /*is_causal=*/plain, rule.scale);
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
 }
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // LibTorch's gradient of index_select adds row by row. Padding has no gradient: nothing sees it.
 struct Pad : torch::autograd::Function<Pad> {
@@ -176,12 +200,10 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::
   // Keys that a window hides from all queries are not read.
   const int64_t total = k.size(0), heads = q.size(1);
   const int64_t seen = rule.window > 0 ? std::min(total, rule.window + q.size(0) - 1) : total;
-  // LibTorch leaves it to cuBLAS whether batched products of 16 bits are summed in fp32, and has no
-  // setting for them.
-  const bool widens = q.is_cuda() && by_steps(rule) && q.element_size() == 2;
-  const auto wide = [&](const at::Tensor& x) { return widens ? x.to(at::kFloat) : x; };
-  const auto last = [&](const at::Tensor& x) { return repeat_heads(wide(x.narrow(0, total - seen, seen)), heads); };
-  return one_attention(wide(q), last(k), last(v), rule).to(q.scalar_type());
+  const auto last = [&](const at::Tensor& x) {
+    return repeat_heads(x.narrow(0, total - seen, seen), heads);
+  };
+  return one_attention(q, last(k), last(v), rule);
 }
 
 }  // namespace forge

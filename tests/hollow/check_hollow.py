@@ -352,6 +352,15 @@ def shuffled(hollow, models):
         hollow.fault("the plan does not say that graphs are seldom replayed")
 
 
+def reference(hollow, models):
+    """LibTorch's batched products, which attention with a cap or sinks is made of."""
+    for family in ("gemma2", "gpt-oss"):
+        hollow.run(
+            base_job(models, hollow, name=family, model={"path": str(models / family)})
+            | {"provider": "reference", "eval": {"samples": 0}}
+        )
+
+
 def preference(kind):
     def check(hollow, models):
         case = next(c for c in preference_cases.CASES if c.objective["type"] == kind)
@@ -435,6 +444,7 @@ CASES = {
     "few multiprocessors": on_machine(few_multiprocessors, multiprocessors=14),
     "launches": launches,
     "shuffled": shuffled,
+    "reference": reference,
     **{kind: preference(kind) for kind in ("dpo", "kto", "reward")},
     **{kind: policy(kind) for kind in ("grpo", "ppo")},
     "generate, chat, eval, merge": uses,
