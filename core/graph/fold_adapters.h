@@ -13,9 +13,10 @@
 // elsewhere. Below W are the A of the modules, one after the other.
 //
 // The loader leaves room beside and below W, and A and B are copied there once a step. The scale is
-// in s and d s, which are rounded anyway, and not in B. If x is not kept, s is copied out from
-// behind it, which is less than keeping x. Dropout, DoRA and a base in blocks exclude folding. It
-// is unmeasured whether a depth of K + R costs a GPU more than the passes that it saves.
+// in s and d s, which are rounded anyway, and not in B. If x is not kept, s is copied out of the
+// columns after it, which is less than keeping x. Dropout, DoRA and a base in blocks exclude
+// folding. It is unmeasured whether a depth of K + R costs a GPU more than the passes that it
+// saves.
 //
 // In bf16 an adapter beside its product begins late: y is rounded before s Bᵀ is added, and what is
 // below half of its last bit is lost, as in PEFT. Three steps of AdamW on SmolLM2 lower the
