@@ -3,6 +3,9 @@
 //
 //   Decision decision = decide(wanted, inspect_run(folder), {.extend = true});
 //   decision.sentence    // "continuing runs/devil from step 200 of 339"
+//
+// A run that has done no step is replaced by another job of its name: there is nothing in it to
+// continue from. A run whose metrics tell of a step is kept, even without a checkpoint.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// forge schema: prints the print JSON Schemas of what forge reads and writes, and their manuals.
+// forge schema: prints the JSON Schemas of what forge reads and writes, and their manuals.
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/text.h"

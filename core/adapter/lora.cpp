@@ -78,6 +78,9 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
         draw_normal(a, seed, stream, 1 / static_cast<double>(site.rank));
         break;
       case LoraInit::loftq: {
+        // One step, as in PEFT's replace_lora_weights_loftq for bitsandbytes. The factors divide by
+        // the adapter's scale, which PEFT leaves out: there a scale other than 1 corrects too much
+        // or too little.
         const auto factors = principal_factors(quantisation_error(linear, site, *original), site);
         a.copy_(factors.first);
         b.copy_(factors.second);

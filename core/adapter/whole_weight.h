@@ -10,6 +10,9 @@
 // The embedding's factors are LoRA (Hu et al., 2021) in the form of PEFT's Embedding; rows are
 // PEFT's trainable_token_indices. This costs a copy of the matrix in the compute type and its
 // gradient in fp32, and no pass over the tokens.
+//
+// It costs what modules_to_save costs, without the optimizer's state, and no op, provider or
+// decoder knows of it. Dropout before such factors would need a pass of its own and is refused.
 #include <vector>
 
 #include "core/families/adapter_sites.h"

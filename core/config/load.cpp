@@ -57,7 +57,8 @@ struct Preset {
   const char* type;
   std::vector<std::pair<const char*, const char*>> keys;  // keys of the objective
 };
-// Named algorithms, each with the grpo or ppo keys that it stands for.
+// Named algorithms, each with the grpo or ppo keys that it stands for. They are rewritten when the
+// job is read: the plan shows the long form, and no code asks for an algorithm's name.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all{
       {"dr_grpo", "grpo", {{"advantage.scale", "none"}, {"mean", "constant"}}},

@@ -195,7 +195,8 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   return metadata;
 }
 
-// Checks that llama.cpp would read the settings used in training.
+// Checks that llama.cpp would read the settings used in training. The file's metadata is read back
+// into a ModelSpec: this is the one guard against files that load and compute something else.
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
   const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
   if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot say all of this model: " + join(lost, "; "));

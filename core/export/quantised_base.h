@@ -1,6 +1,10 @@
 #pragma once
 // The base on which an adapter of a quantised run was trained: its matrices rounded to 4 or 8 bits,
 // like the engine holds them (kernels/quantize/quantize.h has the formats).
+//
+// A quantised base is used only if it is asked for. The adapter has learned to correct what nf4
+// does to the base, so either base is right for somebody: the difference of logits is measured and
+// shown.
 #include <memory>
 
 #include "core/config/job.h"

@@ -205,7 +205,9 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
   }
 }
 
-// PEFT trains, and saves, every parameter with "bias" in its name.
+// PEFT trains, and saves, every parameter with "bias" in its name. A model in which these are more
+// than biases of layers (T5's distances, the correction of DeepSeek's router, joined experts) is
+// refused.
 void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (const Module& module : modules_of(spec)) {
     if (module.path.find("bias") != std::string::npos)

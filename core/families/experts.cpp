@@ -1,5 +1,11 @@
 // The sparse MLP of several families: a router, experts of gated MLPs, and in some a shared one
 // that every token goes through.
+//
+// Modules and their adapters are named as files name them: one for each matrix of each expert.
+// transformers 5 joins experts in memory, and PEFT reads adapters of single experts and converts
+// them (Mixtral, Qwen3-MoE: tried, with equal losses); transformers 4 and the files know no other
+// names. PEFT 0.21 reads Qwen2-MoE's only with transformers 4: with 5 it converts nothing and
+// refuses the router.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 

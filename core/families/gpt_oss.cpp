@@ -1,6 +1,10 @@
 // gpt-oss (OpenAI, 2025): Llama's attention with biases and sinks, and a window in every other
 // layer. All experts of a layer are in one tensor, and their gates are clamped. The router has a
 // bias and a softmax over the chosen experts.
+//
+// The joined tensor keeps the file's name and layout, and its adapter PEFT's (target_parameters: A
+// and B of all experts in two matrices), so that files and gradients need no conversion. PEFT
+// merges into such a tensor; forge leaves merging it to PEFT.
 #include "core/families/config_spec.h"
 #include "core/families/family.h"
 

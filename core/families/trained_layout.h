@@ -16,6 +16,9 @@
 // adamw_8bit keeps fp32 state, like bitsandbytes under transformers, for embeddings and for tensors
 // of fewer than 4,096 elements. muon's hidden matrices are the weights of linear layers inside
 // decoder layers, and the factors of their adapters.
+//
+// State of 8 bits begins with each tensor at a block of its own, so that no tensor shares a scale
+// with its neighbour.
 #include <cstdint>
 #include <string>
 #include <vector>

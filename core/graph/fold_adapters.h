@@ -11,6 +11,17 @@
 // W, A and B of modules that share x are in one buffer of N + R rows and K + R columns (N = Σ out,
 // K = in, R = Σ rank). To the right of W are the B of each module beside its rows, and zeros
 // elsewhere. Below W are the A of the modules, one after the other.
+//
+// The loader leaves room beside and below W, and A and B are copied there once a step. The scale is
+// in s and d s, which are rounded anyway, and not in B. If x is not kept, s is copied out of the
+// columns after it, which is less than keeping x. Dropout, DoRA and a base in blocks exclude
+// folding. It is unmeasured whether a depth of K + R costs a GPU more than the passes that it
+// saves.
+//
+// In bf16 an adapter beside its product begins late: y is rounded before s Bᵀ is added, and what is
+// below half of its last bit is lost, as in PEFT. Three steps of AdamW on SmolLM2 lower the
+// held-out loss from 4.55 to 4.43 with adapters in the product and to 4.50 with adapters beside it,
+// whether the base is bf16 or fp8; in fp32 beside it to 4.44.
 #include "core/graph/graph.h"
 
 namespace forge {

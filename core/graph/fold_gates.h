@@ -8,6 +8,10 @@
 //
 // so that y is neither stored nor read in the backward, and d gate and d up are not read but by
 // their product.
+//
+// Gate, up and their gradients are the widest values of a layer. The gain is counted in bytes
+// (docs/gpu-backlog.md), not measured. A device without the kernel runs the ops that the folded one
+// was made of, with y in the place of d y.
 #include "core/graph/graph.h"
 
 namespace forge {

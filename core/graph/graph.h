@@ -45,7 +45,8 @@ struct Value {
 enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 
 // Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
-// transformers is no layer to PEFT.
+// transformers is no layer to PEFT. transformers 4 quantised routers with every other linear layer;
+// transformers 5 makes them bare parameters, which bitsandbytes leaves alone.
 enum class LinearUse { layer, router, bare_router };
 
 // A module with weights, and what of it is trained.

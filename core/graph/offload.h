@@ -14,6 +14,11 @@
 //
 // Lifetimes follow from these ops as from any other (layout.h), so that the arena holds two of the
 // values at a time.
+//
+// Only inputs of layers move. With everything computed again they are all that is kept, as in
+// Unsloth's checkpoints; q, k, v and the inside of the MLP would be ten times the bytes, more than
+// PCIe carries beside a layer of an 8B model. Leaving small values out would save nothing: the
+// question is whether the job fits.
 #include "core/graph/graph.h"
 
 namespace forge {

@@ -6,6 +6,9 @@
 //   decoder->next_logits({{0, {id_a}}, {1, {id_b, guess}}});  // a token each, and one that may be wrong:
 //   decoder->forget(1, 1);                                  // it was
 //   decoder->release(1);                                    // its memory serves the next sequence
+//
+// A model whose angles depend on a text's length (dynamic RoPE, LongRoPE) begins every turn of a
+// chat anew.
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>

@@ -19,6 +19,10 @@
 // reference; z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and
 // r (rejected). z₀ is kto's estimate of how far the model is from the reference
 // (core/data/batch/mismatch.h). For a reward model s is the score itself, and n is 1.
+//
+// No loss depends on micro-batch, packing or accumulation. So the likelihood beside a preference is
+// the mean over pairs of each chosen answer's mean, and not the mean over a micro-batch's tokens as
+// in TRL, and losses that sort a batch (aot) are not offered.
 #include <cstdint>
 #include <string>
 

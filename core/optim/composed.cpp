@@ -125,7 +125,8 @@ at::Tensor orthogonalized(at::Tensor matrix) {
 }
 
 // Updates like torch.optim.Muon with adjust_lr_fn "match_rms_adamw": the rate times 0.2 √(longer
-// side) moves weights as far as AdamW would.
+// side) moves weights as far as AdamW would, so that one learning_rate serves both. LoRA's A and B
+// are orthogonalised each by itself, not their product.
 void update(const Muon& rule, const Range& r, const UpdateStretch& s) {
   if (s.kind == StateKind::plain) return update(rule.other, r, s);
   const auto matrix = [&](const at::Tensor& flat) { return flat.narrow(0, 0, s.elements).view({s.rows, s.columns}); };

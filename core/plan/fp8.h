@@ -1,5 +1,13 @@
 #pragma once
 // Conditions under which a frozen base may be held and multiplied in fp8 (kernels/fp8).
+//
+// A scale a row can leave a product and a scale along its depth cannot: forward x has a scale a
+// row, and for d x the scales of W are multiplied into d y before that is quantised. LibTorch's
+// product adds to nothing, so no adapter and no stream is folded into one, and d x of q, k and v is
+// three products and two additions. Policy objectives are refused, since drawing rounds weights
+// alone and would be another policy; so are DoRA, experts and provider reference. fp8 is never
+// chosen automatically. A CPU decodes the codes to bf16: that is the twin that proves the rest, not
+// a way to be fast.
 #include <string>
 #include <vector>
 

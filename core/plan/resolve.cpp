@@ -57,7 +57,9 @@ void resolve_device(Plan& plan, const PlanInput& input) {
   plan.job.hardware.profile = plan.profile;
 }
 
-// Settles the precision: on a CPU by what was measured there, if anything was.
+// Settles the precision: on a CPU by what was measured there, if anything was. A profile speaks of
+// a kind of processor, and rates of this one, so rates come first; the job's own word stands above
+// both.
 void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
   Auto<Precision>& precision = plan.job.train.precision;
   if (!precision) {
@@ -77,6 +79,9 @@ void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
   plan.engine = profile.engine.value;
 }
 
+// Settles the type of the residual stream beside fp16, which ends at 65,504 and has 11 bits: sums
+// over many layers pass both, while what a layer adds fits. bf16 has fp32's range and no such
+// stream.
 void resolve_residual(Plan& plan, const Profile& profile) {
   Auto<Residual>& residual = plan.job.train.residual;
   const Precision precision = *plan.job.train.precision;

@@ -7,8 +7,9 @@
 namespace forge {
 
 // True if fused trains the head without logits on such a processor. If the processor multiplies
-// bf16 itself, products that make logits are faster (kernels/README.md); in fp32 LibTorch's softmax
-// stays, whose exp transformers trains with (docs/decisions.md).
+// bf16 itself, products that make logits are faster (kernels/README.md). In fp32 logits stay, whose
+// sums are added up as LibTorch's (kernels/lm_head/logits_cpu.cpp): the head without logits is no
+// faster there.
 bool head_without_logits(Precision precision, InstructionSet instructions);
 // True if branches are added to the stream by their last product: whatever a GPU's fused provider
 // computes.

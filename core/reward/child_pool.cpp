@@ -36,8 +36,8 @@ std::string last_words(const ChildProcess& child) {
 }  // namespace
 
 // A process and its remaining items. Items are sent one at a time, unless the process says that it
-// takes batches. After a failure they are sent one at a time in any case, which shows which item
-// caused it.
+// takes batches, so that a time-out or a crash has one culprit. After a failure they are sent one
+// at a time in any case, which shows which item caused it.
 class ChildPool::Worker {
  public:
   Worker(const ChildPoolSettings& settings, int64_t number) : settings_(settings), number_(number) {}

@@ -41,8 +41,8 @@ struct ChildReply {
 };
 
 // Returns what is wrong with a reply that does not itself report a failure; empty if nothing is.
-// Wrong replies stop the run. Also drops unused members of a reply, since the replies of a whole
-// batch are held.
+// Wrong replies stop the run whatever on_error says, since no later reply could be trusted. Also
+// drops unused members of a reply, since the replies of a whole batch are held.
 using ReplyCheck = std::function<std::string(Json& reply)>;
 
 struct PoolCounts {

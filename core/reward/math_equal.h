@@ -1,5 +1,9 @@
 #pragma once
 // Compares two mathematical answers.
+//
+// Six points, positive and negative, take the place of a computer algebra system and of the
+// time-outs that it needs. Formulas that agree within 1e-12 at all of them cannot be told apart.
+// tests/reward/hard_cases_test.cpp lists the differences from math-verify.
 #include "core/reward/math_node.h"
 
 namespace forge {

@@ -28,7 +28,9 @@ struct RewardSample {
 };
 
 // A score, or why there is none. A missing score is never 0: the completion is then unscored, or
-// the run stops.
+// the run stops. A policy whose judge's time-outs and exceptions count as 0, as in verl, learns to
+// make its judge fail. An answer that cannot be read is wrong, since the model wrote it; a
+// reference that cannot be read is a failure, since the row is at fault.
 struct Score {
   std::optional<double> value;
   std::string reason;  // in a few words: "7 is not 8"

@@ -24,6 +24,9 @@
 // If older weights drew, or a server with other numbers, each token's l and kl are also multiplied
 // by a constant, its truncated importance weight min(exp(lp_old − lp_drawn), C). lp_old is the
 // trainer's log-probability from before the rollout's first step, lp_drawn the server's.
+//
+// Old log-probabilities come from the trainer's own forward, never from the decoder, whose numbers
+// are a metric of health (sampler_gap).
 #include <optional>
 
 #include "core/objective/sequence_loss.h"
@@ -63,7 +66,8 @@ std::vector<double> importance_weights(const Completion& completion, double limi
 
 // Returns step `update` of the rollout's steps_per_rollout(). The rollout's groups are split into
 // updates_per_rollout parts, in order, and gone through epochs_per_rollout times. Completions
-// without a gradient are left out of `trained`, not out of the divisor.
+// without a gradient are left out of `trained`, not out of the divisor: left out of both, they
+// would raise the learning rate silently.
 PolicyStep policy_step(const ObjectiveConfig& objective, int64_t max_new_tokens, const Rollout& rollout, int64_t update);
 
 struct PolicyTokens {

@@ -1,6 +1,11 @@
 #pragma once
 // Checks if a server draws with the weights that it was given, by the log-probabilities that it
 // said, the trainer's own of the same tokens with those weights, and the base model's.
+//
+// A server is believed in nothing that can be computed here. The slope tells an adapter that is
+// ignored from rounding much earlier than a bound on the gap could. Rollouts by older weights are
+// compared with those weights (one more forward pass): a bound large enough for what the weights
+// have become since would let an adapter that is not applied pass.
 #include <string>
 
 #include "core/rollout/rollout.h"

@@ -231,6 +231,7 @@ std::string with_variables(const std::string& template_text, const std::map<std:
   std::string text;
   const Json values = json_of(variables);
   for (const auto& [name, value] : values.items()) {
+    // PEFT's files have no other place that vLLM, llama.cpp and transformers all read.
     const std::string set = "{%- set " + name + " = " + dump_json(value) + " %}";
     // All callers provide bos_token and the like.
     const bool given = ends_with(name, "_token");

@@ -49,8 +49,9 @@ void set_threads(int64_t threads) {
   omp_set_dynamic(0);
   at::set_num_threads(static_cast<int>(threads));
   // MKL picks the implementation of a vector function at the first call. Threads that made that
-  // call at once have been seen to get implementations of different accuracy, which changed the
-  // last bits of a run's first gradient. So one thread makes the first call.
+  // call at once have been seen to get implementations of different accuracy (pytorch/helion#3598).
+  // Before one thread made the first call, one resumed run in one to three hundred, on a loaded
+  // machine, had another gradient norm (4e-7 apart) in its first step.
   at::exp(at::zeros({1}));
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 // Converts the vocabulary of a Hugging Face folder to a GGUF's: the inverse of
 // gguf_tokenizer_json.h.
+//
+// A pre-tokenizer is found by its patterns and proved on texts. llama.cpp's converter knows
+// tokenizers by a hash of one such text, so it ends at those that it has met.
 #include <string>
 
 #include "core/text/gguf_vocabulary.h"

@@ -152,7 +152,8 @@ std::string_view trim_end(std::string_view text) {
 // template leaves thoughts out of conversations. An answer that begins with that opening is what
 // the model has to say after such a prompt, word for word. The text that the template writes after
 // the answer's visible part follows it. Returns nothing if the answer begins differently, or if the
-// template does not show the part after the thought.
+// template does not show the part after the thought. An answer without a thought is refused there:
+// nothing says how the model would have closed the thought.
 std::optional<TrainedText> continue_prompt(const MarkedText& full, const MarkedText& prompt,
                                            const Json& message) {
   const auto content = message.find("content");
@@ -262,6 +263,8 @@ class MarkedTurns {
 
 // Two prefixes are rendered for each trained turn, so the time grows with the square of the
 // conversation: 16 s for 4,000 messages. A row that would take longer than a minute is refused.
+// Rendering the conversation once and cutting it at its turns would hold only for templates that
+// never look ahead, and the prefixes are there to find that out.
 void require_short(size_t turns, size_t messages, const MarkedText& full) {
   const double seconds = static_cast<double>(turns) *
                          (2e-6 * static_cast<double>(messages) + 1e-9 * static_cast<double>(full.size()));

@@ -2,6 +2,11 @@
 // Initializes adapters from the data (init: eva). The first A of each adapted layer is computed
 // from what the layer reads of the training data (Paischer et al., "Explained variance adaptation",
 // 2024), like PEFT's initialize_lora_eva_weights with rho 1. Ranks stay as they were planned.
+//
+// With rho above 1 PEFT also moves ranks between layers. A plan knows memory, parameters and disk
+// only when ranks are known, so that would be a pass of its own that writes an adapter to start
+// from. Only A is stored: a run that is killed before its first checkpoint does the same again, to
+// the same bits.
 #include <cstdint>
 #include <functional>
 #include <vector>

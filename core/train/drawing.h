@@ -7,7 +7,8 @@
 //
 // A draw depends on the seed, the batch of prompts, the prompt's place in it, the sample and the
 // turn. It does not depend on memory, slots or neighbours. The drawn ids themselves are trained on:
-// ids are never made from text again.
+// ids are never made from text again. The text that a template writes between two turns is rendered
+// around a placeholder, so that the model's own words are never rendered.
 #include <functional>
 #include <set>
 #include <string>

@@ -14,6 +14,9 @@
 //
 // A head of scores has one number a row in the place of logp, w · h in fp32 whatever the model
 // computes in.
+//
+// Keeping Σ p W apart instead would take a second buffer and, in 16 bits, cancel badly for tokens
+// of which the model is certain.
 #include <ATen/core/Tensor.h>
 
 #include <functional>

@@ -7,6 +7,9 @@
 // With rollout.server.max_staleness S a server draws ahead: it draws rollout k with the weights
 // from before rollout k − S, whatever the timing. The weights are chosen when they exist, and a
 // checkpoint keeps that choice. It does not keep what the server has answered since.
+//
+// A queue that is filled as fast as a server answers (TRL's, OpenRLHF's) trains on what the clock
+// decided. With S fixed, the same job gives the same bytes.
 #include <deque>
 #include <functional>
 #include <string>

@@ -4,7 +4,8 @@
 
 namespace forge {
 
-// Thrown between parts of a step when a stop was asked for; the step has not happened.
+// Thrown between parts of a step when a stop was asked for; the step has not happened. The partial
+// step is dropped, so that every checkpoint is of a completed step and a resumed run is bit-equal.
 struct StepInterrupted {};
 
 // Set by a signal or by the end of the program.

@@ -2,6 +2,12 @@
 // The contract of attention_args.h by LibTorch's launchers of FlashAttention 2: in 16-bit types,
 // results straight into the caller's rows, scratch in Args::workspace. Nothing is allocated, so the
 // calls may be captured.
+//
+// LibTorch's entry points allocate results and scratch; the launchers below them are exported and
+// take any strides (flash_params.h). A deterministic backward has a sum of d q of its own for each
+// block of keys that runs beside others: at 4,096 tokens, 32 heads of 128 and 132 multiprocessors
+// five times 67 MB. LibTorch's efficient kernel is deterministic too, but repeats keys and values,
+// copies, and gathers lse by a sort: three times the launches of a layer over the hollow GPU.
 #include <algorithm>
 
 #include "kernels/attention/attention_args.h"

@@ -10,10 +10,13 @@
 //   #endif
 //
 // A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with
-// simd_avx512_bf16.h, for FORGE_PICK_PAIRS. A pragma and not a flag: code of the standard library,
-// included before, stays compiled for every machine, GCC 12 reads a whole file before it heeds a
-// pragma, so __AVX2__ and its like are never defined in the loops, which must not test them: code
-// that differs by instruction set is in simd_*.h.
+// simd_avx512_bf16.h, for FORGE_PICK_PAIRS. GCC 12 reads a whole file before it heeds a pragma, so
+// __AVX2__ and its like are never defined in the loops, which must not test them: code that differs
+// by instruction set is in simd_*.h.
+//
+// It is a pragma and not a flag, since with -mavx512f the linker may keep an AVX-512 copy of a
+// standard function for every machine. GCC's target_clones cannot be forced by a test, and its
+// generic vectors are lowered before they are inlined into an AVX-512 caller.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include <algorithm>
 #include <cmath>

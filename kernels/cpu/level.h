@@ -13,8 +13,8 @@ const char* name_of(CpuLevel level);
 // avx512's.
 CpuLevel cpu_level();
 // True if products of bf16 pairs are faster than fp32's: with AMX, or with AVX512-BF16 on a
-// processor that Intel has not made (docs/decisions.md). A processor stated by FORGE_CPU counts as
-// not made by Intel.
+// processor that Intel has not made (measured: core/plan/machine/hardware.cpp). A processor stated
+// by FORGE_CPU counts as not made by Intel.
 bool fast_pairs();
 bool made_by_intel();
 // Returns the levels of this machine, baseline first.

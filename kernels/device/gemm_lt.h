@@ -4,6 +4,10 @@
 // bits.
 //
 //   if (!gemm_lt(gpu, g, stream)) …   // LibTorch's, which copies
+//
+// cuBLASLt is found by name among what LibTorch has loaded, since the engine is also linked where
+// there is no cuBLAS. If it knows no kernel, LibTorch's copy stays. Parts of the depth are added up
+// in fp32 alone, in a workspace of the arena.
 #include "kernels/device/gemm.h"
 
 namespace forge {

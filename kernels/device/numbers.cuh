@@ -1,6 +1,9 @@
 #pragma once
 // Element types of device memory. Kernels load them, compute in fp32 and store them rounded once;
 // the operators are for code that must round after every operation.
+//
+// The 16-bit types are forge's own structs with three conversions in PTX: NVRTC then needs no
+// header of the toolkit, and the emulator's twin is bit-equal.
 #include "device_model.cuh"
 
 namespace forge {

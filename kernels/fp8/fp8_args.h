@@ -9,6 +9,9 @@
 //
 // Bytes: QuantizeRows reads x, once from memory and once out of a cache, and writes a byte an
 // element; TransposeBytes reads and writes one. Operations of a product: 2 · m · n · k.
+//
+// A weight is transposed each time that d x needs it, ahead on the second stream, half the bytes of
+// decoding nf4; two copies would be as large as bf16.
 #include <algorithm>
 #include <cstdint>
 #include <string>

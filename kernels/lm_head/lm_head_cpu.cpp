@@ -8,6 +8,10 @@
 //   A [positions, width] = A · exp(m_old − m_new) + Zᵀ · tile            (A / l = Σ p W in the end)
 //
 // No sum depends on how positions are split into blocks, so threads change nothing.
+//
+// In bf16, on a processor that does not multiply it, these fp32 tiles are four times as fast as
+// LibTorch's product: a tile of the vocabulary is widened once and used 256 times. In fp32 they are
+// no faster.
 #ifdef FORGE_ISA
 #include "kernels/cpu/gemm.h"
 #include "kernels/lm_head/logit_rules.h"

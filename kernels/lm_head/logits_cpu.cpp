@@ -1,5 +1,8 @@
 // A row is read for its maximum, for its sums and for its gradient. A row of 16-bit logits is in
 // the second-level cache meanwhile.
+//
+// LibTorch's log-softmax, exp and products make six passes over memory, and want 16-bit logits in
+// fp32 besides, three times the memory of a chunk.
 #ifdef FORGE_ISA
 #include "kernels/lm_head/logit_rules.h"
 
@@ -33,7 +36,9 @@ Reduced reduce(const LogitsChunk& a, const T* x, int64_t target) {
   double total = 0, below = 0, plain = 0;
   // A thousand terms are added in fp32, and their sums in double. With fp32 logits, however,
   // probabilities have the rounding of one fp32 sum of the whole row, like LibTorch's sum, which
-  // transformers trains with.
+  // transformers trains with. Sums in pieces are ten times closer to fp64 (gradient error 5e-6 for
+  // 6e-5), but after 20 LoRA steps of SmolLM2 the trained change was 2.1e-3 from transformers' with
+  // pieces, in one tensor 3.3e-2, and is 1.3e-5 and 2.6e-4 with one sum.
   constexpr int64_t kPiece = 1024;
   constexpr bool kOneSum = std::is_same_v<T, float>;
   F sums = set(0);

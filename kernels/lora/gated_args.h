@@ -7,7 +7,7 @@
 //
 //   GatedGradients   d gate = d y · up · f'(gate),  d up = d y · f(gate), in the places of gate and up
 //                    d A   += d Sᵀ y                                   of the layer that reads y, which is made again and not stored
-//                    d A   += d Sᵀ y                                   of the layer that reads y, which is made again and not stored
+//                    d S_i  = scale_i · d x_i B_i                      of the layers that made x_i, gate and up
 //                    d B_i += d x_iᵀ S_i
 //
 // y, d gate and d up are rounded to `type` before they are multiplied, as if they had been stored

@@ -1,6 +1,10 @@
 #pragma once
 // Divides the work of gated.cuh, which decides the partial sums that it writes and reads again. No
 // torch, no CUDA headers.
+//
+// Blocks are few and wide, at most one a multiprocessor: each leaves partial sums of all six
+// results, and a second wave of a few blocks would cost as much as a whole one. The order of the
+// sums is therefore the card's: the same card gives the same bits.
 #include <utility>
 
 #include "kernels/lora/folded_space.h"

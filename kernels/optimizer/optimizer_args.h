@@ -7,9 +7,9 @@
 //   norm   = ‖grad‖₂ · unscale
 //   scale  = unscale · min(1, max_norm / (norm + 1e-6))     max_norm ≤ 0: unscale
 //   finite = 0 when a gradient is infinite or NaN, else 1   0: the update changes nothing
+//
 // where unscale is 1 / (loss scale · all other factors of the gradients). With g = grad · scale,
-// AdamW where unscale is 1 / (loss scale · what else the gradients were multiplied with). With g =
-// grad · scale, AdamW (Loshchilov & Hutter, 2019) is
+// AdamW (Loshchilov & Hutter, 2019) is
 //
 //   p ← p (1 − lr λ)
 //   m ← m + (1 − β₁)(g − m)
@@ -20,8 +20,8 @@
 //
 //   p ← p − lr · sign(β₁ m + (1 − β₁) g)
 //   m ← β₂ m + (1 − β₂) g
+//
 // 8-bit state (Dettmers et al., 2022) is in blocks of 256 values,
-// 8-bit state (Dettmers et al., 2022) lies in blocks of 256 values,
 //
 //   m = map[code] · absmax of its block
 //

@@ -6,6 +6,13 @@
 // between powers of two, from 2⁻²⁴, below every entry of bitsandbytes' maps, to 1. Their entries,
 // and so the borders between the regions of two codes, lie further apart than a cell is wide: a
 // cell has at most one border in it.
+//
+// bitsandbytes' CUDA kernels round to the nearest entry, too; its CPU path is coarser, which is why
+// runs beside bitsandbytes on a CPU end elsewhere. After fifty updates of bnb.optim.AdamW8bit
+// (0.50.2, a 96 × 96 matrix, no decay) its CPU quantiser and the nearest entry are 0.3, 0.7 and 7.3
+// % of the change apart where gradients span 0, 1 and 2 powers of ten; with the nearest entry codes
+// and weights are forge's (tests/kernels/state_test.cpp). Either is 2 to 9 % from AdamW with fp32
+// state.
 namespace forge::FORGE_ISA {
 
 class StateCode {

@@ -9,6 +9,11 @@
 // allocated. Operands of 16 bits are widened in the copy, and their sums rounded once. The sum of
 // an element is taken in the order of k, tails last, for any number of threads: a row has the same
 // bits whatever rows are multiplied with it. Operations: 2 · m · n · k.
+//
+// Adapters are such tails: s Bᵀ is more depth of x Wᵀ, and y is written once. For d x that would
+// take d s before the product; it is still added by the adapter's backward, whose whole share of a
+// step is 6 %. No other epilogue pays: an addition with its norm is 0.2 % of a step, an activation
+// 0.8 %.
 #include "kernels/cpu/level.h"
 #include "kernels/device/gemm.h"
 

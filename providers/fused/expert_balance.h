@@ -1,6 +1,8 @@
 #pragma once
 // The loss that balances a mixture's experts (kernels/experts/experts.h), for the routers of one
-// forward.
+// forward. It is a product of two means, so that the loss of a whole step would need a second
+// forward: each micro-batch has its own, weighted by its tokens. With one micro-batch a step it is
+// transformers' to rounding.
 #include <vector>
 
 #include "kernels/device/device.h"

@@ -2,6 +2,8 @@
 // The reference provider's memory, without torch: rehearses a step and holds and frees all its
 // allocations in their order, so that the peak is the engine's and not an estimate of it.
 // tests/memory compares both; bench/memory measures them on real sizes.
+//
+// Formulas with measured coefficients were right for one shape and wrong for the next.
 #include "core/plan/memory/memory.h"
 #include "core/plan/provider.h"
 

@@ -6,7 +6,8 @@
 `models` holds two small SentencePiece models as base64, which this script trains from its own text. Each of `cases` is one of them
 with its tokenizer_config.json, and what transformers' AutoTokenizer makes of `texts`: `ids` without and `ids_with_special` with
 add_special_tokens, `decoded` from `ids`. The configurations state what decides where blanks are put: class, legacy or
-add_prefix_space, add_bos_token and add_eos_token. What transformers 5.17 does where they are silent stands in docs/decisions.md.
+add_prefix_space, add_bos_token and add_eos_token. core/text/tokenizer/load/load_sentencepiece.cpp says what transformers 5.17 does
+if they are silent.
 
 Needs transformers 5.17.0, sentencepiece 0.2.3 and protobuf, and no torch.
 """

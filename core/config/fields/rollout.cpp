@@ -201,6 +201,8 @@ std::vector<Field> rollout_fields() {
       key("samples_per_prompt", &RolloutConfig::samples_per_prompt,
           "Number of completions per prompt: the size of a group.").range(1, 4096),
       key("max_new_tokens", &RolloutConfig::max_new_tokens, "Maximum length of a completion.").range(1, 1 << 20).unit("tokens"),
+      // There is no top_p or the like: with it the policy that draws is not the one whose ratio is
+      // taken.
       key("temperature", &RolloutConfig::temperature,
           "Sampling temperature. Training computes log-probabilities at the same temperature.")
           .above(0)

@@ -7,6 +7,9 @@
 // Answers are rotated by one as in TRL, so that both sets contain the same answers (Ethayarajh et
 // al., 2024); but over all examples of an optimizer step, in the order of the data, and not within
 // each micro-batch.
+//
+// So the estimate does not depend on micro-batches, packing or the order they were drawn in. If a
+// step has one prompt only, there is no mismatch, and z₀ is 0, its lower bound.
 #include <cstdint>
 #include <vector>
 

@@ -14,7 +14,7 @@ class JoinedDocuments {
   // of its first token.
   std::vector<LocatedExample> rows_of(std::vector<LocatedExample> documents);
   // Returns the rest after the last document: a shorter row, or none if it is a single token, which
-  // predicts nothing.
+  // predicts nothing. transformers' run_clm.py drops the rest.
   std::vector<LocatedExample> rest();
 
  private:

@@ -8,6 +8,9 @@
 // An op is one or more pieces of work, each of a kind, with a shape that its rate depends on and an
 // amount: operations if the processor multiplies, else bytes. Between measured shapes the rate is
 // interpolated.
+//
+// A step takes the sum of its ops' times. No formula of caches or threads is fitted to the
+// measurements.
 #include <array>
 #include <optional>
 #include <string>

@@ -5,6 +5,13 @@
 //                                 (core/graph/offload.h)
 //   optimizer.offload             the optimizer's state: the update kernel reads and writes it there, so that a step carries it over PCIe
 //                                 once each way
+//
+// An update touches each number of the state once, so kernels over pinned memory take one pass of
+// PCIe in each direction, without copies, buffers on the card or a schedule; bitsandbytes' paged
+// state comes by page faults, and DeepSpeed computes the update on the CPU. Bits are those of a run
+// with the state on the card, so a checkpoint goes on either way. The search moves layers' inputs
+// first and the state last, since every step waits for it. Gradients and masters stay: backward and
+// forward need them.
 #include <string>
 #include <vector>
 

@@ -7,6 +7,10 @@
 //   ConstrainedText text = rule.begin();
 //   rule.restrict(text, tokens_left, logits);     // −∞ where a token may not come
 //   rule.take(text, id);
+//
+// Masks alone do not end a text within its limit; the fewest bytes that end a text, which each
+// state knows, do. Keywords that a grammar cannot express are refused beforehand, since rejecting
+// finished answers would make drawing endless.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -1,5 +1,8 @@
 // Loads tokenizers of GGUF files: "gpt2" is byte-level BPE, "llama" is SentencePiece BPE by scores,
 // "bert" is WordPiece.
+//
+// A GGUF's qwen2 vocabulary is not composed (NFC), although its tokenizer.json's is: llama.cpp owns
+// the format and does not compose.
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/gguf_bert.h"

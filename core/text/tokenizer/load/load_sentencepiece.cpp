@@ -1,5 +1,14 @@
 // Loads SentencePiece model files, which libsentencepiece reads and runs, with added tokens as in
 // Hugging Face tools.
+//
+// A tokenizer.model alone is run as the file itself says, changed by what the configuration beside
+// it states: legacy and add_prefix_space decide where blanks are put, as in transformers 5.17. If
+// the configuration is silent, forge keeps what the model was trained with.
+//
+// transformers 5.17 converts such a file and loses some of it. Mistral's, Mixtral's and Phi-3's
+// models go through a class that never puts a blank first; Llama's and Gemma's get no bos unless
+// add_bos_token says so (4.x gave one); and ids of added_tokens_decoder past the vocabulary close
+// up. A folder with a tokenizer.json has none of these differences.
 #include <sentencepiece_processor.h>
 
 #include <algorithm>

@@ -17,7 +17,8 @@ struct NormalCharacter {
 
 class SentencePieceUnigram {
  public:
-  // The model has no user-defined symbols.
+  // The model has no user-defined symbols. sentencepiece 0.2 changed their scores in a way that was
+  // not found out, so the library cuts by such a model.
   explicit SentencePieceUnigram(SentencePieceVocabulary vocabulary);
   // Appends the tokens of a normalised text. Characters that no piece has become bytes if the
   // vocabulary has all of them, else one unknown token a run.
