@@ -12,7 +12,9 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--model", "PATH", "its base model, or org/name in the hub's cache (default: what adapter_config.json names, where that is here)"},
+    {"--model", "PATH",
+     "base model: a path, or org/name in the hub's cache (default: the model named in "
+     "adapter_config.json)"},
 };
 
 // Returns the base model given on the command line, or else the one that the adapter names, if it
@@ -56,6 +58,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kAdapterCommand;
-constexpr Command kAdapterCommand{"adapter", "check DIR", 2, 2, "check that an adapter is whole, and what loads it", kOptions, run};
+constexpr Command kAdapterCommand{
+    "adapter", "check DIR", 2, 2,
+    "check an adapter for completeness, and list programs that load it",
+    kOptions, run};
 
 }  // namespace forge

@@ -14,8 +14,8 @@ namespace forge {
 namespace {
 
 constexpr Option kCommonOptions[] = {
-    {"--json", "", "print data as JSON"},
-    {"--quiet", "", "print nothing but data and errors"},
+    {"--json", "", "print JSON instead of text"},
+    {"--quiet", "", "print only data and errors"},
 };
 
 std::vector<Option> all_options(const Command& command) {

@@ -19,15 +19,19 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--batch-sweep", "", "double train.micro_batch_tokens until it does not fit or gains nothing"},
-    {"--length", "TOKENS", "sweep with this data.max_length instead of the job's", true},
-    {"--ladder", "", "the optimisations one by one, from the plainest settings to the job's"},
-    {"--kernels", "", "measure this machine's rates, from which plans of this output_dir tell their time"},
-    {"--trace", "FILE", "write the measured steps, op by op, for Chrome's trace viewer (chrome://tracing, Perfetto): times by the host's "
-                       "clock, on a GPU by events on its compute stream, in steps without graphs"},
-    {"--ops", "", "where the time of a step goes, op by op, timed as by --trace, and how near its products come to the quickest one"},
-    {"--steps", "N", "steps measured at each point at least, after one that warms up, on a GPU three (default 3)"},
-    {"--seconds", "S", "start no further step of a point after this time (default 60)"},
+    {"--batch-sweep", "", "double train.micro_batch_tokens until it does not fit or is no faster"},
+    {"--length", "TOKENS", "use this data.max_length in the sweep instead of the job's", true},
+    {"--ladder", "", "measure optimizations one by one, from the plainest settings to the job's"},
+    {"--kernels", "",
+     "measure this machine's rates; plans with this output_dir predict their time from them"},
+    {"--trace", "FILE",
+     "write the measured steps, op by op, as a trace for chrome://tracing or Perfetto; on a GPU, "
+     "times come from events in steps without graphs"},
+    {"--ops", "",
+     "show the time of a step by op, and each matrix product's rate relative to the fastest one"},
+    {"--steps", "N",
+     "minimum number of steps per point, after one warm-up step, three on a GPU (default 3)"},
+    {"--seconds", "S", "start no further step of a point after S seconds (default 60)"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.precision=fp32", true},
 };
 
@@ -267,6 +271,8 @@ int run(const Arguments& args) {
 
 extern const Command kBenchCommand;
 constexpr Command kBenchCommand{
-    "bench", "JOB", 1, 1, "measure the job on this machine, and find what would be faster", kOptions, run};
+    "bench", "JOB", 1, 1,
+    "measure the job's speed on this machine, and compare settings",
+    kOptions, run};
 
 }  // namespace forge

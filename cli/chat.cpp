@@ -11,7 +11,7 @@ namespace forge {
 namespace {
 
 constexpr Option kOwnOptions[] = {
-    {"--system", "TEXT", "the system message"},
+    {"--system", "TEXT", "system message"},
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
@@ -47,7 +47,7 @@ class Chat {
   void help(const std::string&) {
     for (const CommandRow& row : commands())
       say("  " + std::string(row.name) + (*row.value ? " " + std::string(row.value) : "") + "  " + row.help);
-    say("  a line that ends with \\ goes on in the next");
+    say("  a line that ends with \\ continues on the next line");
   }
   void quit(const std::string&) { ended_ = true; }
   void reset(const std::string&) {
@@ -96,13 +96,13 @@ class Chat {
 
 const std::vector<Chat::CommandRow>& Chat::commands() {
   static const std::vector<CommandRow> kCommands{
-      {"/help", "", "shows this", &Chat::help},
-      {"/reset", "", "forgets the conversation but for the system message", &Chat::reset},
-      {"/system", "TEXT", "begins anew under another system message, or none", &Chat::system},
-      {"/undo", "", "takes back the last question and its answer", &Chat::undo},
-      {"/retry", "", "asks the last question again, with the next seed", &Chat::retry},
-      {"/save", "FILE", "appends the conversation to a file of rows", &Chat::save},
-      {"/quit", "", "ends the chat, as Ctrl-D does", &Chat::quit}};
+      {"/help", "", "show this list", &Chat::help},
+      {"/reset", "", "forget the conversation except the system message", &Chat::reset},
+      {"/system", "TEXT", "start over with another system message, or with none", &Chat::system},
+      {"/undo", "", "remove the last question and its answer", &Chat::undo},
+      {"/retry", "", "ask the last question again with the next seed", &Chat::retry},
+      {"/save", "FILE", "append the conversation to a file of training rows", &Chat::save},
+      {"/quit", "", "end the chat (also Ctrl-D)", &Chat::quit}};
   return kCommands;
 }
 
@@ -173,7 +173,7 @@ int run(const Arguments& args) { return Chat(args).run(); }
 }  // namespace
 
 extern const Command kChatCommand;
-constexpr Command kChatCommand{"chat",   "[RUN]", 0, 1, "talk with a model, or with a run's result",
-                               kOptions, run};
+constexpr Command kChatCommand{
+    "chat", "[RUN]", 0, 1, "chat with a model, or with the result of a run", kOptions, run};
 
 }  // namespace forge

@@ -29,18 +29,18 @@ constexpr const Command* kCommands[] = {
 
 constexpr const char* kExitCodes =
     R"(Exit codes:
-    0  done
-    2  usage: the command line
-    3  the job is not valid, or another job has the same name
+    0  success
+    2  usage error on the command line
+    3  invalid job, or another job with the same name
     4  the plan does not fit into memory
-    5  environment: a model, tokenizer or adapter file, the engine, LibTorch, the disk
-    6  data: a data file, a row, or a template on a row
+    5  environment: a model, tokenizer or adapter file, the engine, LibTorch or the disk
+    6  data: a data file, a row, or a template applied to a row
     7  the loss is not finite
-    8  a gate of the job was not met
+    8  a gate of the job failed
    70  a bug in forge
    75  stopped on a signal with a checkpoint; run again to continue
   130  interrupted before a checkpoint could be written
-  141  the reader of stdout left before the end (forge run goes on without it)
+  141  stdout was closed (broken pipe); forge run continues without it
 )";
 
 // Other tools' names for commands of forge.
@@ -129,8 +129,8 @@ std::string overview() {
       "forge {}: fine-tunes language models from one declarative file\n\n"
       "Usage: forge COMMAND [options]\n\n"
       "{}\n"
-      "forge COMMAND --help lists its options. Every command takes --json and --quiet; NO_COLOR is "
-      "honoured.\n\n"
+      "forge COMMAND --help lists its options. Every command accepts --json and --quiet. NO_COLOR "
+      "turns colors off.\n\n"
       "{}",
       kForgeVersion, format_table(rows), kExitCodes);
 }

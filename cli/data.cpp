@@ -16,10 +16,10 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--show", "N", "print the first N examples with the trained text in colour"},
-    {"--dump", "OUT.jsonl", "write every example: source line label text ids mask"},
-    {"--html", "FILE", "write findings and examples, token by token, as one page"},
-    {"--prepare", "", "make the token caches and look no further"},
+    {"--show", "N", "print the first N examples, with trained text in color"},
+    {"--dump", "OUT.jsonl", "write every example: source, line, label, text, ids, mask"},
+    {"--html", "FILE", "write findings and examples, token by token, as one HTML page"},
+    {"--prepare", "", "only create the token caches"},
     {"--split", "NAME", "train (default) or eval"},
     {"--set", "KEY=VALUE", "change a value, as in --set data.max_length=512", true},
 };
@@ -159,7 +159,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kDataCommand;
-constexpr Command kDataCommand{"data",   "JOB", 1, 1, "show what the model will see: examples, masks, counts",
-                               kOptions, run};
+constexpr Command kDataCommand{
+    "data", "JOB", 1, 1,
+    "show the examples a model is trained on, their masks and counts",
+    kOptions, run};
 
 }  // namespace forge

@@ -245,6 +245,6 @@ int run(const Arguments& args) {
 
 extern const Command kDoctorCommand;
 constexpr Command kDoctorCommand{
-    "doctor", "", 0, 0, "check the installation and say what to do", {}, run};
+    "doctor", "", 0, 0, "check the installation and suggest fixes", {}, run};
 
 }  // namespace forge

@@ -9,9 +9,9 @@
 namespace forge {
 
 inline constexpr Option kCheckOptions[] = {
-    {"--no-check", "", "do not compare the result's logits with the original's"},
-    {"--threads", "N", "threads of that comparison (default: all cores)"},
-    {"--device", "NAME", "auto, cpu or cuda:N: where it is computed"},
+    {"--no-check", "", "skip comparing the result's logits with the original's"},
+    {"--threads", "N", "number of threads for the comparison (default: all cores)"},
+    {"--device", "NAME", "device for the comparison: auto, cpu or cuda:N"},
 };
 
 struct Difference {

@@ -26,10 +26,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Option kOwnOptions[] = {
-    {"--data", "FILE", "rows to evaluate (default for a run: its evaluation data)"},
-    {"--train-on", "NAME", "which tokens count, as objective.train_on (default: the run's, else assistant)"},
-    {"--max-length", "N", "cut longer rows at N tokens (default: nothing is cut)"},
-    {"--per-example", "OUT.jsonl", "write what was found for every row: line, tokens, supervised_tokens and loss (summed); or the task's"},
+    {"--data", "FILE", "rows to evaluate (default: the run's evaluation data)"},
+    {"--train-on", "NAME",
+     "tokens that count, as in objective.train_on (default: the run's, or assistant)"},
+    {"--max-length", "N", "cut longer rows at N tokens (default: no limit)"},
+    {"--per-example", "OUT.jsonl",
+     "write a line per row: line, tokens, supervised_tokens and loss (summed), or the result of "
+     "the task"},
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kTaskOptions, kSamplingOptions);
 
@@ -206,6 +209,8 @@ int run(const Arguments& args) {
 
 extern const Command kEvalCommand;
 constexpr Command kEvalCommand{
-    "eval", "[RUN]", 0, 1, "measure loss, perplexity, answers and choices of a model or a run", kOptions, run};
+    "eval", "[RUN]", 0, 1,
+    "measure loss, perplexity, answers and choices of a model or a run",
+    kOptions, run};
 
 }  // namespace forge

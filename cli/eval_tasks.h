@@ -13,9 +13,9 @@ namespace forge {
 
 inline constexpr Option kTaskOptions[] = {
     {"--task", "NAME",
-     "loss (default), answers (beside references), choices (the likeliest is taken) or long-text (in "
-     "windows)"},
-    {"--window", "N", "long-text: tokens that the model sees at once (default: what it was trained on)"},
+     "loss (default), answers (against references), choices (picks the most likely) or long-text "
+     "(in windows)"},
+    {"--window", "N", "long-text: tokens per window (default: the model's training length)"},
     {"--stride", "N", "long-text: tokens from one window to the next (default: half a window)"},
 };
 

@@ -21,14 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Option kOwnOptions[] = {
-    {"--gguf", "", "the whole model as a GGUF"},
-    {"--gguf-lora", "", "the adapter alone, as a LoRA GGUF for its base's"},
-    {"--ollama", "", "a GGUF with Ollama's Modelfile"},
-    {"--type", "NAME", "f32, f16, bf16, q8_0, q6_k, q5_k_m, q4_k_m or q4_0 (default f16; a LoRA's f32 or f16)"},
-    {"--output", "DIR", "the folder to write (default: RUN/gguf, RUN/gguf-lora or RUN/ollama)"},
-    {"--name", "NAME", "general.name in the file (default: the run's, or the model's)"},
-    {"--template", "NAME", "auto (the result's own), a bundled chat template or a .jinja file"},
-    {"--fresh", "", "replace what is at --output"},
+    {"--gguf", "", "write the whole model as GGUF"},
+    {"--gguf-lora", "", "write only the adapter, as a LoRA GGUF"},
+    {"--ollama", "", "write a GGUF and a Modelfile for Ollama"},
+    {"--type", "NAME",
+     "f32, f16, bf16, q8_0, q6_k, q5_k_m, q4_k_m or q4_0 (default f16; for a LoRA f32 or f16)"},
+    {"--output", "DIR", "folder to write (default: RUN/gguf, RUN/gguf-lora or RUN/ollama)"},
+    {"--name", "NAME", "general.name in the file (default: name of the run or model)"},
+    {"--template", "NAME",
+     "chat template: auto (the result's own), a bundled name or a .jinja file"},
+    {"--fresh", "", "replace existing files at --output"},
 };
 constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
 
@@ -193,7 +195,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kExportCommand;
-constexpr Command kExportCommand{"export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "write a GGUF for llama.cpp or Ollama",
-                                 kOptions, run};
+constexpr Command kExportCommand{
+    "export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
+    "write a GGUF for llama.cpp or Ollama",
+    kOptions, run};
 
 }  // namespace forge

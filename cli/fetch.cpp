@@ -16,11 +16,12 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--revision", "NAME", "a branch, tag or commit (default main)"},
-    {"--dataset", "", "the repository is one of data"},
-    {"--include", "PATTERN", "only files that match, such as *.gguf (default: what forge reads)", true},
-    {"--set", "KEY=VALUE", "change a key of the job", true},
-    {"--offline", "", "open no connection: only say whether it is here"},
+    {"--revision", "NAME", "branch, tag or commit (default main)"},
+    {"--dataset", "", "treat ORG/NAME as a dataset"},
+    {"--include", "PATTERN",
+     "download only files that match, such as *.gguf (default: the files that forge reads)", true},
+    {"--set", "KEY=VALUE", "change a value of the job", true},
+    {"--offline", "", "open no connection; only check for a local copy"},
 };
 
 struct Wanted {
@@ -143,7 +144,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kFetchCommand;
-constexpr Command kFetchCommand{"fetch", "JOB|ORG/NAME…", 1, 16, "download a model or data of the Hugging Face hub into its cache",
-                                kOptions, run};
+constexpr Command kFetchCommand{
+    "fetch", "JOB|ORG/NAME…", 1, 16,
+    "download models and datasets from the Hugging Face hub into its cache",
+    kOptions, run};
 
 }  // namespace forge

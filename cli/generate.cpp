@@ -11,11 +11,12 @@ namespace forge {
 namespace {
 
 constexpr Option kOwnOptions[] = {
-    {"--prompt", "TEXT", "what to answer", true},
-    {"--prompts", "FILE", "one prompt a line; .jsonl: objects with prompt or messages; - reads either from stdin"},
-    {"--compare", "", "answer each prompt without the adapter too"},
-    {"--system", "TEXT", "the system message"},
-    {"--raw", "", "continue the text as it is, without the chat template"},
+    {"--prompt", "TEXT", "prompt to answer", true},
+    {"--prompts", "FILE",
+     "file with one prompt per line, or .jsonl objects with prompt or messages; - reads stdin"},
+    {"--compare", "", "also answer each prompt without the adapter"},
+    {"--system", "TEXT", "system message"},
+    {"--raw", "", "continue the text as is, without the chat template"},
 };
 constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
 
@@ -165,7 +166,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kGenerateCommand;
-constexpr Command kGenerateCommand{"generate", "[RUN]", 0, 1, "generate text with a model, or with a run's result",
-                                   kOptions,   run};
+constexpr Command kGenerateCommand{
+    "generate", "[RUN]", 0, 1,
+    "generate text with a model, or with the result of a run",
+    kOptions, run};
 
 }  // namespace forge

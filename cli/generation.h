@@ -10,17 +10,21 @@
 namespace forge {
 
 inline constexpr Option kSamplingOptions[] = {
-    {"--max-new-tokens", "N", "end after N tokens (default 256)"},
-    {"--temperature", "T", "0 (default) takes the likeliest token; higher is more varied"},
-    {"--top-k", "N", "choose among the N likeliest tokens (default: all)"},
-    {"--top-p", "P", "choose among the likeliest tokens that have P together (default 1)"},
-    {"--min-p", "P", "leave out tokens less likely than P times the likeliest (default 0)"},
-    {"--repetition-penalty", "P", "divides the logits of tokens that were there before (default 1)"},
-    {"--stop", "TEXT", "end before this text, which is left out", true},
-    {"--seed", "N", "repeats a text (default 42)"},
-    {"--lookup", "N", "guess up to N tokens at once from what prompt and text hold, which changes none (default 0)"},
+    {"--max-new-tokens", "N", "maximum number of new tokens (default 256)"},
+    {"--temperature", "T", "0 (default) takes the most likely token; higher values vary more"},
+    {"--top-k", "N", "sample from the N most likely tokens (default: all)"},
+    {"--top-p", "P", "sample from the most likely tokens with total probability P (default 1)"},
+    {"--min-p", "P", "exclude tokens less likely than P times the most likely one (default 0)"},
+    {"--repetition-penalty", "P",
+     "make tokens that occurred before less likely, if above 1 (default 1)"},
+    {"--stop", "TEXT", "end before this text, which is not printed", true},
+    {"--seed", "N", "random seed; the same seed gives the same text (default 42)"},
+    {"--lookup", "N",
+     "guess up to N tokens at once from the prompt and the text so far; the result is the same "
+     "(default 0)"},
     {"--choice", "TEXT", "write one of these texts and nothing else", true},
-    {"--json-schema", "FILE", "write JSON that is valid under this schema, whole within --max-new-tokens"},
+    {"--json-schema", "FILE",
+     "write JSON valid under this schema, complete within --max-new-tokens"},
 };
 
 // Cuts a stream of text before the first of several texts. A possible beginning of one is held back

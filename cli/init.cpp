@@ -27,7 +27,7 @@ std::string schema_from(const fs::path& folder) {
 }
 
 constexpr Option kOptions[] = {
-    {"--objective", "NAME", "what the job minimises (default sft); forge list objectives names them"},
+    {"--objective", "NAME", "objective of the job (default sft; see forge list objectives)"},
 };
 
 std::string objective_of(const Arguments& args) {
@@ -66,7 +66,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kInitCommand;
-constexpr Command kInitCommand{"init", "[FILE]", 0, 1, "write a job file to start from (default job.yaml)",
-                               kOptions, run};
+constexpr Command kInitCommand{
+    "init", "[FILE]", 0, 1, "write a starter job file (default job.yaml)", kOptions, run};
 
 }  // namespace forge

@@ -78,16 +78,16 @@ struct List {
   const char* meaning;
 };
 constexpr List kLists[] = {
-    {"objectives", list_objectives, "objective.type: what is minimised"},
-    {"adapters", list_adapters, "adapter.type: how weights change"},
-    {"quantizations", list_quantizations, "model.quantization: how frozen weights are stored"},
-    {"formats", list_formats, "data.train.format: what a row of data looks like"},
-    {"optimizers", list_optimizers, "optimizer.type"},
-    {"schedules", list_schedules, "schedule.type"},
-    {"providers", list_providers, "provider: who computes a layer"},
-    {"profiles", list_profiles, "hardware.profile: what is chosen on a kind of device"},
-    {"families", list_families, "model families, with the architecture that config.json names"},
-    {"gpus", list_gpus, "cards that --gpu knows: architecture, compute capability, memory"},
+    {"objectives", list_objectives, "objective.type: training objectives"},
+    {"adapters", list_adapters, "adapter.type: kinds of adapter"},
+    {"quantizations", list_quantizations, "model.quantization: formats of frozen weights"},
+    {"formats", list_formats, "data.train.format: formats of data rows"},
+    {"optimizers", list_optimizers, "optimizer.type: optimizers"},
+    {"schedules", list_schedules, "schedule.type: learning rate schedules"},
+    {"providers", list_providers, "provider: implementations of the layers"},
+    {"profiles", list_profiles, "hardware.profile: settings by kind of device"},
+    {"families", list_families, "model families, with their architecture in config.json"},
+    {"gpus", list_gpus, "cards for --gpu: architecture, compute capability, memory"},
     {"templates", list_templates, "data.template: bundled chat templates"},
     {"commands", list_commands, "commands of forge"},
 };
@@ -124,6 +124,6 @@ int run(const Arguments& args) {
 
 extern const Command kListCommand;
 constexpr Command kListCommand{
-    "list", "[WHAT]", 0, 1, "list what there is to choose from: profiles, gpus, families …", {}, run};
+    "list", "[WHAT]", 0, 1, "list available profiles, gpus, families and other choices", {}, run};
 
 }  // namespace forge

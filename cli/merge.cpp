@@ -14,10 +14,11 @@ namespace forge {
 namespace {
 
 constexpr Option kOwnOptions[] = {
-    {"--output", "DIR", "the folder to write (default: RUN/merged)"},
-    {"--dtype", "NAME", "fp32, bf16 or fp16 (default: as the base is stored; bf16 of a quantised one)"},
-    {"--max-shard-size", "GB", "split the weights into files of at most so many gigabytes (default 5)"},
-    {"--fresh", "", "replace what is at --output"},
+    {"--output", "DIR", "folder to write (default: RUN/merged)"},
+    {"--dtype", "NAME",
+     "fp32, bf16 or fp16 (default: as the base is stored; bf16 if it is quantized)"},
+    {"--max-shard-size", "GB", "maximum size of a weight file in gigabytes (default 5)"},
+    {"--fresh", "", "replace existing files at --output"},
 };
 constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
 
@@ -88,7 +89,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kMergeCommand;
-constexpr Command kMergeCommand{"merge",  "[RUN|CHECKPOINT|ADAPTER]", 0, 1, "merge adapters into their base model's weights",
-                                kOptions, run};
+constexpr Command kMergeCommand{
+    "merge", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
+    "merge adapters into their base model's weights",
+    kOptions, run};
 
 }  // namespace forge

@@ -12,10 +12,14 @@
 namespace forge {
 
 inline constexpr Option kSourceOptions[] = {
-    {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name in the hub's cache, in place of a run"},
-    {"--adapter", "DIR[=WEIGHT]", "a PEFT adapter for it; several are added up by their weights", true},
+    {"--model", "PATH",
+     "use this base model instead of a run: a Hugging Face folder, a .gguf file, or org/name in "
+     "the hub's cache"},
+    {"--adapter", "DIR[=WEIGHT]",
+     "PEFT adapter for the model; several are added up by weight", true},
     {"--base", "NAME",
-     "of an adapter trained on a quantised base: original (its weights as they are) or quantized (what it was trained on)"},
+     "weights to use if the adapter was trained on a quantized base: original, or quantized (as in "
+     "training)"},
 };
 
 struct MergeSource {

@@ -51,11 +51,14 @@ ModelSpec spec_of(const ModelChoice& choice);
 
 // The options that these commands share.
 inline constexpr Option kModelOptions[] = {
-    {"--model", "PATH", "a Hugging Face folder, a .gguf file, or org/name[@revision] in the hub's cache (forge fetch)"},
-    {"--adapter", "DIR", "a PEFT adapter for it, or the run whose result it is"},
-    {"--template", "NAME", "auto (the adapter's or the model's own), a bundled chat template or a .jinja file"},
-    {"--precision", "NAME", "fp32, bf16 or fp16 (default: fp32, or the run's)"},
-    {"--threads", "N", "threads to use (default: all cores)"},
+    {"--model", "PATH",
+     "Hugging Face folder, .gguf file, or org/name[@revision] in the hub's cache (see forge "
+     "fetch)"},
+    {"--adapter", "DIR", "PEFT adapter for the model, or a run that trained one"},
+    {"--template", "NAME",
+     "chat template: auto (the adapter's or the model's own), a bundled name or a .jinja file"},
+    {"--precision", "NAME", "fp32, bf16 or fp16 (default: the run's, or fp32)"},
+    {"--threads", "N", "number of threads (default: all cores)"},
     {"--device", "NAME", "auto, cpu or cuda:N"},
 };
 

@@ -11,10 +11,11 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--gpu", "NAME", "plan for this card (\"RTX 4070\"), or for cpu, instead of this machine"},
+    {"--gpu", "NAME", "plan for this card (\"RTX 4070\") or for cpu, instead of this machine"},
     {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
-    {"--all", "", "show values that are plain defaults too"},
-    {"--graph", "", "show the step instead: every op with what it reads and makes, its arithmetic and its memory"},
+    {"--all", "", "also show plain default values"},
+    {"--graph", "",
+     "show the step instead: every op with its inputs and outputs, arithmetic and memory"},
 };
 
 int run(const Arguments& args) {
@@ -36,6 +37,8 @@ int run(const Arguments& args) {
 
 extern const Command kPlanCommand;
 constexpr Command kPlanCommand{
-    "plan", "JOB", 1, 1, "show what a run would do: values with reasons, memory, steps, disk", kOptions, run};
+    "plan", "JOB", 1, 1,
+    "show a run's plan: values with reasons, memory, steps, disk",
+    kOptions, run};
 
 }  // namespace forge

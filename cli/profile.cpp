@@ -8,8 +8,9 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--gpu", "NAME", "auto, an index, cpu, or any card by name (\"RTX 2080 Ti\"), owned or not"},
-    {"--profile", "NAME", "this profile instead of the one that matches"},
+    {"--gpu", "NAME",
+     "auto, an index, cpu, or any card by name (\"RTX 2080 Ti\"), installed or not"},
+    {"--profile", "NAME", "use this profile instead of the matching one"},
 };
 
 template <class T>
@@ -48,6 +49,8 @@ int run(const Arguments& args) {
 
 extern const Command kProfileCommand;
 constexpr Command kProfileCommand{
-    "profile", "", 0, 0, "show the machine, the profile chosen, each choice with its rule", kOptions, run};
+    "profile", "", 0, 0,
+    "show the machine and its hardware profile, with the rule for each choice",
+    kOptions, run};
 
 }  // namespace forge

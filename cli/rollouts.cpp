@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 constexpr int64_t kLargestFile = int64_t{1} << 30;
 
 constexpr Option kOptions[] = {
-    {"--rollout", "N", "the N-th rollout (default: the last)"},
-    {"--best", "", "those of the highest reward first"},
-    {"--worst", "", "those of the lowest reward first"},
-    {"--limit", "N", "show N completions (default 8)"},
+    {"--rollout", "N", "number of the rollout (default: the last)"},
+    {"--best", "", "sort by reward, highest first"},
+    {"--worst", "", "sort by reward, lowest first"},
+    {"--limit", "N", "number of completions to show (default 8)"},
 };
 
 // Returns the numbers of the rollouts in the folder, ascending, from 1.
@@ -98,6 +98,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kRolloutsCommand;
-constexpr Command kRolloutsCommand{"rollouts", "RUN", 1, 1, "show completions that a run drew, with their rewards", kOptions, run};
+constexpr Command kRolloutsCommand{
+    "rollouts", "RUN", 1, 1,
+    "show the completions of a run's rollouts, with their rewards",
+    kOptions, run};
 
 }  // namespace forge

@@ -34,9 +34,9 @@ namespace fs = std::filesystem;
 
 constexpr Option kOptions[] = {
     {"--set", "KEY=VALUE", "change a value, as in --set train.epochs=2", true},
-    {"--fresh", "", "discard an earlier run of this name and start over"},
-    {"--extend", "", "continue a run with more epochs or steps than it was started with"},
-    {"--dry-run", "", "plan and say what would be done"},
+    {"--fresh", "", "discard an existing run of this name and start over"},
+    {"--extend", "", "continue a run with more epochs or steps than it started with"},
+    {"--dry-run", "", "only plan, and say what would be done"},
 };
 
 // The run folder, removed again if nothing was written: rmdir only removes empty folders.
@@ -195,7 +195,7 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kRunCommand;
-constexpr Command kRunCommand{"run",    "JOB", 1, 1, "start a run, or continue it",
-                              kOptions, run};
+constexpr Command kRunCommand{
+    "run", "JOB", 1, 1, "start a run, or continue one", kOptions, run};
 
 }  // namespace forge

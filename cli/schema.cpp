@@ -11,7 +11,7 @@ namespace forge {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--docs", "", "the same for people: docs/job.md, or with event docs/engine-protocol.md"},
+    {"--docs", "", "print the manual instead: docs/job.md, or for event docs/engine-protocol.md"},
 };
 
 std::string plan_schema_json() { return plan_schema().dump(2) + "\n"; }
@@ -49,6 +49,8 @@ int run(const Arguments& args) {
 
 extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
-    "schema", "[job|plan|event|report]", 0, 1, "print JSON Schemas of what forge reads and writes", kOptions, run};
+    "schema", "[job|plan|event|report]", 0, 1,
+    "print the JSON Schemas of forge's files and events",
+    kOptions, run};
 
 }  // namespace forge

@@ -23,15 +23,16 @@ namespace forge {
 namespace {
 
 constexpr Option kOwnOptions[] = {
-    {"--rewards", "JOB", "the job file whose rewards are tried; its other sections are not read"},
+    {"--rewards", "JOB", "job file with the rewards to use; its other sections are ignored"},
     {"--completion", "COLUMN",
-     "column of the completion, or of a list of them (default: completion, completions, or the row's "
-     "answer)"},
+     "column of the completion, or of a list of them (default: completion, completions, or the "
+     "row's answer)"},
     {"--prompt", "COLUMN", "column of the prompt (default: prompt)"},
-    {"--limit", "N", "score the first N rows only"},
+    {"--limit", "N", "score only the first N rows"},
     {"--show", "N", "print the scores of the first N completions (default 3)"},
     {"--set", "KEY=VALUE", "change a value, as in --set rewards=[exact]", true},
-    {"--run", "RUN", "a run folder whose reward model gives the scores; or its files, by the options below"},
+    {"--run", "RUN",
+     "run folder of a reward model to score with; --model and --adapter name one by its files"},
 };
 constexpr auto kOptions = join_options(kOwnOptions, kModelOptions);
 
@@ -311,7 +312,9 @@ int run(const Arguments& args) {
 }  // namespace
 
 extern const Command kScoreCommand;
-constexpr Command kScoreCommand{"score",  "FILE", 1, 1, "score answers of a file with a job's rewards, or with a reward model",
-                                kOptions, run};
+constexpr Command kScoreCommand{
+    "score", "FILE", 1, 1,
+    "score the answers in a file with a job's rewards or a reward model",
+    kOptions, run};
 
 }  // namespace forge

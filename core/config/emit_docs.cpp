@@ -188,7 +188,8 @@ std::string job_reference_markdown() {
   Job job;
   Rows top{{"Key", "Type", "Default", "Range", ""}};
   top.push_back({"`extends`", "file or list of files", "not set", "",
-                 "Files to start from: earlier ones first, this file last."});
+                 "Job files to inherit from. Later files override earlier ones, and this file "
+                 "overrides all."});
   std::vector<Field> leaves;
   std::string sections;
   for (const Field& field : job_fields()) {

@@ -177,10 +177,13 @@ std::string job_schema_json() {
     if (property.contains("anyOf"))
       for (Json& form : property["anyOf"]) form.erase("required"), form.erase("anyOf");
   }
-  body["properties"]["$schema"] = {{"description", "Where editors find this schema; forge does not read it."},
-                                   {"type", "string"}};
+  body["properties"]["$schema"] = {
+      {"description", "Path of this schema, for editors. forge does not read it."},
+      {"type", "string"}};
   body["properties"]["extends"] = {
-      {"description", "Files to start from: earlier ones first, this file last. Maps merge, lists replace."},
+      {"description",
+       "Job files to inherit from. Later files override earlier ones, and this file overrides all. "
+       "Maps merge; lists replace."},
       {"anyOf",
        Json::array({text_schema(), {{"type", "array"}, {"items", text_schema()}}, {{"type", "null"}}})}};
   schema.update(body);

@@ -9,49 +9,50 @@
 namespace forge {
 namespace {
 
-constexpr const char* kStarter = R"(# A fine-tuning job. Check it with `forge validate`, see it with `forge plan`, start it with `forge run`.
-# A key that is left out has the value that its comment shows. Every key: docs/job.md, or `forge schema --docs`.
+constexpr const char* kStarter =
+    R"(# A fine-tuning job. Check it with `forge validate`, plan it with `forge plan`, start it with
+# `forge run`. Keys in comments are optional. All keys: docs/job.md, or `forge schema --docs`.
 version: 1
-# name: my-run                   # the file's name; names the run folder
+# name: my-run                   # default: this file's name; also names the run folder
 # seed: 42
-# output_dir: runs               # relative to this file, like every path here
+# output_dir: runs               # relative to this file, like all paths here
 
 model:
-  path: models/my-model          # a Hugging Face folder (safetensors) or a .gguf file
-  # quantization: none           # none | nf4 | fp4 | int8 | fp8: holds the frozen weights smaller
+  path: models/my-model          # Hugging Face folder (safetensors) or .gguf file
+  # quantization: none           # none | nf4 | fp4 | int8 | fp8, for frozen weights
 
 adapter:
-  type: lora                     # none trains every weight; qlora is lora on a model in nf4
+  type: lora                     # none trains all weights; qlora is lora on a model in nf4
   rank: 16
   alpha: 32
   dropout: 0
-  target_modules: all-linear     # or [q_proj, v_proj], or one regex of whole module paths
+  target_modules: all-linear     # or [q_proj, v_proj], or a regex for full module paths
 
 objective:
   type: OBJECTIVE
   train_on: assistant            # assistant | last_assistant | each_assistant | completion | all
 
-rewards:                         # what a completion is worth; forge list rewards
+rewards:                         # score each completion; see docs/rewards.md
   - {type: math}
 
 rollout:
   prompts_per_step: 8
-  samples_per_prompt: 8          # completions of one prompt, which are compared
+  samples_per_prompt: 8          # completions per prompt, compared with each other
   max_new_tokens: 256
 
 data:
   train: train.jsonl             # ROWS; or several: [a.jsonl, {path: b.jsonl, limit: 1000}]
-  # eval: eval.jsonl             # or:
-  eval_fraction: 0.05            # this share of the rows is kept for evaluation
-  # template: auto               # the model's own chat template, a .jinja file, or a bundled name
-  max_length: 1024               # tokens
+  # eval: eval.jsonl             # instead of eval_fraction
+  eval_fraction: 0.05            # fraction of the rows held out for evaluation
+  # template: auto               # chat template: the model's own, a .jinja file, or a bundled name
+  max_length: 1024               # tokens per example
   # overlong: truncate           # truncate | drop | split | error
   # packing: true
 
 train:
   epochs: 1                      # or max_steps, max_tokens, max_time
-  global_batch_size: 32          # examples of one optimizer step
-  # micro_batch_size: auto       # examples computed at once
+  global_batch_size: 32          # examples per optimizer step
+  # micro_batch_size: auto       # examples per forward and backward pass
   # precision: auto              # bf16 | fp16 | fp32
 
 optimizer:
@@ -60,7 +61,7 @@ optimizer:
   # weight_decay: 0
 
 schedule:
-  type: cosine                   # constant | linear | cosine | wsd
+  type: cosine                   # forge list schedules
   warmup_ratio: 0.03
 
 checkpoint:
@@ -97,10 +98,11 @@ Json json_of(const Node& node) {
 // Returns a description of the rows that an objective learns from.
 std::string rows_of(const std::string& objective) {
   for (const char* pairs : {"dpo", "orpo", "simpo", "cpo", "reward"})
-    if (objective == pairs) return "rows of prompt, chosen and rejected";
-  if (objective == "kto") return "rows of prompt, completion and label";
-  if (objective == "sft") return "rows of messages, or of prompt and completion";
-  return objective == "pretrain" ? "rows of text" : "rows of prompt, and what rewards need";
+    if (objective == pairs) return "rows with prompt, chosen and rejected";
+  if (objective == "kto") return "rows with prompt, completion and label";
+  if (objective == "sft") return "rows with messages, or with prompt and completion";
+  return objective == "pretrain" ? "rows with text"
+                                 : "rows with prompt and the columns of the rewards";
 }
 
 // Returns the starter without the sections and lines that do not apply to the objective.

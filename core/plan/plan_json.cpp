@@ -17,106 +17,126 @@ constexpr int64_t kVersion = 1;
 constexpr const char* kHash = "hash";
 
 constexpr auto kDeviceMembers = [](auto& device, auto&& member) {
-  member("cuda", device.cuda, "the run computes on a GPU");
-  member("index", device.index, "of the GPU", at_least(0));
-  member("cpu", device.cpu, "the processor");
-  if (device.cuda) member("gpu", device.gpu, "the GPU, when the run computes on one");
+  member("cuda", device.cuda, "True if the run computes on a GPU.");
+  member("index", device.index, "Index of the GPU.", at_least(0));
+  member("cpu", device.cpu, "The processor.");
+  if (device.cuda) member("gpu", device.gpu, "The GPU, if the run computes on one.");
 };
 
 constexpr auto kOriginMembers = [](auto& origin, auto&& member) {
-  member.later("kind", origin.kind, "who decided");
-  member("source", origin.source, "default, derived, a file's line, --set, or a profile");
-  member("reason", origin.reason, "why, for values that no person chose");
+  member.later("kind", origin.kind, "Kind of the origin.");
+  member("source", origin.source, "default, derived, a file's line, --set, or a profile.");
+  member("reason", origin.reason, "Reason for a value that nobody chose.");
 };
 
 constexpr auto kLineMembers = [](auto& line, auto&& member) {
-  member("name", line.name, "what the bytes hold");
-  member("bytes", line.bytes, "at the moment of the peak", at_least(0));
-  member("formula", line.formula, "how they come about, with the numbers put in");
+  member("name", line.name, "Use of the bytes.");
+  member("bytes", line.bytes, "Bytes at the moment of the peak.", at_least(0));
+  member("formula", line.formula, "Formula for the bytes, with numbers filled in.");
 };
 
 constexpr auto kRoomMembers = [](auto& room, auto&& member) {
-  member("tokens", room.tokens, "at most");
-  member("targets", room.targets, "supervised positions, at most");
+  member("tokens", room.tokens, "Maximum number of tokens.");
+  member("targets", room.targets, "Maximum number of supervised positions.");
 };
 
 constexpr auto kRolloutMembers = [](auto& rollout, auto&& member) {
-  member("stop_ids", rollout.stop_ids, "tokens that end a completion");
-  member("stop_sequences", rollout.stop_sequences, "tokens of each text of rollout.stop");
-  member("prompt_tokens", rollout.prompt_tokens, "of prompts that are read at once", at_least(0));
-  member("waves", rollout.waves, "of rollout.slots completions, for one rollout; 0: nothing is drawn", at_least(0));
-  member("sample_seconds", rollout.sample_seconds, "of a rollout of the longest completions; 0: not known", at_least(0));
+  member("stop_ids", rollout.stop_ids, "Tokens that end a completion.");
+  member("stop_sequences", rollout.stop_sequences, "Tokens of each text of rollout.stop.");
+  member("prompt_tokens", rollout.prompt_tokens,
+         "Tokens of the prompts that are read at once.", at_least(0));
+  member("waves", rollout.waves,
+         "Batches of rollout.slots completions per rollout. 0: none is drawn here.", at_least(0));
+  member("sample_seconds", rollout.sample_seconds,
+         "Time of a rollout of the longest completions. 0: not known.", at_least(0));
 };
 
 constexpr auto kTimeMembers = [](auto& time, auto&& member) {
-  member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
-  member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
-  member("reason", time.reason, "what it is based on, or why it is not known and what to do");
+  member("step_seconds", time.step_seconds, "Time of a step. 0: not known.", at_least(0));
+  member("run_seconds", time.run_seconds, "Time of all steps. 0: not known.", at_least(0));
+  member("reason", time.reason, "Basis of the times, or why they are not known and what to do.");
 };
 
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
-  member("target", match.target, "as adapter.target_modules says it");
-  member("modules", match.modules, "linear layers that it matches", at_least(0));
+  member("target", match.target, "Target as in adapter.target_modules.");
+  member("modules", match.modules, "Number of linear layers that it matches.", at_least(0));
 };
 
 constexpr auto kAttentionMembers = [](auto& use, auto&& member) {
-  member("kernel", use.kernel, "tiles, flash, efficient, own, sdpa or eager");
-  member("layers", use.layers, "those that it computes");
-  member("reason", use.reason, "why this one");
+  member("kernel", use.kernel, "tiles, flash, efficient, own, sdpa or eager.");
+  member("layers", use.layers, "Layers that use this kernel.");
+  member("reason", use.reason, "Reason for this kernel.");
 };
 
 constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
-  member("profile", plan.profile, "the hardware profile's name");
-  member("profile_rule", plan.profile_rule, "why it was chosen");
-  member("engine", plan.engine, "cpu, cuda13, or none where no engine computes on the card");
-  member("provider", plan.provider, "who computes a layer");
-  member.group("parameters", "of the model with its adapter", [&](auto&& inner) {
-    inner("total", plan.parameters.total, "all", at_least(0));
-    inner("trainable", plan.parameters.trainable, "those that training changes", at_least(0));
+  member("profile", plan.profile, "Name of the hardware profile.");
+  member("profile_rule", plan.profile_rule, "Reason for this profile.");
+  member("engine", plan.engine, "cpu, cuda13, or none if no engine computes on the card.");
+  member("provider", plan.provider, "Implementation of the layers.");
+  member.group("parameters", "Parameter counts of the model with its adapter.", [&](auto&& inner) {
+    inner("total", plan.parameters.total, "All parameters.", at_least(0));
+    inner("trainable", plan.parameters.trainable, "Parameters that training changes.", at_least(0));
   });
-  member("steps", plan.steps, "of the whole run; 0: train.max_time ends it", at_least(0));
-  member("steps_per_epoch", plan.steps_per_epoch, "optimizer steps", at_least(1));
-  member.group("memory", "of the device, as the engine's allocator counts it", [&](auto&& inner) {
-    inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines", at_least(0));
-    inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve", at_least(0));
-    inner("lines", plan.memory, "what makes up the peak");
-    inner.later("host_lines", plan.host_memory, "what lies pinned in the host's memory instead");
-    inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
-    inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
-    inner.later("recompute", plan.step.recompute, "what the backward computes again, with the layers in which it does");
+  member("steps", plan.steps, "Steps of the whole run. 0: train.max_time ends it.", at_least(0));
+  member("steps_per_epoch", plan.steps_per_epoch, "Optimizer steps per epoch.", at_least(1));
+  member.group("memory",
+               "Memory of the device, as the engine's allocator counts it.",
+               [&](auto&& inner) {
+    inner("predicted_peak_bytes", plan.predicted_peak_bytes, "Sum of the lines.", at_least(0));
+    inner("available_bytes", plan.available_bytes,
+          "Free memory of the device, minus the runtime's reserve.", at_least(0));
+    inner("lines", plan.memory, "Parts of the peak.");
+    inner.later("host_lines", plan.host_memory,
+                "Pinned host memory, which is not part of the peak.");
+    inner.later("training_batch", plan.training_batch, "Largest micro-batch.");
+    inner.later("evaluation_batch", plan.evaluation_batch, "Largest batch of an evaluation.");
+    inner.later("recompute", plan.step.recompute,
+                "Activations that the backward pass recomputes, with their layers.");
   });
-  member.later("rollout", plan.rollout, "how completions are drawn");
-  member.later("time", plan.time, "from this machine's rates (forge bench --kernels)");
-  member.group("disk", "what the run writes", [&](auto&& inner) {
-    inner("checkpoint_bytes", plan.checkpoint_bytes, "one checkpoint", at_least(0));
-    inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
+  member.later("rollout", plan.rollout, "Drawing of completions.");
+  member.later("time", plan.time,
+               "Predicted times, from this machine's rates (forge bench --kernels).");
+  member.group("disk", "Files that the run writes.", [&](auto&& inner) {
+    inner("checkpoint_bytes", plan.checkpoint_bytes, "Size of one checkpoint.", at_least(0));
+    inner("bytes", plan.disk_bytes, "Everything on disk, at its largest.", at_least(0));
   });
-  member("storage", plan.storage, "type of frozen weights that are not quantised");
-  member.later("attention_kernels", plan.attention, "what computes attention, and in which layers");
-  member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
-  member.later("fused_head", plan.step.fused_head, "whether the head holds no logits");
-  member.later("folded_adapters", plan.step.folded_adapters, "whether adapters run on in the products of their frozen weights");
-  member.later("kept_norms", plan.step.kept_norms, "whether norms' results stay for the adapters' gradients");
-  member("targets", plan.targets, "what the adapter changes");
-  member("device", plan.device, "where the run computes");
-  member("model", plan.model, "the model's shape");
-  member("model_hash", plan.model_hash, "of the header of the model's file");
-  member("model_bytes", plan.model_bytes, "of the model's file", at_least(0));
-  member.later("start_files", plan.start_files, "what the run starts from besides its data, by content");
-  member.group("data", "the two splits; without examples nothing is evaluated", [&](auto&& inner) {
-    inner("train", plan.train, "what is trained on");
-    inner("eval", plan.eval, "what is evaluated on");
-    inner.group("packing", "how full batches are, over the first steps", [&](auto&& packing) {
-      packing("micro_batches_per_step", plan.packing.micro_batches_per_step, "0 while only estimated", at_least(0));
-      packing("micro_batch_fill", plan.packing.micro_batch_fill, "tokens over train.micro_batch_tokens", at_least(0));
-      packing("step_fill", plan.packing.step_fill, "tokens over train.global_batch_tokens; 0 without it", at_least(0));
+  member("storage", plan.storage, "Data type of frozen weights that are not quantized.");
+  member.later("attention_kernels", plan.attention,
+               "Attention kernels, with the layers that use them.");
+  member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none.");
+  member.later("fused_head", plan.step.fused_head,
+               "True if the head computes the loss without storing logits.");
+  member.later("folded_adapters", plan.step.folded_adapters,
+               "True if adapters run inside the matrix products of their frozen weights.");
+  member.later("kept_norms", plan.step.kept_norms,
+               "True if the outputs of norms are kept for the adapters' gradients.");
+  member("targets", plan.targets, "Layers that the adapter changes.");
+  member("device", plan.device, "Device that the run computes on.");
+  member("model", plan.model, "Shape of the model.");
+  member("model_hash", plan.model_hash, "Hash of the header of the model's file.");
+  member("model_bytes", plan.model_bytes, "Size of the model's file.", at_least(0));
+  member.later("start_files", plan.start_files,
+               "Files that the run starts from besides its data, by content.");
+  member.group("data",
+               "Summary of the two splits. Without examples in eval, nothing is evaluated.",
+               [&](auto&& inner) {
+    inner("train", plan.train, "Training split.");
+    inner("eval", plan.eval, "Evaluation split.");
+    inner.group("packing", "Fill of the batches, over the first steps.", [&](auto&& packing) {
+      packing("micro_batches_per_step", plan.packing.micro_batches_per_step,
+              "Micro-batches per step. 0 while only estimated.", at_least(0));
+      packing("micro_batch_fill", plan.packing.micro_batch_fill,
+              "Tokens / train.micro_batch_tokens.", at_least(0));
+      packing("step_fill", plan.packing.step_fill,
+              "Tokens / train.global_batch_tokens. 0 without it.", at_least(0));
     });
   });
-  member("job", plan.job, "the job, every auto resolved");
-  member("origins", plan.origins, "where each value of the job comes from, by dotted key");
-  member("identity", plan.identity, "what makes another job another job");
-  member("execution", plan.execution, "what may change at the price of planning again");
-  member("warnings", plan.warnings, "what the user should know before starting");
+  member("job", plan.job, "The job, with every auto resolved.");
+  member("origins", plan.origins, "Origin of each value of the job, by dotted key.");
+  member("identity", plan.identity, "Values that make another job if they change.");
+  member("execution", plan.execution,
+         "Values that may change in a run, which is then planned again.");
+  member("warnings", plan.warnings, "Facts to know before starting.");
 };
 
 }  // namespace
@@ -273,15 +293,18 @@ Plan plan_from_json(const Json& json, const std::string& name) {
 Json plan_schema() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "forge plan"},
-              {"description", "plan.json of a run folder, and what forge plan --json prints"}};
+              {"description", "plan.json of a run folder, and the output of forge plan --json."}};
   schema.update(members_schema(Plan(), kPlanMembers));
   // The job's schema is included, so that the file is self-contained.
   Json job = parse_json(job_schema_json(), "job.schema.json", ErrorKind::internal);
   job.erase("$schema");
   schema["$defs"]["job"] = std::move(job);
-  schema["properties"]["version"] = {{"const", kVersion}, {"description", "of this format"}};
+  schema["properties"]["version"] = {{"const", kVersion},
+                                     {"description", "Version of this format."}};
   schema["required"].push_back("version");
-  schema["properties"][kHash] = {{"type", "string"}, {"description", "XXH3-128 of everything else, as one line of JSON"}};
+  schema["properties"][kHash] = {
+      {"type", "string"},
+      {"description", "XXH3-128 of everything else, as one line of JSON."}};
   return schema;
 }
 

@@ -9,27 +9,32 @@ namespace {
 using enum FieldType;
 
 constexpr EventField kTrain[] = {
-    {"plan", object, true, "plan.json"},
-    {"job_text", text, true, "the job file as given, its secrets hidden"},
-    {"run_folder", text, true, "where the run is kept"},
-    {"resume", flag, false, "continue from the newest whole checkpoint (default false)"},
-    {"amendments", list, false, "to append to those of the run"},
-    {"secrets", list, false, "variable and value of each: what no file of the run may hold"},
+    {"plan", object, true, "plan.json."},
+    {"job_text", text, true, "Text of the job file, with its secrets hidden."},
+    {"run_folder", text, true, "Folder of the run."},
+    {"resume", flag, false, "Continue from the newest complete checkpoint (default false)."},
+    {"amendments", list, false, "Amendments to append to those of the run."},
+    {"secrets", list, false,
+     "Variable and value of each secret. No file of the run may contain the values."},
     {"lock", integer, false,
-     "descriptor of the run folder's lock, shared with the program; without it the engine locks"},
-    {"spent_seconds", number, false, "on the run before this request; train.max_time counts them"},
+     "Descriptor of the run folder's lock, shared with the program. Without it, the engine locks "
+     "the folder."},
+    {"spent_seconds", number, false,
+     "Time spent on the run before this request. train.max_time includes it."},
 };
 constexpr EventField kMeasure[] = {
-    {"plan", object, true, "plan.json"},
-    {"steps", integer, false, "measured at least, after one that warms up (on a GPU three)"},
-    {"seconds", number, false, "no step begins later"},
-    {"trace", text, false, "a file for Chrome's trace viewer, or empty; the only file that is written"},
-    {"ops", flag, false, "an event `ops` after the last step; on a CPU"},
+    {"plan", object, true, "plan.json."},
+    {"steps", integer, false,
+     "Minimum number of steps to measure, after one warm-up step (three on a GPU)."},
+    {"seconds", number, false, "Time after which no step begins."},
+    {"trace", text, false,
+     "File for Chrome's trace viewer, or empty. The only file that is written."},
+    {"ops", flag, false, "True to send an event `ops` after the last step."},
 };
 constexpr EventField kRates[] = {
-    {"precisions", list, true, "names: fp32, bf16, fp16"},
-    {"threads", integer, true, "threads that arithmetic uses"},
-    {"seconds", number, false, "about how long"},
+    {"precisions", list, true, "Names: fp32, bf16, fp16."},
+    {"threads", integer, true, "Number of CPU threads used for computation."},
+    {"seconds", number, false, "Approximate total time."},
 };
 // Fields that requests share, in the order of the documentation.
 template <size_t... counts>
@@ -44,49 +49,64 @@ constexpr auto joined(const EventField (&... tables)[counts]) {
 }
 
 constexpr EventField kModel[] = {
-    {"model", text, true, "a Hugging Face folder or a .gguf file"},
-    {"adapter", text, false, "a PEFT folder"},
+    {"model", text, true, "Hugging Face folder or .gguf file."},
+    {"adapter", text, false, "PEFT folder."},
 };
 constexpr EventField kPrecision[] = {
-    {"precision", text, false, "fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "none (default), nf4, fp4, int8 or fp8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"precision", text, false, "fp32 (default), bf16 or fp16."},
+    {"quantization", text, false, "none (default), nf4, fp4, int8 or fp8."},
+    {"double_quantization", flag, false,
+     "True to store the scales of nf4 and fp4 in 8 bits (default false)."},
 };
 constexpr EventField kPlace[] = {
-    {"provider", text, true, "fused or reference"},
-    {"device", text, false, "cpu (default) or cuda:N"},
-    {"threads", integer, false, "threads that arithmetic uses"},
+    {"provider", text, true, "fused or reference."},
+    {"device", text, false, "cpu (default) or cuda:N."},
+    {"threads", integer, false, "Number of CPU threads used for computation."},
 };
 
 constexpr EventField kEvaluated[] = {
-    {"tokens", text, true, "a token cache"},
-    {"job", object, false, "whose objective is evaluated (default: the likelihood of what is supervised)"},
-    {"reference_model", text, false, "what a dpo or kto job compares with, quantised alike"},
-    {"reference_adapter", text, false, "a PEFT folder for it"},
+    {"tokens", text, true, "Token cache."},
+    {"job", object, false,
+     "Job whose objective is evaluated (default: the likelihood of the supervised tokens)."},
+    {"reference_model", text, false,
+     "Reference model of a dpo or kto job, quantized like the model."},
+    {"reference_adapter", text, false, "PEFT folder for the reference model."},
 };
 constexpr EventField kDrawn[] = {
-    {"prompts", list, true, "lists of token ids"},
-    {"max_new_tokens", integer, false, "of each text (default 256)"},
-    {"temperature", number, false, "0 (default) takes the likeliest token"},
-    {"top_k", integer, false, "0 (default): all"},
-    {"top_p", number, false, "1 (default): all"},
-    {"min_p", number, false, "0 (default): all"},
-    {"repetition_penalty", number, false, "1 (default): none"},
-    {"seed", integer, false, "of the draws (default 42)"},
-    {"lookup_tokens", integer, false, "most tokens of a text that are guessed at once; not beside a grammar (default 0)"},
-    {"stop_ids", list, false, "tokens that end a text"},
-    {"grammar", object, false, "what every text must be: root and rules, as core/text/grammar/grammar.h writes them"},
-    {"text", text, false, "of a grammar: where the tokenizer is"},
-    {"turns", flag, false, "of one prompt: after its text the engine waits, behind the event turn, for the next request to the same "
-                           "model, and computes what it does not hold of its prompt (default false)"},
+    {"prompts", list, true, "Lists of token ids."},
+    {"max_new_tokens", integer, false, "Maximum number of tokens per text (default 256)."},
+    {"temperature", number, false,
+     "Sampling temperature. 0 (default) takes the most likely token."},
+    {"top_k", integer, false, "Number of most likely tokens to sample from. 0 (default) is all."},
+    {"top_p", number, false, "Total probability of the tokens to sample from. 1 (default) is all."},
+    {"min_p", number, false,
+     "Least probability of a token, relative to the most likely one. 0 (default) is all."},
+    {"repetition_penalty", number, false,
+     "Penalty on tokens that occurred before: divides their logits if positive, multiplies them if "
+     "negative. 1 (default) is none."},
+    {"seed", integer, false, "Random seed (default 42)."},
+    {"lookup_tokens", integer, false,
+     "Maximum number of tokens guessed at once per text (default 0). Not allowed with a grammar."},
+    {"stop_ids", list, false, "Tokens that end a text."},
+    {"grammar", object, false,
+     "Grammar that every text must follow: root and rules, as core/text/grammar/grammar.h writes "
+     "them."},
+    {"text", text, false, "Place of the tokenizer, for a grammar."},
+    {"turns", flag, false,
+     "True to keep one prompt open (default false): after its text, the engine sends the event "
+     "turn and waits for the next request to the same model, of which it computes only the part of "
+     "the prompt that it does not hold."},
 };
-constexpr EventField kJudged[] = {{"texts", list, true, "lists of token ids"}};
+constexpr EventField kJudged[] = {{"texts", list, true, "Lists of token ids."}};
 constexpr EventField kCompared[] = {
-    {"other", object, true, "the second model: model, and if it has them adapter, quantization, double_quantization"},
-    {"prompts", list, true, "lists of token ids, along which both are read"},
-    {"precision", text, false, "of both: fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "of the first: none (default), nf4, fp4, int8 or fp8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"other", object, true,
+     "Second model: model and, if it has them, adapter, quantization and double_quantization."},
+    {"prompts", list, true, "Lists of token ids that both models read."},
+    {"precision", text, false, "Precision of both: fp32 (default), bf16 or fp16."},
+    {"quantization", text, false,
+     "Quantization of the first model: none (default), nf4, fp4, int8 or fp8."},
+    {"double_quantization", flag, false,
+     "True to store the scales of nf4 and fp4 in 8 bits (default false)."},
 };
 constexpr auto kEval = joined(kModel, kEvaluated, kPrecision, kPlace);
 constexpr auto kGenerate = joined(kModel, kDrawn, kPrecision, kPlace);
@@ -94,14 +114,14 @@ constexpr auto kJudge = joined(kModel, kJudged, kPrecision, kPlace);
 constexpr auto kCompare = joined(kModel, kCompared, kPlace);
 
 constexpr EventShape kShapes[] = {
-    {"train", "make a run complete", kTrain},
-    {"measure", "time a plan's own steps: `forge bench`", kMeasure},
-    {"rates", "time the ops of small models: `forge bench --kernels`", kRates},
-    {"eval", "loss of every example: `forge eval`", kEval},
-    {"generate", "text: `forge generate`, `forge chat`", kGenerate},
-    {"judge", "what a reward model says of texts: `forge score --rewards`", kJudge},
-    {"compare", "how far two models' logits are apart: `forge merge`, `forge export`", kCompare},
-    {"info", "what the engine is: `forge doctor`", {}},
+    {"train", "Starts or continues a run.", kTrain},
+    {"measure", "Times the steps of a plan: `forge bench`.", kMeasure},
+    {"rates", "Times the ops of small models: `forge bench --kernels`.", kRates},
+    {"eval", "Computes the loss of every example: `forge eval`.", kEval},
+    {"generate", "Generates text: `forge generate`, `forge chat`.", kGenerate},
+    {"judge", "Scores texts with a reward model: `forge score --rewards`.", kJudge},
+    {"compare", "Compares the logits of two models: `forge merge`, `forge export`.", kCompare},
+    {"info", "Describes the engine: `forge doctor`.", {}},
 };
 
 }  // namespace

@@ -13,15 +13,16 @@ std::vector<Field> source_fields() {
           .required()
           .path(),
       key("repo", &DataSource::repo,
-          "A dataset of the Hugging Face hub, org/name, in the cache on this machine; forge fetch JOB downloads it. path then "
-          "names a file or a pattern in it.")
-          .when_unset("path is a place on this machine"),
+          "Dataset on the Hugging Face hub (org/name), read from the cache on this machine. forge "
+          "fetch JOB downloads it. path then names a file or a glob pattern in it.")
+          .when_unset("path is a local path"),
       key("revision", &DataSource::revision, "Branch, tag or commit of repo.").when_unset("main"),
       key("format", &DataSource::format,
-          "Format of the rows. auto detects it from the first rows, and the plan shows what it found. "
-          "dpo, simpo, orpo, cpo and reward train on preference rows, kto on kto rows or on both answers "
-          "of preference rows, grpo on prompt rows, sft and pretrain on the rest. reward rows (an answer "
-          "with its score) can be inspected with forge data, but no objective trains on them yet.")
+          "Format of the rows. auto detects it from the first rows, and the plan shows the result. "
+          "dpo, simpo, orpo, cpo and reward train on preference rows. kto trains on kto rows, or "
+          "on both answers of preference rows. grpo and ppo train on prompt rows, sft and pretrain "
+          "on the rest. reward rows (an answer with its score) can be inspected with forge data, "
+          "but no objective trains on them yet.")
           .makes_examples(),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
           .at_least(1)
@@ -33,36 +34,36 @@ std::vector<Field> source_fields() {
           .unit("rows")
           .makes_examples(),
       key("weight", &DataSource::weight,
-          "How often each row is used per epoch. With 2.5 every row is used twice and half of them once "
-          "more, chosen by the hash of the row and the seed.")
+          "Number of times each row is used per epoch. With 2.5, every row is used twice and half "
+          "of the rows once more, chosen by the hash of the row and the seed.")
           .above(0)
           .range(0, 1000)
           .makes_examples(),
       key("columns", &DataSource::columns,
-          "Which columns hold forge's fields: {instruction: question, output: answer.text}. from, value, "
-          "role and content rename the keys of each turn.")
-          .when_unset("the fields have forge's names")
+          "Columns that hold forge's fields: {instruction: question, output: answer.text}. from, "
+          "value, role and content rename the keys of each turn.")
+          .when_unset("the columns have forge's names")
           .makes_examples(),
       key("roles", &DataSource::roles,
           "Maps the role names of the data: {Customer: user, Agent: assistant}. Known roles are system, "
           "user, assistant, tool and tool_call.")
-          .when_unset("the usual names")
+          .when_unset("the usual names are recognized")
           .makes_examples(),
       key("prompt", &DataSource::prompt,
-          "Template for the prompt, with fields of the row in braces: \"Q: {question}\\nA:\". Double a brace "
-          "to write it literally.")
+          "Template for the prompt, with fields of the row in braces: \"Q: {question}\\nA:\". "
+          "Double a brace to write it literally.")
           .when_unset("the row's own prompt")
           .makes_examples(),
       key("completion", &DataSource::completion, "Template for the completion. Used together with prompt.")
           .when_unset("the row's own completion")
           .makes_examples(),
       key("ignore", &DataSource::ignore,
-          "Keys of rows and turns to ignore deliberately, such as a context, a score or images.")
+          "Keys of rows and turns to ignore, such as a context, a score or images.")
           .when_unset("keys that would change the training are refused, others are reported")
           .makes_examples(),
       key("sample_by", &DataSource::sample_by,
-          "What counts as a row in a text file: the whole document, a paragraph (separated by blank lines) "
-          "or a line.")
+          "Unit of a text file that becomes one row: the whole document, a paragraph (separated by "
+          "blank lines) or a line.")
           .makes_examples(),
   };
 }
@@ -92,12 +93,13 @@ std::vector<Field> data_fields() {
           .words({"auto"})
           .role(KeyRole::content),
       key("template_variables", &DataConfig::template_variables,
-          "Variables to pass to the chat template, such as {enable_thinking: false}. They are stored with "
+          "Variables for the chat template, such as {enable_thinking: false}. They are stored with "
           "the template in the result.")
           .role(KeyRole::content),
       key("prompt_as", &DataConfig::prompt_as,
-          "What a prompt that is a text (prompt_completion, preference, kto, reward, prompt) is: text, which the model continues, or the turn of a "
-          "user, which the chat template goes around. The completion is then the assistant's turn.")
+          "Use of a prompt that is plain text (prompt_completion, preference, kto, reward and "
+          "prompt rows). With text, the model continues it. With user, it becomes a user turn in "
+          "the chat template, and the completion becomes the assistant's turn.")
           .role(KeyRole::content)
           .makes_examples(),
       key("max_length", &DataConfig::max_length, "Maximum length of an example.")
@@ -106,44 +108,48 @@ std::vector<Field> data_fields() {
           .role(KeyRole::content)
           .makes_examples(),
       key("overlong", &DataConfig::overlong,
-          "What to do with longer examples. Everything that is cut is counted and reported.")
+          "Treatment of examples longer than max_length: truncate cuts them, drop leaves them out, "
+          "split makes several examples, and error treats them as bad rows (on_bad_row). "
+          "Everything that is cut is counted and reported.")
           .role(KeyRole::content)
           .makes_examples(),
-      key("truncation_side", &DataConfig::truncation_side, "Which side truncate removes tokens from.")
+      key("truncation_side", &DataConfig::truncation_side,
+          "Side from which overlong: truncate removes tokens.")
           .role(KeyRole::content)
           .makes_examples(),
       key("max_prompt_length", &DataConfig::max_prompt_length,
-          "Maximum length of the prompt, which is everything before the first trained token. Longer prompts "
-          "lose their beginning.")
+          "Maximum length of the prompt, which is everything before the first trained token. "
+          "overlong: truncate cuts the beginning of longer prompts.")
           .range(1, 1 << 24)
           .unit("tokens")
-          .when_unset("no limit of its own")
+          .when_unset("no separate limit")
           .role(KeyRole::content)
           .makes_examples(),
       key("max_completion_length", &DataConfig::max_completion_length,
-          "Maximum length of the completion, which starts at the first trained token. Longer completions "
-          "lose their end.")
+          "Maximum length of the completion, which starts at the first trained token. overlong: "
+          "truncate cuts the end of longer completions.")
           .range(1, 1 << 24)
           .unit("tokens")
-          .when_unset("no limit of its own")
+          .when_unset("no separate limit")
           .role(KeyRole::content)
           .makes_examples(),
       key("packing", &DataConfig::packing,
-          "Pack several examples into one row; they do not attend to each other. Affects speed, not the "
-          "result.")
+          "Pack several examples into one row without attention between them. Affects speed, not "
+          "the result.")
           .role(KeyRole::execution),
       key("join_documents", &DataConfig::join_documents,
-          "Lay the texts of pretrain end to end and cut them into rows of max_length tokens, in which attention crosses from one text "
-          "into the next. Otherwise texts share rows but do not see each other, and overlong says what becomes of long ones.")
+          "Concatenate the texts of pretrain and cut them into rows of max_length tokens, with "
+          "attention across texts. If false, texts share rows without attending to each other, and "
+          "overlong applies to long ones.")
           .role(KeyRole::content)
           .makes_examples(),
       key("group_by_length", &DataConfig::group_by_length, "Batch examples of similar length together.")
           .role(KeyRole::identity),
-      key("shuffle", &DataConfig::shuffle, "Shuffle the examples in every epoch, based on the seed.")
+      key("shuffle", &DataConfig::shuffle, "Shuffle the examples in every epoch, using the seed.")
           .role(KeyRole::identity),
       key("on_bad_row", &DataConfig::on_bad_row,
-          "What to do with rows that cannot be used: stop with an error, or skip them; skipped rows are "
-          "counted and listed.")
+          "Treatment of rows that cannot be used: stop with an error, or skip them. Skipped rows "
+          "are counted and listed.")
           .role(KeyRole::content)
           .makes_examples(),
   };

@@ -12,42 +12,52 @@ std::vector<Field> model_fields() {
           .path()
           .role(KeyRole::content),
       key("repo", &ModelConfig::repo,
-          "A model of the Hugging Face hub, org/name, in the cache that transformers shares; forge fetch JOB downloads it. "
-          "path then names a file in it, such as a .gguf.")
-          .when_unset("path is on this machine")
+          "Model on the Hugging Face hub (org/name), read from the cache that transformers uses. "
+          "forge fetch JOB downloads it. path then names a file in it, such as a .gguf.")
+          .when_unset("path is a local path")
           .role(KeyRole::free),
       key("revision", &ModelConfig::revision, "Branch, tag or commit of repo.").when_unset("main").role(KeyRole::free),
       key("init", &ModelConfig::init,
-          "Where the weights come from: file, or random for a model that is trained from nothing: normal numbers with the standard "
-          "deviation initializer_range (0.02 unless config.json says another), drawn with the seed; norms begin at 1 and biases at 0. "
-          "path then gives the tokenizer, and a folder's config.json what architecture does not say.")
+          "Source of the weights: file, or random to train from scratch. random draws normal "
+          "values with standard deviation initializer_range (0.02 unless config.json sets "
+          "another), using the seed; norms start at 1 and biases at 0. path then provides the "
+          "tokenizer and, if it is a folder, the settings of config.json that architecture does "
+          "not set.")
           .role(KeyRole::identity),
       key("architecture", &ModelConfig::architecture,
-          "The model of init: random, by config.json's settings: {model_type: llama, vocab_size: 8192, hidden_size: 256, ...}. They replace "
-          "the folder's config.json one by one, or as a whole where model_type differs.")
+          "Model settings for init: random, named as in config.json: {model_type: llama, "
+          "vocab_size: 8192, hidden_size: 256, ...}. Each one replaces the setting in the folder's "
+          "config.json. With another model_type, config.json is not used at all.")
           .role(KeyRole::identity),
       key("add_tokens", &ModelConfig::add_tokens,
-          "Texts that become one token each. Their rows of the embedding and of the head are trained; with an adapter they are stored in it "
-          "(adapter.trainable_token_indices), and the adapter's tokenizer has them.")
+          "Texts to add to the vocabulary as one token each. Their rows of the embedding and of "
+          "the head are trained. With an adapter, these rows are stored in it "
+          "(adapter.trainable_token_indices), and its tokenizer includes the tokens.")
           .role(KeyRole::identity),
       key("add_tokens_from", &ModelConfig::add_tokens_from,
-          "Where rows of added tokens start: {token: a text}, from the mean of the rows of that text's tokens; others from the mean of all rows.")
+          "Initial rows of added tokens: {token: text} starts from the mean of the rows of the "
+          "text's tokens. Other added tokens start from the mean of all rows.")
           .role(KeyRole::identity),
       key("dropout", &ModelConfig::dropout,
-          "Dropout inside the base model (attention_dropout, resid_pdrop, ... of config.json): none leaves it out, in every family. config is for "
-          "models without any: forge computes none, and refuses a config.json that has some.")
+          "Dropout inside the base model (attention_dropout, resid_pdrop and others in "
+          "config.json). none turns it off in every family. config accepts only models without "
+          "dropout, since forge computes none.")
           .role(KeyRole::identity),
       key("quantization", &ModelConfig::quantization,
-          "Quantization of the frozen linear layers. The embedding and the LM head are not quantized. fp8 (E4M3 with a scale a row) is multiplied "
-          "in 8 bits too, activations with it: on Hopper and data-centre Blackwell, or slowly on a CPU; see fp8_tolerance.")
+          "Quantization of the frozen linear layers. The embedding and the LM head are not "
+          "quantized. fp8 (E4M3, one scale per row) also multiplies in 8 bits, with quantized "
+          "activations; it runs on Hopper, on data-center Blackwell and, slowly, on a CPU. See "
+          "fp8_tolerance.")
           .role(KeyRole::identity),
       key("double_quantization", &ModelConfig::double_quantization,
-          "Quantize the scales of nf4 and fp4 to 8 bits as well: 4.127 instead of 4.5 bits per weight.")
+          "Also quantize the scales of nf4 and fp4 to 8 bits: 4.127 instead of 4.5 bits per "
+          "weight.")
           .role(KeyRole::identity),
       key("fp8_tolerance", &ModelConfig::fp8_tolerance,
-          "By what part of itself fp8 may change the base's loss. A run measures it before its first step, on the first 16,384 tokens of "
-          "data.eval, or of data.train without it, and ends there unless the difference and two standard errors are less. In training it "
-          "may become more.")
+          "Largest relative change of the base model's loss that fp8 may cause. Before the first "
+          "step, a run measures the change on the first 16,384 tokens of the evaluation data (of "
+          "the training data if there is none), and stops if the difference plus two standard "
+          "errors is larger. The change may grow during training.")
           .range(0, 1)
           .role(KeyRole::settings),
   };
@@ -75,60 +85,74 @@ Field modules_key(const char* name, std::vector<std::string> AdapterConfig::*mod
 std::vector<Field> adapter_fields() {
   std::vector<Field> eva{
       key("tau", &EvaConfig::tau,
-          "Directions are settled when one micro-batch more turns each by no more than this cosine.")
+          "Cosine similarity at which a direction has converged: the least similarity before and "
+          "after a micro-batch.")
           .range(0, 1),
-      key("use_label_mask", &EvaConfig::use_label_mask, "Look at the tokens that are trained alone, not at prompts."),
-      key("whiten", &EvaConfig::whiten, "Divide each direction by the root of its singular value."),
+      key("use_label_mask", &EvaConfig::use_label_mask,
+          "Use only the trained tokens, not the prompts."),
+      key("whiten", &EvaConfig::whiten,
+          "Divide each direction by the square root of its singular value."),
   };
   return {
       key("type", &AdapterConfig::type,
-          "What is trained: all weights (none) or a low-rank adapter (lora). qlora is short for lora on a "
-          "base model in nf4 with double quantization.")
+          "Trained parameters: all weights (none) or a low-rank adapter (lora). qlora is short for "
+          "lora on a base model in nf4 with double quantization.")
           .also({"qlora"})
           .later({"loha", "lokr", "ia3", "oft", "vera", "prefix", "prompt"}),
       key("rank", &AdapterConfig::rank, "Rank of the low-rank update.").range(1, 65536),
       key("alpha", &AdapterConfig::alpha, "LoRA alpha, above 0. The update is scaled by alpha / rank."),
-      key("dropout", &AdapterConfig::dropout, "Dropout on the input of the adapter during training.")
+      key("dropout", &AdapterConfig::dropout,
+          "Dropout probability on the input of the adapter during training.")
           .at_least(0)
           .below(1),
       modules_key("target_modules", &AdapterConfig::target_modules, &AdapterConfig::target_is_regex, {"all-linear"},
-                  "Layers to adapt: all-linear (every linear layer but the head), a list of module name suffixes, or a regex that "
-                  "matches the full module path. embed_tokens and lm_head by name."),
+                  "Layers to adapt: all-linear (every linear layer except the head), a list of "
+                  "module name suffixes, or a regex that matches the full module path. "
+                  "embed_tokens and lm_head must be named."),
       key("target_parameters", &AdapterConfig::target_parameters,
-          "Tensors that hold all experts of a layer, to adapt expert by expert beside target_modules: "
-          "mlp.experts.gate_up_proj (gpt-oss). As PEFT's key of this name."),
+          "Tensors that hold all experts of a layer, such as mlp.experts.gate_up_proj (gpt-oss). "
+          "They are adapted expert by expert, in addition to target_modules. Same as PEFT's "
+          "target_parameters."),
       modules_key("exclude_modules", &AdapterConfig::exclude_modules, &AdapterConfig::exclude_is_regex, {},
-                  "What to leave out of target_modules: module name suffixes, or a regex that matches the full module path."),
+                  "Modules to exclude from target_modules: a list of module name suffixes, or a "
+                  "regex that matches the full module path."),
       key("modules_to_save", &AdapterConfig::modules_to_save,
           "Modules to train in full and store with the adapter, such as lm_head."),
       key("trainable_token_indices", &AdapterConfig::trainable_token_indices,
-          "Ids of tokens whose rows of the embedding are trained, and of a head that shares its weights; or module names to such lists: "
-          "{embed_tokens: [5, 7], lm_head: [5, 7]}.")
+          "Ids of tokens whose embedding rows are trained, also in a head that shares the "
+          "embedding's weights; or a map from module names to such lists: {embed_tokens: [5, 7], "
+          "lm_head: [5, 7]}.")
           .at_least(0),
-      key("bias", &AdapterConfig::bias, "Which biases are trained: none, those of the adapted layers (lora_only), or the model's (all)."),
+      key("bias", &AdapterConfig::bias,
+          "Biases to train: none, those of the adapted layers (lora_only), or all of the model's "
+          "(all)."),
       key("use_rslora", &AdapterConfig::use_rslora,
           "Scale by alpha / sqrt(rank) instead of alpha / rank (rank-stabilized LoRA)."),
       key("use_dora", &AdapterConfig::use_dora,
           "Train a magnitude per output row in addition to the direction (DoRA)."),
       key("init", &AdapterConfig::init,
-          "Initialization of the adapter: PEFT's default (A uniform, B zero), gaussian (A normal, B zero), "
-          "the principal singular vectors of the weight (pissa), its QR decomposition (olora), what quantization lost of it (loftq), or the "
-          "principal directions of what the layer reads of the training data (eva: A; B zero).")
+          "Initialization of the adapter: PEFT's default (A uniform, B zero), gaussian (A normal, "
+          "B zero), the principal singular vectors of the weight (pissa), its QR decomposition "
+          "(olora), its quantization error (loftq), or the principal directions of the layer's "
+          "input on the training data (eva; B zero).")
           .later({"corda", "orthogonal"}),
-      section("eva", &AdapterConfig::eva, "How init: eva looks at the training data.", std::move(eva)),
+      section("eva", &AdapterConfig::eva, "Settings of init: eva.", std::move(eva)),
       key("lora_plus_ratio", &AdapterConfig::lora_plus_ratio,
-          "Learning rate of B divided by that of A (LoRA+).")
+          "Ratio of the learning rate of B to that of A (LoRA+).")
           .above(0),
       key("rank_pattern", &AdapterConfig::rank_pattern,
-          "Ranks for individual modules: module name suffix or regex to rank; of several that match, the first counts.")
+          "Ranks of individual modules: module name suffix or regex to rank. The first pattern "
+          "that matches is used.")
           .range(1, 65536),
       key("alpha_pattern", &AdapterConfig::alpha_pattern,
-          "Alphas for individual modules: module name suffix or regex to alpha; of several that match, the first counts.")
+          "Alphas of individual modules: module name suffix or regex to alpha. The first pattern "
+          "that matches is used.")
           .above(0),
       key("layers_to_transform", &AdapterConfig::layers_to_transform, "Indices of the layers to adapt.")
           .at_least(0)
           .when_unset("all layers"),
-      key("init_from", &AdapterConfig::init_from, "A PEFT adapter folder to continue training from.").path(),
+      key("init_from", &AdapterConfig::init_from, "PEFT adapter folder to continue training from.")
+          .path(),
   };
 }
 

@@ -8,40 +8,44 @@ namespace {
 std::vector<Field> advantage_fields() {
   return {
       key("baseline", &AdvantageConfig::baseline,
-          "grpo: what a completion's reward is compared with: the mean of its group (group), the mean of "
-          "the rest of its group (others), or nothing (none)."),
+          "grpo: reward that a completion's reward is compared with: the mean of its group "
+          "(group), the mean of the rest of its group (others), or 0 (none)."),
       key("scale", &AdvantageConfig::scale,
-          "grpo, ppo: what the advantage is divided by: the standard deviation of the group, that of the whole "
-          "rollout (batch), or nothing (none)."),
+          "grpo, ppo: divisor of the advantage: the standard deviation of the group (grpo only), "
+          "that of the whole rollout (batch), or 1 (none)."),
   };
 }
 
 std::vector<Field> kl_fields() {
   return {
       key("weight", &KlConfig::weight,
-          "grpo, ppo: weight of the KL divergence from the base model. With 0 no reference model is needed.").at_least(0),
+          "grpo, ppo: weight of the KL divergence from the base model. With 0, no reference model "
+          "is needed unless measure is set.").at_least(0),
       key("measure", &KlConfig::measure,
-          "grpo, ppo: with weight 0, compute and report the divergence all the same, for one forward pass more of every completion."),
+          "grpo, ppo: with weight 0, compute and report the divergence anyway. Costs one more "
+          "forward pass over every completion."),
       key("estimator", &KlConfig::estimator,
-          "grpo, ppo: how the KL divergence of a token is estimated from the difference x of the "
-          "log-probabilities: x (k1), x²/2 (k2) or e^−x − 1 + x (k3). In the loss, k2 and k3 have the "
-          "gradient of the divergence itself; k1 has zero gradient on average and is refused there."),
+          "grpo, ppo: estimator of a token's KL divergence, with x the log-probability minus that "
+          "of the base model: x (k1), x²/2 (k2) or e^−x − 1 + x (k3). In the loss, k2 and k3 have "
+          "the gradient of the divergence itself; k1 has zero gradient on average and is refused."),
       key("in", &KlConfig::in,
-          "grpo, ppo: add the divergence to the loss of each token, or subtract its sum over the completion "
-          "from the reward."),
+          "grpo, ppo: place of the divergence: added to the loss of each token (loss), or "
+          "subtracted from the reward (reward): grpo subtracts its sum over the completion, ppo "
+          "subtracts it at each token."),
   };
 }
 
 std::vector<Field> value_fields() {
   return {
       key("clip", &ValueConfig::clip,
-          "ppo: a value further than this from the old one is clipped in the value loss. With 0 there is no clipping.")
+          "ppo: distance from the old value at which a value is clipped in the value loss. 0 "
+          "disables clipping.")
           .at_least(0),
       key("learning_rate_ratio", &ValueConfig::learning_rate_ratio,
-          "ppo: learning rate of the value network divided by that of the policy.")
+          "ppo: ratio of the value network's learning rate to the policy's.")
           .above(0),
       key("pretrain_steps", &ValueConfig::pretrain_steps,
-          "ppo: number of steps at the start in which only the value network is trained.")
+          "ppo: number of initial steps that train only the value network.")
           .at_least(0)
           .unit("steps"),
   };
@@ -52,32 +56,34 @@ std::vector<Field> value_fields() {
 std::vector<Field> objective_fields() {
   return {
       key("type", &ObjectiveConfig::type,
-          "What is minimized. From text: the loss on the answers (sft) or on everything (pretrain). From "
-          "pairs of a chosen and a rejected answer: a preference loss with a reference model (dpo) or "
-          "without one (simpo, orpo, cpo), or a model that scores answers (reward). From single answers "
-          "labeled good or bad: kto. From rewards of completions that the model samples itself: grpo, "
-          "which compares them within a group, or ppo, which trains a value network beside the policy. "
-          "dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and reinforce++ are short for grpo with other "
-          "settings, vapo for ppo with other settings; forge plan shows them.")
+          "Training objective. From text: the loss on the answers (sft) or on everything "
+          "(pretrain). From pairs of a chosen and a rejected answer: a preference loss with a "
+          "reference model (dpo) or without one (simpo, orpo, cpo), or a model that scores answers "
+          "(reward). From single answers labeled good or bad: kto. From rewards of completions "
+          "that the model samples itself: grpo, which compares them within a group, or ppo, which "
+          "also trains a value network. dr_grpo, dapo, gspo, cispo, sapo, gepo, rloo and "
+          "reinforce++ are short for grpo with other settings, vapo for ppo with other settings; "
+          "forge plan shows them.")
           .also({"dr_grpo", "dapo", "gspo", "cispo", "sapo", "gepo", "rloo", "reinforce++", "vapo"})
           .makes_examples(),
       key("train_on", &ObjectiveConfig::train_on,
-          "Which tokens contribute to the loss: every assistant turn, the last one, each assistant turn as "
-          "an example of its own with the turns before it as context, the completion of a prompt-completion "
-          "pair, or all tokens.")
+          "Tokens that contribute to the loss: every assistant turn (assistant), the last one "
+          "(last_assistant), each assistant turn as an example of its own with the turns before it "
+          "as context (each_assistant), the completion of a prompt-completion pair (completion), "
+          "or all tokens (all).")
           .makes_examples(),
       key("label_smoothing", &ObjectiveConfig::label_smoothing,
-          "Label smoothing: the share of the target probability that is spread evenly over the "
+          "Label smoothing: share of the target probability that is spread evenly over the "
           "vocabulary.")
           .at_least(0)
           .below(1),
       key("z_loss", &ObjectiveConfig::z_loss,
           "Coefficient of the z-loss, logsumexp², which keeps logits small.")
           .at_least(0),
-      key("loss", &ObjectiveConfig::loss, "dpo: the loss of a pair. forge plan prints its formula."),
+      key("loss", &ObjectiveConfig::loss, "dpo: loss of a pair. forge plan prints its formula."),
       key("beta", &ObjectiveConfig::beta,
-          "dpo, simpo, cpo, kto: how strongly the loss separates the answers. In dpo and kto, a smaller "
-          "value lets the model move farther from the reference.")
+          "dpo, simpo, cpo, kto: strength of the preference. In dpo and kto, a smaller value lets "
+          "the model move farther from the reference.")
           .above(0)
           .when_unset("0.1; simpo 2"),
       key("label_flip", &ObjectiveConfig::label_flip,
@@ -85,17 +91,19 @@ std::vector<Field> objective_fields() {
           .at_least(0)
           .below(0.5),
       key("nll_weight", &ObjectiveConfig::nll_weight,
-          "Weight of the chosen answer's negative log-likelihood (mean over its tokens), added to the "
-          "preference loss.")
+          "dpo, simpo, orpo, cpo: weight of the chosen answer's negative log-likelihood, which is "
+          "added to the preference loss.")
           .at_least(0)
           .when_unset("0; orpo and cpo 1"),
       key("nll_mean", &ObjectiveConfig::nll_mean,
-          "How that likelihood is averaged: over the tokens of each chosen answer (pair), or over the "
-          "tokens of all chosen answers of the step (token).")
+          "dpo, simpo, orpo, cpo: averaging of the negative log-likelihood: over the tokens of "
+          "each chosen answer (pair), or over the tokens of all chosen answers of the step "
+          "(token).")
           .when_unset("pair"),
       key("nll_on", &ObjectiveConfig::nll_on,
-          "Which tokens of the chosen text that likelihood covers: those of the answer (completion), or the prompt's as well (all), as "
-          "TRL's ORPO and CPO have it.")
+          "dpo, simpo, orpo, cpo: tokens that the negative log-likelihood covers: those of the "
+          "chosen answer (completion), or also those of its prompt (all), as in TRL's ORPO and "
+          "CPO.")
           .makes_examples(),
       key("gamma", &ObjectiveConfig::gamma, "simpo: target margin between the two answers.").at_least(0),
       key("odds_weight", &ObjectiveConfig::odds_weight, "orpo: weight of the odds-ratio term.").above(0),
@@ -109,49 +117,54 @@ std::vector<Field> objective_fields() {
           "at 0.")
           .at_least(0),
       key("reference", &ObjectiveConfig::reference,
-          "dpo, kto: the reference model: the base model without the adapter (base), or the model as it "
-          "is when training starts (start). They differ only if adapter.init_from continues an adapter; "
-          "auto then uses start, otherwise base.")
+          "dpo, kto: reference model: the base model without the adapter (base), or the model at "
+          "the start of training (start). auto uses start if all weights are trained, if "
+          "adapter.init_from continues an adapter, and with use_dora or init: pissa or olora; "
+          "otherwise base.")
           .automatic(),
       key("reference_cache", &ObjectiveConfig::reference_cache,
-          "dpo, kto: compute the reference log-probabilities once, before the first step, instead of in "
-          "every step.")
+          "dpo, kto: compute the reference log-probabilities once, before the first step, instead "
+          "of in every step. auto does so if the reference is start or the data are read more than "
+          "once.")
           .automatic(),
       key("policy", &ObjectiveConfig::policy,
-          "grpo: the loss, given the ratio r of new to old probability: clipped (clip), a capped weight "
-          "on the log-probability (cispo), a smooth gate (sapo), or the log-probability alone "
-          "(reinforce)."),
+          "grpo: loss as a function of the ratio r of new to old probability: clipped (clip), a "
+          "capped weight on the log-probability (cispo), a smooth gate (sapo), or the "
+          "log-probability without r (reinforce)."),
       key("ratio", &ObjectiveConfig::ratio,
-          "grpo: what r is the ratio of: each token's probability (token), their geometric mean over the "
-          "completion (sequence), their product (sum), or the completion's probability over its group's "
-          "expectation (group)."),
+          "grpo: definition of r: the ratio of each token's probability (token), of the geometric "
+          "mean over the completion (sequence), of the product (sum), or of the completion's "
+          "probability to the expectation of its group (group)."),
       key("clip_low", &ObjectiveConfig::clip_low,
-          "grpo, ppo: r is clipped from below at 1 minus this (policy clip).").at_least(0).below(1),
+          "grpo, ppo: distance below 1 at which r is clipped (policy clip).").at_least(0).below(1),
       key("clip_high", &ObjectiveConfig::clip_high,
-          "grpo, ppo: r is clipped from above at 1 plus this (policy clip, cispo).").at_least(0),
+          "grpo, ppo: distance above 1 at which r is clipped (policy clip, cispo).").at_least(0),
       key("dual_clip", &ObjectiveConfig::dual_clip,
           "grpo, ppo: upper limit of r for completions with a negative advantage (policy clip).")
           .above(1)
           .when_unset("no limit"),
       key("mean", &ObjectiveConfig::mean,
-          "grpo, ppo: how the loss of a step is averaged: over its trained tokens (token), over completions "
-          "after averaging each over its own tokens (sequence), or divided by completions times "
-          "rollout.max_new_tokens (constant)."),
-      section("advantage", &ObjectiveConfig::advantage, "grpo, ppo: how rewards become advantages.", advantage_fields()),
-      section("kl", &ObjectiveConfig::kl, "grpo, ppo: the divergence from the base model.", kl_fields()).shorthand("weight"),
+          "grpo, ppo: averaging of a step's loss: over its trained tokens (token), over "
+          "completions after averaging each over its own tokens (sequence), or the sum divided by "
+          "the number of completions times rollout.max_new_tokens (constant)."),
+      section("advantage", &ObjectiveConfig::advantage,
+          "grpo, ppo: calculation of advantages from rewards.", advantage_fields()),
+      section("kl", &ObjectiveConfig::kl,
+          "grpo, ppo: KL divergence from the base model.", kl_fields()).shorthand("weight"),
       key("entropy_weight", &ObjectiveConfig::entropy_weight, "grpo, ppo: weight of the entropy bonus.")
           .at_least(0),
       key("updates_per_rollout", &ObjectiveConfig::updates_per_rollout,
-          "grpo, ppo: number of optimizer steps a rollout is split into, by prompts.")
+          "grpo, ppo: number of optimizer steps that each rollout is split into, by prompts.")
           .range(1, 4096)
           .unit("steps"),
       key("epochs_per_rollout", &ObjectiveConfig::epochs_per_rollout,
           "grpo, ppo: number of passes over each rollout.")
           .range(1, 64),
       key("mask_truncated", &ObjectiveConfig::mask_truncated,
-          "grpo, ppo: exclude completions from the loss that were cut off at rollout.max_new_tokens."),
+          "grpo, ppo: exclude completions that were cut off at rollout.max_new_tokens from the "
+          "loss."),
       key("gamma_discount", &ObjectiveConfig::gamma_discount,
-          "ppo: discount factor γ of the rewards that follow a token.")
+          "ppo: discount factor γ of later rewards.")
           .above(0)
           .range(0, 1),
       key("lambda_policy", &ObjectiveConfig::lambda_policy,
@@ -161,16 +174,17 @@ std::vector<Field> objective_fields() {
           "ppo: λ of the returns that train the value network.")
           .range(0, 1),
       key("lambda_length", &ObjectiveConfig::lambda_length,
-          "ppo: replaces lambda_policy: λ of a completion of n tokens is 1 − 1 / (this · n), at least 0 (vapo: 0.05).")
+          "ppo: replaces lambda_policy by λ = 1 − 1 / (this · n), at least 0, for a completion of "
+          "n tokens (vapo: 0.05).")
           .above(0)
           .when_unset("lambda_policy"),
       key("success_nll", &ObjectiveConfig::success_nll,
-          "ppo: weight of the negative log-likelihood of successful completions: those that the first entry of "
-          "rewards scores 1 or more.")
+          "ppo: weight of the negative log-likelihood of successful completions, which the first "
+          "entry of rewards scores 1 or more.")
           .at_least(0),
       section("value", &ObjectiveConfig::value,
-              "ppo: the value network: the same base with its own adapter (with adapter none, a copy of all "
-              "weights) and a head with one output.",
+              "ppo: value network: the same base with its own adapter (with adapter: none, a copy "
+              "of all weights) and a head with one output.",
               value_fields()),
   };
 }

@@ -21,15 +21,15 @@ std::vector<Field> train_fields() {
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("max_time", &TrainConfig::max_time,
-          "Stop after this much wall-clock time, including loading and evaluation: seconds, or 90s, 30m, "
-          "1h30m.")
+          "Stop after this much wall-clock time, including loading and evaluation: seconds, or "
+          "90s, 30m, 1h30m.")
           .kind(FieldKind::seconds)
           .above(0)
           .unit("seconds")
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("global_batch_size", &TrainConfig::global_batch_size,
-          "Examples per optimizer step, whether packed or not.")
+          "Examples per optimizer step, packed or not.")
           .automatic()
           .range(1, 1 << 24)
           .unit("examples")
@@ -39,7 +39,7 @@ std::vector<Field> train_fields() {
           "Tokens per optimizer step. An alternative to global_batch_size.")
           .at_least(1)
           .unit("tokens")
-          .when_unset("global_batch_size counts")
+          .when_unset("global_batch_size applies")
           .role(KeyRole::identity),
       key("micro_batch_size", &TrainConfig::micro_batch_size,
           "Examples per forward and backward pass. auto picks the smallest batch that reaches full "
@@ -49,37 +49,39 @@ std::vector<Field> train_fields() {
           .unit("examples")
           .role(KeyRole::execution),
       key("micro_batch_tokens", &TrainConfig::micro_batch_tokens,
-          "Tokens per forward and backward pass. With packing, rows are filled up to this; without, as "
-          "many consecutive examples are taken as fit.")
+          "Tokens per forward and backward pass. With packing, rows are filled up to this size. "
+          "Without packing, each pass takes as many consecutive examples as fit.")
           .automatic()
           .at_least(1)
           .unit("tokens")
           .role(KeyRole::execution),
       key("activation_checkpointing", &TrainConfig::activation_checkpointing,
-          "What the backward pass recomputes instead of keeping in memory: nothing, the inside of the "
-          "MLP, or whole layers. auto keeps what fits and drops single values, cheapest to recompute "
-          "first; plans call that chosen.")
+          "Activations that the backward pass recomputes instead of keeping in memory: nothing "
+          "(none), the inside of the MLP (selective), or whole layers (full). auto keeps what fits "
+          "and drops single values, cheapest to recompute first; plans call this chosen.")
           .automatic()
           .role(KeyRole::execution),
       key("activation_offloading", &TrainConfig::activation_offloading,
-          "Where the inputs of layers wait for the backward pass when a GPU trains: none keeps them in the card's memory; host copies "
-          "each into pinned memory of the host and back, beside the computing of other layers. With activation_checkpointing full they are "
-          "all that is kept. auto moves them where nothing else makes the job fit.")
+          "Memory that holds the inputs of layers until the backward pass, when a GPU trains: that "
+          "of the card (none), or pinned memory of the host (host). Copies to the host and back "
+          "overlap with the computation of other layers. With activation_checkpointing: full, "
+          "nothing else is kept. auto takes host if the job fits in no other way.")
           .automatic()
           .role(KeyRole::execution),
       key("precision", &TrainConfig::precision,
-          "Data type of frozen weights, activations and matrix products. auto takes that of the hardware "
-          "profile.")
+          "Data type of frozen weights, activations and matrix products. auto uses that of the "
+          "hardware profile.")
           .automatic()
           .role(KeyRole::identity),
       key("residual", &TrainConfig::residual,
-          "Data type of the residual stream, which every layer adds to, in fp16: compute is fp16 itself, "
-          "which ends at 65,504; fp32 takes two bytes an element more. auto takes that of the hardware profile. "
-          "In bf16 and fp32 the stream has the type of all else.")
+          "Data type of the residual stream, which every layer adds to, in fp16: compute is fp16 "
+          "itself, whose largest value is 65,504; fp32 takes two more bytes per element. auto uses "
+          "that of the hardware profile. In bf16 and fp32, the stream has the type of everything "
+          "else.")
           .automatic()
           .role(KeyRole::identity),
       key("master_weights", &TrainConfig::master_weights,
-          "Keep an fp32 copy of trained weights when they are computed in bf16 or fp16.")
+          "Keep an fp32 copy of trained weights that are computed in bf16 or fp16.")
           .role(KeyRole::identity),
       key("max_grad_norm", &TrainConfig::max_grad_norm, "Clip gradients to this norm. 0 disables clipping.")
           .at_least(0)
@@ -89,10 +91,10 @@ std::vector<Field> train_fields() {
           .at_least(0)
           .role(KeyRole::identity),
       key("on_nan", &TrainConfig::on_nan,
-          "What to do when the loss is not finite: stop the run, or skip the step.")
+          "Reaction to a loss that is not finite: stop the run, or skip the step.")
           .role(KeyRole::identity),
       key("deterministic", &TrainConfig::deterministic,
-          "Use only kernels that give bit-identical results every time.")
+          "Use only kernels that give bit-identical results in every run.")
           .role(KeyRole::execution),
       key("threads", &TrainConfig::threads, "Number of CPU threads.")
           .automatic()
@@ -104,30 +106,40 @@ std::vector<Field> train_fields() {
 std::vector<Field> optimizer_fields() {
   return {
       key("type", &OptimizerConfig::type,
-          "The optimizer. adamw_8bit keeps its state in 8 bits. lion keeps a single moment and needs a "
-          "learning rate 3 to 10 times smaller than adamw. adafactor keeps a number for each row and column of a matrix. muon orthogonalizes the update of every "
-          "linear layer's matrix and of each adapter factor by itself, and trains all else by adamw at the same rate. schedule_free is AdamW "
-          "whose weights are averaged in place of a decaying schedule (schedule.type: constant).")
+          "Optimizer. adamw_8bit keeps its state in 8 bits. lion keeps a single moment and needs a "
+          "learning rate 3 to 10 times smaller than adamw. adafactor keeps one number for each row "
+          "and column of a matrix. muon orthogonalizes the update of each linear layer's matrix "
+          "and of each adapter factor separately, and trains everything else with adamw at the "
+          "same rate. schedule_free is AdamW with averaged weights in place of a decaying schedule "
+          "(schedule.type: constant).")
           .later({"sophia"}),
       key("learning_rate", &OptimizerConfig::learning_rate, "Peak learning rate.")
           .above(0)
           .when_unset("sft and pretrain `2e-4`, reward `1e-4` (all weights: `1e-5`), other objectives `1e-5` (all weights: `1e-6`)"),
-      key("betas", &OptimizerConfig::betas, "Decay rates of the first and second moment (adamw, adamw_8bit, what muon trains by adamw), of the update and the momentum "
-          "(lion), or of the average and the second moment (schedule_free); auto: 0.9 and 0.999, for lion 0.9 and 0.99.")
+      key("betas", &OptimizerConfig::betas,
+          "Decay rates: of the first and second moment (adamw, adamw_8bit, the adamw part of "
+          "muon), of the update and the momentum (lion), or of the average and the second moment "
+          "(schedule_free). auto is 0.9 and 0.999, for lion 0.9 and 0.99.")
           .at_least(0)
           .below(1)
           .length(2)
           .automatic(),
-      key("eps", &OptimizerConfig::eps, "Term added to the denominator for numerical stability (adamw, adamw_8bit, muon, schedule_free).")
+      key("eps", &OptimizerConfig::eps,
+          "Term added to the denominator for numerical stability (adamw, adamw_8bit, muon, "
+          "schedule_free).")
           .above(0),
       key("weight_decay", &OptimizerConfig::weight_decay,
           "Decoupled weight decay. Not applied to norms and biases.")
           .at_least(0),
-      key("momentum", &OptimizerConfig::momentum, "Momentum (sgd, muon); auto: 0 of sgd, 0.95 of muon.").at_least(0).below(1).automatic(),
+      key("momentum", &OptimizerConfig::momentum,
+          "Momentum (sgd, muon). auto is 0 for sgd and 0.95 for muon.")
+          .at_least(0)
+          .below(1)
+          .automatic(),
       key("offload", &OptimizerConfig::offload,
-          "Where the optimizer's state lies when a GPU trains: none keeps it in the card's memory; host puts it into pinned memory of the "
-          "host, which every step reads and writes over PCIe (adamw, adamw_8bit, lion). auto moves it there where nothing else makes the "
-          "job fit.")
+          "Memory that holds the optimizer's state when a GPU trains: that of the card (none), or "
+          "pinned memory of the host (host), which every step reads and writes over PCIe (adamw, "
+          "adamw_8bit, lion). auto takes host if the job fits in no other way.")
           .automatic()
           .role(KeyRole::execution),
   };
@@ -141,16 +153,20 @@ std::vector<Field> schedule_fields() {
           .at_least(0)
           .unit("steps")
           .share_key("warmup_ratio")
-          .when_unset("warmup_ratio counts"),
+          .when_unset("warmup_ratio applies"),
       key("warmup_ratio", &ScheduleConfig::warmup_ratio, "Warmup as a fraction of all steps.").range(0, 1),
       key("min_lr_ratio", &ScheduleConfig::min_lr_ratio, "Final learning rate as a fraction of the peak.")
           .range(0, 1),
       key("decay_ratio", &ScheduleConfig::decay_ratio,
-          "Fraction of all steps in which the rate decays (wsd).")
+          "Fraction of all steps during which the rate decays (wsd).")
           .range(0, 1),
-      key("decay", &ScheduleConfig::decay, "Shape of that decay (wsd): over its progress p, 1 - p, (1 + cos(pi p)) / 2 or 1 - sqrt(p)."),
-      key("cycles", &ScheduleConfig::cycles, "Number of cosines, each from the peak down (cosine_with_restarts).").at_least(1),
-      key("power", &ScheduleConfig::power, "Exponent of the share of steps that are left (polynomial).").above(0),
+      key("decay", &ScheduleConfig::decay,
+          "Shape of the decay over its progress p (wsd): 1 - p (linear), (1 + cos(pi p)) / 2 "
+          "(cosine) or 1 - sqrt(p) (sqrt)."),
+      key("cycles", &ScheduleConfig::cycles,
+          "Number of cosine cycles, each starting at the peak (cosine_with_restarts).").at_least(1),
+      key("power", &ScheduleConfig::power,
+          "Exponent of the fraction of steps that remain (polynomial).").above(0),
   };
 }
 
@@ -163,7 +179,7 @@ std::vector<Field> checkpoint_fields() {
       key("keep_last", &CheckpointConfig::keep_last, "Number of most recent checkpoints to keep.")
           .at_least(1),
       key("keep_best", &CheckpointConfig::keep_best,
-          "Number of checkpoints with the lowest evaluation loss to keep in addition.")
+          "Number of checkpoints with the lowest evaluation loss to keep in addition to keep_last.")
           .at_least(0),
   };
 }
@@ -184,11 +200,12 @@ std::vector<Field> eval_fields() {
           .when_unset("only at the end of the run"),
       key("at_start", &EvalConfig::at_start, "Evaluate once before training."),
       key("samples", &EvalConfig::samples,
-          "Number of prompts from the evaluation data (or the training data, if there is none) to answer "
-          "before and after training, for the report.")
+          "Number of prompts to answer before and after training, for the report. They come from "
+          "the evaluation data, or from the training data if there is none.")
           .range(0, 64),
       key("prompts", &EvalConfig::prompts,
-          "grpo: number of evaluation prompts that are answered greedily and scored in each evaluation.")
+          "grpo, ppo: number of evaluation prompts that are answered greedily and scored in each "
+          "evaluation.")
           .at_least(1)
           .unit("prompts"),
       section("early_stopping", &EvalConfig::early_stopping,
@@ -211,15 +228,15 @@ std::vector<Field> hardware_fields() {
           "Hardware profile. auto picks the one that matches the machine (see forge list profiles).")
           .words({"auto"}),
       key("device", &HardwareConfig::device,
-          "Device to train on: auto, cpu, cuda, cuda:N, or cuda:NAME for a card by name, such as cuda:RTX "
-          "4090.")
+          "Device to train on: auto, cpu, cuda, cuda:N, or cuda:NAME for a card by name, such as "
+          "cuda:RTX 4090.")
           .words({"auto", "cpu", "cuda"}),
       key("memory_limit", &HardwareConfig::memory_limit,
-          "Maximum memory the run may use: bytes, or a size such as 24GiB.")
+          "Maximum memory that the run may use on its device: bytes, or a size such as 24GiB.")
           .kind(FieldKind::bytes)
           .at_least(1)
           .unit("bytes")
-          .when_unset("what the machine has"),
+          .when_unset("all free memory"),
   };
 }
 
