@@ -83,8 +83,7 @@ def eva_starts_from_what_the_layers_read(lab: Lab):
     assert lab.adapter("eva") == lab.adapter("again")
     lab.run(name="default")
     assert lab.adapter("eva") != lab.adapter("default")
-    # The same data give the same start, whatever is trained: the first A, before a step has moved
-    # it.
+    # Equal data give an equal start, whatever is trained: the first A, before a step has moved it.
     still = {"optimizer": {"learning_rate": 1e-30}, "train": {"max_steps": 1}}
     lab.run(name="first", adapter=EVA, **still)
     lab.run(name="more", adapter=EVA | {"alpha": 3}, **still)

@@ -41,7 +41,7 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
                 assert len(line["ids"]) == len(line["sampler_logps"]) <= 6 and line["adapter"] in "".join(server.names), line
         assert len(list((lab.folder / "run/rollouts/adapters").iterdir())) <= 2
         first = lab.adapter()
-        # The same holds for a server that answers with other fields.
+        # A server that answers with other fields gives equal results.
         server.mode = "only token_id"
         lab.run(name="again", **served(lab, server, eval={"every_steps": 2, "at_start": True}))
         assert lab.adapter("again") == first and lines(lab, 3, "again") == lines(lab, 3)

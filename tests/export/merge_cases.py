@@ -239,7 +239,8 @@ def a_quantised_base_is_a_choice(lab: Lab):
     assert original["difference"]["largest_difference"] > 1e-2, original
     assert "nf4" in (lab.folder / "as-given" / "README.md").read_text()
     assert "there is only one" in lab.call("merge", lab.run("m-plain"), "--base", "original", "--output", "x", code=2)
-    # The same holds for an adapter named beside its model, if its run says what it was trained on.
+    # An adapter named beside its model needs the choice, too, if its run says what it was trained
+    # on.
     apart = ("merge", "--model", lab.model(), "--dtype", "fp32", "--adapter", run / "adapter")
     assert "--base original" in lab.call(*apart, "--output", "x", code=2)
     assert "--base original" in lab.call(*apart, "--adapter", lab.run("m-plain") / "adapter", "--output", "x", code=2)

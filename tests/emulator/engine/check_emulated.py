@@ -505,7 +505,7 @@ def activations_offloaded(forge, engine, root):
     quantized = {"model": {"quantization": "nf4", "double_quantization": True}}
     cases = {"kept": (LORA, "bf16", {"activation_checkpointing": "none"}, CARD), "full": (FULL, "fp32", full, CARD),
              "qlora accumulated": (LORA | quantized, "bf16", full | {"micro_batch_size": 2}, CARD),
-             "turing": (LORA, "fp16", full, TURING)}  # whose stream is fp32
+             "turing": (LORA, "fp16", full, TURING)}  # its stream is fp32
     seen = []
     for name, (adapter, precision, train_settings, card) in cases.items():
         runs = []

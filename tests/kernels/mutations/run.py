@@ -21,7 +21,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 import rules
 
-HANGS_AFTER_S = 240  # of processor time; the slowest target's cases take 35 without a fault
+HANGS_AFTER_S = 240  # seconds of processor time; the slowest target's cases take 35 without a fault
 
 
 @dataclass
