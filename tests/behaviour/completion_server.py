@@ -179,7 +179,7 @@ class Server:
             return self.send(handler, int(self.mode.split()[1]), b'{"error": "out of order"}')
         if self.mode == "late":
             time.sleep(5)
-        if self.mode == "slow":  # now and then, by a varying time
+        if self.mode == "slow":  # sometimes, by a varying time
             time.sleep(random.choice([0, 0, 0, 0.15]))
         if body["model"] not in self.adapters:
             return self.send(handler, 404, b'{"message": "The model does not exist"}')

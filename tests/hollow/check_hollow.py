@@ -505,7 +505,7 @@ def main():
         "--cards", type=lambda text: [int(c) for c in text.split(",")], default=CARDS
     )
     parser.add_argument(
-        "--seconds", type=float, default=150, help="begin no more cases of the sample after so many"
+        "--seconds", type=float, default=150, help="begin no more cases of the sample after this many seconds"
     )
     parser.add_argument("--seed", default=sample_seed(), help="seed of the sample (default: the commit's name)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--all", action="store_true", help="every fault instead of a sample")
-    parser.add_argument("--seconds", type=float, default=90, help="begin no more faults of the sample after so many")
+    parser.add_argument("--seconds", type=float, default=90, help="begin no more faults of the sample after this many seconds")
     parser.add_argument("--seed", default=sample_seed(), help="seed of the sample (default: the commit's name)")
     parser.add_argument("--match", default="", help="only faults whose line in a list matches this expression")
     parser.add_argument("--equivalent", action="store_true", help="also run what equivalent.txt lists: it must survive")
