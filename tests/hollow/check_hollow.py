@@ -170,7 +170,9 @@ def for_card(precision, capability):
 
 
 def emulated_case(name):
-    """Trains a case of the emulated engine's list, on any card that computes in its types."""
+    """Returns a check: a case of the emulated engine's list, on any card that computes in its
+    types.
+    """
     variant, precision, settings = emulated.CASES[name]
 
     def check(hollow, models):
@@ -370,7 +372,7 @@ def preference(kind):
 
 
 def policy(kind):
-    """Returns a job whose completions the model samples itself, rewarded by rules."""
+    """Returns a check: the model samples completions itself, rewarded by rules."""
     def check(hollow, models):
         prompts = hollow.folder / "prompts.jsonl"
         prompts.write_text(
