@@ -1,5 +1,6 @@
-# Arrow's C++ libraries from the pyarrow wheel, for the optional component that reads Parquet. FORGE_ARROW_DIR holds
-# pyarrow/ as pip unpacks it (scripts/setup.sh --parquet). Without it, forge is built without the component.
+# Arrow's C++ libraries from the pyarrow wheel, for the optional component that reads Parquet.
+# FORGE_ARROW_DIR holds pyarrow/ as pip unpacks it (scripts/setup.sh --parquet). Without it, forge
+# is built without the component.
 set(arrow_root "${FORGE_ARROW_DIR}")
 if(NOT arrow_root)
   set(arrow_root "$ENV{HOME}/.cache/forge/arrow-26.0.1")

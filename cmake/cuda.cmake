@@ -1,6 +1,7 @@
-# Finds what the CUDA engine is built with: FORGE_NVCC, an nvcc of CUDA 13 if there is one, in FORGE_CUDA_TOOLKIT, and
-# for the engine headers of the toolkit and of NCCL. The toolkit is FORGE_CUDA_DIR, or else CUDA_HOME's, PATH's, /usr/local/cuda, or the one
-# that scripts/setup.sh --cuda fetched. Without a part FORGE_CUDA=AUTO builds no CUDA engine, and ON refuses.
+# Finds the parts that the CUDA engine is built with: FORGE_NVCC, an nvcc of CUDA 13 if there is
+# one, in FORGE_CUDA_TOOLKIT, and for the engine the headers of the toolkit and of NCCL. The toolkit
+# is FORGE_CUDA_DIR, or else CUDA_HOME's, PATH's, /usr/local/cuda, or the one that scripts/setup.sh
+# --cuda fetched. If a part is missing, FORGE_CUDA=AUTO builds no CUDA engine, and ON refuses.
 set(FORGE_CUDA_DIR "" CACHE PATH "CUDA toolkit 13, if it is not to be looked for")
 set(fetched ${FORGE_TORCH_ROOT}/nvidia)
 set(missing)
@@ -16,7 +17,7 @@ function(forge_is_nvcc_13 result program)
   endif()
 endfunction()
 
-unset(FORGE_NVCC CACHE)  # looked for anew in every configuration: toolkits come and go
+unset(FORGE_NVCC CACHE)  # found anew in every configuration: toolkits come and go
 if(FORGE_CUDA_DIR)
   find_program(FORGE_NVCC nvcc VALIDATOR forge_is_nvcc_13 PATHS ${FORGE_CUDA_DIR}/bin NO_DEFAULT_PATH NO_CACHE)
 else()
@@ -28,7 +29,7 @@ if(NOT FORGE_NVCC)
   list(APPEND missing "nvcc of CUDA 13${refused}")
 endif()
 
-# Its toolkit as it says itself, since the program may be a wrapper or behind links.
+# The toolkit comes from nvcc's own output, since the program may be a wrapper or a link.
 set(FORGE_CUDA_TOOLKIT ${FORGE_CUDA_DIR})
 if(FORGE_NVCC)
   execute_process(COMMAND ${FORGE_NVCC} --dryrun -c any.cu OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -37,7 +38,7 @@ if(FORGE_NVCC)
   endif()
 endif()
 
-# One header of each of the toolkit's packages; of NCCL rather LibTorch's own.
+# One header of each of the toolkit's packages; NCCL's is preferably LibTorch's own.
 set(FORGE_CUDA_INCLUDE)
 foreach(header cuda_runtime_api.h crt/host_defines.h nv/target cublasLt.h cusolverDn.h cusparse.h nccl.h)
   unset(folder)
@@ -70,10 +71,11 @@ endif()
 set(FORGE_BUILD_CUDA ON)
 message(STATUS "CUDA engine: built by ${FORGE_NVCC}")
 
-# It links here against libraries whose own dependencies (cuBLAS, cuDNN …) may only be on the machine with the GPU.
+# The engine links here against libraries whose own dependencies (cuBLAS, cuDNN …) may only be on
+# the machine with the GPU.
 add_library(forge_torch_cuda INTERFACE)
 target_include_directories(forge_torch_cuda SYSTEM INTERFACE ${FORGE_CUDA_INCLUDE})
 target_compile_definitions(forge_torch_cuda INTERFACE USE_C10D_NCCL)
-# Nothing references a symbol of libtorch_cuda, but its static registrations provide CUDA: keep it.
+# Nothing references a symbol of libtorch_cuda, but its static registrations provide CUDA: keeps it.
 target_link_libraries(forge_torch_cuda INTERFACE -Wl,--no-as-needed ${FORGE_TORCH_ROOT}/torch/lib/libtorch_cuda.so
                       ${FORGE_TORCH_ROOT}/torch/lib/libc10_cuda.so -Wl,--as-needed ${fetched}/cu13/lib/libcudart.so.13)

@@ -1,4 +1,5 @@
-# Turns text files into one C++ source: cmake -D OUTPUT=… -D FUNCTION=… -D FILES="a;b" -P embed.cmake
+# Turns text files into one C++ source:
+#   cmake -D OUTPUT=… -D FUNCTION=… -D FILES="a;b" -P embed.cmake
 set(type "const std::vector<EmbeddedFile>&")
 set(code "// Generated from data files by cmake/embed.cmake.\n#include <vector>\n\n#include \"core/base/embedded_file.h\"\n\n")
 string(APPEND code "namespace forge {\n\n${type} ${FUNCTION}();\n\n${type} ${FUNCTION}() {\n")

@@ -1,8 +1,9 @@
-# The system's libraries as targets: static archives where Debian ships position-independent ones, and the shared
-# library on systems that ship none (Fedora, Arch).
+# The system's libraries as targets: static archives where Debian ships position-independent ones,
+# and the shared library on systems that ship none (Fedora, Arch).
 find_package(Threads REQUIRED)
 
-# forge_package(target header library debian [definition]): DEFINITION is what its header wants of who links an archive.
+# forge_package(target header library debian [definition]): DEFINITION is what the header requires
+# of users who link an archive.
 function(forge_package target header library debian)
   find_path(${target}_include ${header})
   string(REGEX REPLACE "\\.a$" ".so" shared ${library})
@@ -26,12 +27,13 @@ forge_package(utf8proc utf8proc.h libutf8proc.a libutf8proc-dev UTF8PROC_STATIC)
 forge_package(sentencepiece sentencepiece_processor.h libsentencepiece.so libsentencepiece-dev)
 forge_package(zlib zlib.h libz.a zlib1g-dev)
 forge_package(zstd zstd.h libzstd.a libzstd-dev)
-# Of the component that speaks HTTP alone: certificates and protocols are the machine's, as its updates keep them.
+# Only the component that speaks HTTP links this: certificates and protocols are the machine's, as
+# its updates keep them.
 forge_package(curl curl/curl.h libcurl.so libcurl4-openssl-dev)
 forge_package(crypto openssl/evp.h libcrypto.so libssl-dev)
 
-# Header-only: fmt (LibTorch's wheel ships fmt 12, which shadows Debian's 9 in engine files: both are used without
-# a library, so neither can clash), nlohmann/json, CLI11, Catch2, xxhash.
+# Header-only: fmt (LibTorch's wheel ships fmt 12, which shadows Debian's 9 in engine files: both
+# are used without a library, so neither can clash), nlohmann/json, CLI11, Catch2, xxhash.
 add_library(forge_header_only INTERFACE)
 target_compile_definitions(forge_header_only INTERFACE FMT_HEADER_ONLY)
 add_library(forge::headers ALIAS forge_header_only)

@@ -3,7 +3,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# -O3 costs a third more compile time and buys nothing outside the loops that ask for it themselves.
+# -O3 costs a third more compile time and gains nothing outside the loops that ask for it
+# themselves.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 find_program(FORGE_CCACHE ccache)
@@ -23,8 +24,8 @@ endif()
 
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 takes std::string's inlined concatenations for overruns of its small buffer (bug 105651), and inside a
-  # precompiled header it no longer knows that they are the library's.
+  # GCC 12 takes std::string's inlined concatenations for overruns of its small buffer (bug 105651),
+  # and inside a precompiled header it no longer knows that they are the library's.
   add_compile_options(-Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
 if(FORGE_SANITIZE)
@@ -32,8 +33,9 @@ if(FORGE_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(FORGE_FUZZ)
-  # Built from nothing in CI, so what costs seconds a file and finds little is left out: optimisation (half of the
-  # time), and of undefined behaviour what AddressSanitizer sees as a crash anyway.
+  # CI builds this from scratch, so checks that cost seconds a file and find little are left out:
+  # optimisation (half of the time), and the undefined behaviour that AddressSanitizer sees as a
+  # crash anyway.
   set(forge_checks -fsanitize=address,undefined -fno-sanitize=null,vptr,object-size,nonnull-attribute)
   add_compile_options(${forge_checks} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1)
   add_link_options(${forge_checks})
@@ -45,20 +47,21 @@ if(FORGE_FUZZ)
   endif()
 endif()
 
-# The header most of the program's files include, parsed once. A precompiled header never holds one of the project's own:
-# where only a comment of it changed, ccache gives back the old one, and the compiler, which knows an included file by
-# its bytes, would read the header a second time.
+# The header that most of the program's files include, parsed once. A precompiled header never holds
+# one of the project's own: if only a comment of it changed, ccache gives back the old one, and the
+# compiler, which knows an included file by its bytes, would read the header a second time.
 add_library(forge_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
 target_precompile_headers(forge_pch PRIVATE <nlohmann/json.hpp>)
 target_compile_options(forge_pch PRIVATE ${forge_coverage})
 
-# Programs would compile with -fPIE, which a library's precompiled header is not made for.
+# Programs would compile with -fPIE, for which a library's precompiled header is not made.
 function(forge_precompiled name pch)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM ${pch})
 endfunction()
 
-# forge_library(name SOURCES ... LINKS ... [PCH target]): a static library that sees the source tree's root.
+# forge_library(name SOURCES ... LINKS ... [PCH target]): a static library that sees the source
+# tree's root.
 function(forge_library name)
   cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINKS" PCH forge_pch ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})

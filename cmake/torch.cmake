@@ -1,5 +1,6 @@
-# LibTorch 2.11 from its PyPI wheels, as own imported targets: find_package(Torch) stops without a CUDA toolkit and
-# runs a program on a GPU with one. FORGE_TORCH_DIR holds torch/ and nvidia/ side by side (scripts/setup.sh).
+# LibTorch 2.11 from its PyPI wheels, as own imported targets: find_package(Torch) stops without a
+# CUDA toolkit and runs a program on a GPU with one. FORGE_TORCH_DIR holds torch/ and nvidia/ side
+# by side (scripts/setup.sh).
 set(torch_root "${FORGE_TORCH_DIR}")
 if(NOT torch_root)
   set(torch_root "$ENV{HOME}/.cache/forge/torch-2.11.0")
@@ -30,7 +31,8 @@ target_link_libraries(forge_torch_pch PUBLIC forge_torch forge_base)
 target_precompile_headers(forge_torch_pch PRIVATE <ATen/ATen.h> <c10/core/GradMode.h> <torch/csrc/autograd/autograd.h>
                           <torch/csrc/autograd/variable.h> <nlohmann/json.hpp>)
 
-# forge_engine_library(name SOURCES ... LINKS ...): as forge_library, with LibTorch and its precompiled header.
+# forge_engine_library(name SOURCES ... LINKS ...): forge_library with LibTorch and its precompiled
+# header.
 function(forge_engine_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   forge_library(${name} SOURCES ${ARG_SOURCES} LINKS ${ARG_LINKS} forge_torch forge_base PCH forge_torch_pch)

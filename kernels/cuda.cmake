@@ -1,4 +1,5 @@
-# Every launcher by nvcc, for the GPU generations that the engine runs on: built when something links it.
+# Compiles every launcher by nvcc, for the GPU generations that the engine runs on, when something
+# links it.
 foreach(target IN LISTS FORGE_CUDA_TARGETS)
   list(APPEND forge_gencode -gencode=arch=compute_${target},code=sm_${target})
 endforeach()

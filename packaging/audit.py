@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""auditwheel's own judgement of a wheel's platform tag, with its Python: packaging/audit.py WHEEL
+"""Runs auditwheel's own check of a wheel's platform tag, with its Python: packaging/audit.py WHEEL
 
-Libraries of LibTorch's packages and of the machine (floors.OUTSIDE) are left out, as `auditwheel repair --exclude` does, and so
-are those that the wheel itself carries: auditwheel looks for them where they lie in the wheel, not where they are installed.
+Leaves out libraries of LibTorch's packages and of the machine (floors.OUTSIDE), as `auditwheel
+repair --exclude` does, and those that the wheel itself carries: auditwheel looks for them at their
+place in the wheel, not at their installed place.
 """
 import pathlib
 import sys

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Reads from the binaries of a tree what a machine must have to start them, and refuses what a package may not hold.
+"""Reads from a tree's binaries what a machine must have to start them, and refuses what a package
+may not hold.
 
     packaging/floors.py TREE         prints the floors and the wheel's platform tag; exit 1 lists what is wrong
 
-A binary may need the symbols of glibc 2.34 and libstdc++ 11 at most (RHEL 9, Ubuntu 22.04, Debian 12, Fedora 35), the
-libraries below or beside it, finds libraries by $ORIGIN alone, and holds no symbols for debuggers. A newer symbol comes from
-code that can mostly be written otherwise (core/base/wait.h), or from a newer machine: packages are made on Debian 12.
+A binary may need at most the symbols of glibc 2.34 and libstdc++ 11 (RHEL 9, Ubuntu 22.04, Debian
+12, Fedora 35). It may need the libraries listed below or beside it, finds them by $ORIGIN alone,
+and holds no debug symbols. A newer symbol comes from code that can mostly be written in another way
+(core/base/wait.h), or from a newer build machine: packages are made on Debian 12.
 """
 import os
 import re
@@ -13,14 +15,15 @@ import subprocess
 import sys
 
 HIGHEST = {"GLIBC": "2.34", "GLIBCXX": "3.4.29"}
-# auditwheel's policies: the highest versions that each allows of what is read here.
+# auditwheel's policies: the highest version that each allows of the symbol sets below.
 POLICIES = [
     ("manylinux_2_28", {"GLIBC": "2.28", "GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"}),
     ("manylinux_2_31", {"GLIBC": "2.31", "GLIBCXX": "3.4.28", "CXXABI": "1.3.12", "GCC": "7.0.0"}),
     ("manylinux_2_34", {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "7.0.0"}),
     ("manylinux_2_35", {"GLIBC": "2.35", "GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "12.0.0"}),
 ]
-# Libraries from outside the tree: on every machine; of LibTorch's packages; of the machine, where a component is used.
+# Libraries from outside the tree: on every machine; of LibTorch's packages; of the machine, if a
+# component is used.
 SYSTEM = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "libresolv.so.2",
           "librt.so.1", "libstdc++.so.6"}
 TORCH = {"libc10.so", "libgomp.so.1", "libtorch_cpu.so"}
@@ -54,7 +57,7 @@ def readelf(*arguments):
 
 
 def versions(path):
-    """The highest version of each name (GLIBC, GLIBCXX …) that `path` needs."""
+    """Returns the highest version of each name (GLIBC, GLIBCXX …) that `path` needs."""
     needs = readelf("-V", path).partition("Version needs section")[2]
     highest = {}
     for name, version in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_([0-9.]+)", needs):
@@ -63,7 +66,7 @@ def versions(path):
 
 
 def floors(tree):
-    """The same for all binaries of `tree`."""
+    """Returns the highest versions that all binaries of `tree` need."""
     highest = {}
     for path in binaries(tree):
         for name, version in versions(path).items():
@@ -72,7 +75,7 @@ def floors(tree):
 
 
 def platform_tag(floor):
-    """The oldest policy that allows `floor`; None if none does."""
+    """Returns the oldest policy that allows `floor`; None if none does."""
     for name, limits in POLICIES:
         if all(number(version) <= number(limits[key]) for key, version in floor.items()):
             return f"{name}_x86_64"
@@ -80,7 +83,9 @@ def platform_tag(floor):
 
 
 def faults(path, own):
-    """What a package may not hold of the binary `path`, in words. `own`: names of the tree's libraries."""
+    """Returns the faults of the binary `path`, in words. `own` has the names of the tree's
+    libraries.
+    """
     name = os.path.basename(path)
     for key, version in versions(path).items():
         if key in HIGHEST and number(version) > number(HIGHEST[key]):

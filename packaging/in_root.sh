@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What packaging/try.sh tries inside an empty root: /packages has a wheel, a tarball or both, /root/model.gguf is a model.
+# Tries the packages inside an empty root, for packaging/try.sh: /packages has a wheel, a tarball or
+# both, /root/model.gguf is a model.
 set -euo pipefail
 
-step() {  # name, command…: its seconds
+step() {  # name, command…: runs it and prints its seconds
   local name=$1 began=${EPOCHREALTIME/[.,]/} log=/tmp/step.log
   shift
   "$@" >$log 2>&1 || { echo "FAILED: $name: $*"; tail -n 30 $log; exit 1; }
   printf '%8.1f s  %s\n' "$(((${EPOCHREALTIME/[.,]/} - began) / 100000))e-1" "$name"
 }
-fails_with() {  # text, command…: exit 5 and this text
+fails_with() {  # text, command…: requires exit 5 and this text
   local text=$1 answer status=0
   shift
   answer=$("$@" 2>&1) || status=$?
@@ -18,7 +19,7 @@ for tool in cc gcc g++ c++ clang ld nvcc cmake; do
   ! command -v $tool || { echo "FAILED: $tool is in the root"; exit 1; }
 done
 mkdir -p /root/own && cd /root/own
-# Data of this root: what Debian's packages are for.
+# Makes data from this root: the purposes of Debian's packages.
 python3 - <<'PY'
 import json, re
 rows = []
@@ -56,7 +57,7 @@ try_wheel() {
   echo "            $(du -sm /venv | cut -f1) MB in the environment"
   step "forge --version" /venv/bin/forge --version
   step "forge doctor" /venv/bin/forge doctor
-  # All its libraries are there if it starts, on a machine without a driver too.
+  # The engine starts only if all its libraries are there, on a machine without a driver too.
   [ ! -x /venv/libexec/forge-engine-cuda13 ] ||
     step "forge doctor, the CUDA engine" env FORGE_ENGINE=/venv/libexec/forge-engine-cuda13 /venv/bin/forge doctor
   first_adapter /venv/bin/forge
@@ -92,6 +93,6 @@ try_tarball() {
 
 echo "$(python3 --version), $(ldd --version | head -n 1)"
 shopt -s nullglob
-# The wheels first: the tarball's try installs curl.
+# Wheels come first: the tarball's try installs curl.
 for package in /packages/*.whl; do try_wheel "$package"; done
 for package in /packages/*.tar.gz; do try_tarball "$package"; done

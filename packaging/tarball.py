@@ -21,7 +21,7 @@ def main():
     path = os.path.join(output, f"{name}.tar.gz")
     with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            archive.add(tree, name, filter=anonymous)  # names of a folder come sorted
+            archive.add(tree, name, filter=anonymous)  # a folder's names come sorted
     print(path)
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Tries the packages in empty Debian 12 and 13 roots, which debootstrap makes below DIR (root is needed, 20 GB):
+# Tries the packages in empty Debian 12 and 13 roots, which debootstrap makes below DIR (root is
+# needed, 20 GB):
 #   packaging/try.sh FOLDER_OF_PACKAGES DIR [bookworm | trixie …]
-# In each: the wheel in a bare environment (pip, doctor, Parquet, a first adapter of own data, uninstall), then the tarball with
-# LibTorch's three wheels for a CPU. Prints seconds and sizes; the first thing that goes wrong ends it. The machine's
-# certificates, resolver and PIP_* are taken along; $PIP_FIND_LINKS may be a folder of wheels downloaded before.
+# In each root it tries the wheel in a bare environment (pip, doctor, Parquet, a first adapter on
+# own data, uninstall), then the tarball with LibTorch's three wheels for a CPU. Prints seconds and
+# sizes; the first failure ends it. The machine's certificates, resolver and PIP_* are taken along;
+# $PIP_FIND_LINKS may be a folder of wheels downloaded before.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 packages=$(cd "$1" && pwd) place=$(mkdir -p "$2" && cd "$2" && pwd)

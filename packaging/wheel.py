@@ -3,8 +3,9 @@
 
     packaging/wheel.py TREE VERSION OUTPUT        prints the wheel's path
 
-bin/forge becomes the wheel's script, which installers put into the environment's bin/ as it is; libexec/ goes to the
-environment's prefix, where the program finds it. Nothing can be imported. Sources: PEP 427 (wheels), PEP 639 (licences).
+bin/forge becomes the wheel's script, which installers put into the environment's bin/ as it is;
+libexec/ goes to the environment's prefix, where the program finds it. Nothing can be imported.
+Sources: PEP 427 (wheels), PEP 639 (licences).
 """
 import base64
 import hashlib
@@ -49,7 +50,7 @@ def files_below(folder):
 
 
 def members(tree, version, tag):
-    """Name in the wheel -> (bytes, mode), without RECORD."""
+    """Returns {name in the wheel: (bytes, mode)}, without RECORD."""
     data, info = f"forge_finetune-{version}.data", f"forge_finetune-{version}.dist-info"
     content = {f"{data}/scripts/forge": (read(f"{tree}/bin/forge"), 0o755)}
     for name, path in files_below(f"{tree}/libexec"):
@@ -76,7 +77,7 @@ def main():
     content[record] = ((lines + f"{record},,\n").encode(), 0o644)
     path = f"{output}/forge_finetune-{version}-py3-none-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        # dist-info at the end, RECORD last, as PEP 427 recommends.
+        # dist-info goes at the end, RECORD last, as PEP 427 recommends.
         for name, (data, mode) in sorted(content.items(), key=lambda item: (item[0] == record, ".dist-info/" in item[0], item[0])):
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED

@@ -1,8 +1,8 @@
-# The half without torch: what the program tells the plan of each provider.
+# The half without torch: the facts that the program tells the plan of each provider.
 forge_library(forge_providers
   SOURCES
     providers/gpu_speed.cpp providers/providers.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp providers/reference/reference_plan.cpp
     providers/reference/rehearsed_attention.cpp providers/reference/rehearsed_linear.cpp providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
   LINKS forge_plan forge_kernel_choices)
-# What kernels can do, as the plan must know it.
+# The kernels' abilities, as the plan must know them.
 forge_library(forge_kernel_choices SOURCES kernels/attention/attention_choice.cpp LINKS forge_base)

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Configures and builds what forge's commands need in build/ (or $FORGE_BUILD): forge, its engines, its components. The
-# CUDA engine is built where its parts are (scripts/setup.sh --cuda), for the cards of this machine, or for all
-# generations where it has none.
+# Configures and builds what forge's commands need in build/ (or $FORGE_BUILD): forge, its engines,
+# its components. Builds the CUDA engine if its parts are there (scripts/setup.sh --cuda), for the
+# cards of this machine, or for all generations if it has no card.
 #
 #   scripts/build.sh [--tests] [--cpu | --release] [--prefix DIR] [--link] [-DNAME=VALUE…]
 #
-#   --tests       also the tests
-#   --cpu         no CUDA engine
-#   --release     the CUDA engine for all generations of cards
+#   --tests       builds the tests, too
+#   --cpu         builds no CUDA engine
+#   --release     builds the CUDA engine for all generations of cards
 #   --prefix DIR  installs into DIR
 #   --link        links forge into ~/.local/bin
-#   -DNAME=VALUE  is CMake's
+#   -DNAME=VALUE  goes to CMake
 #
-# Builds only $FORGE_TARGETS where that is set. One job per 2 GiB of memory.
+# Builds only $FORGE_TARGETS if that is set. Runs one job per 2 GiB of memory.
 . "$(dirname "$0")/common.sh"
 export FORGE_SMOLLM2=$model  # for the tests with label model
 target=commands cuda=AUTO prefix='' link='' generations=$(cards) settings=()
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 case $generations in
-  '') ;;  # those of the last build
+  '') ;;  # keeps the targets of the last build
   all) settings=(-UFORGE_CUDA_TARGETS "${settings[@]}") ;;
   *) settings=("-DFORGE_CUDA_TARGETS=$generations" "${settings[@]}") ;;
 esac

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the scripts beside it: where things are, how they answer --help and how they say what is wrong.
+# Sourced by the scripts beside it: defines paths, --help and error messages.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${FORGE_CACHE:-$HOME/.cache/forge}
@@ -18,15 +18,15 @@ for argument; do
   esac
 done
 
-# Takes compiler and libraries from where scripts/packages.sh unpacked them, if it did.
+# Uses the compiler and libraries that scripts/packages.sh unpacked, if it did.
 use_system() {
   # shellcheck disable=SC1091
   [ ! -f "$system/environment" ] || . "$system/environment"
 }
 use_system
 
-# Prints the generations of this machine's cards that the CUDA engine runs on, as 75;89: compute capability 7.5 or
-# later under a driver for CUDA 13 (580 or later).
+# Prints the generations of this machine's cards that the CUDA engine runs on, as 75;89: compute
+# capability 7.5 or later under a driver for CUDA 13 (580 or later).
 cards() {
   command -v nvidia-smi >/dev/null || return 0
   { nvidia-smi --query-gpu=compute_cap,driver_version --format=csv,noheader || true; } 2>/dev/null |

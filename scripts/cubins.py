@@ -1,10 +1,11 @@
-"""Reads the kernels out of an object that nvcc made: what `cuobjdump --dump-resource-usage` prints, which not every toolkit has.
+"""Reads the kernels of an object that nvcc made, like `cuobjdump --dump-resource-usage`, which not
+every toolkit has.
 
     for arch, cubin in cubins_of(path): kernels_of(cubin)
 
-A fat binary is a header (magic, version, own size, size of all) and entries behind each other, each with a header of its own (kind 2: a
-cubin; arch 90: sm_90). A cubin is an ELF file; its section .nv.info lists attributes of functions: format 4, attribute, size, and
-for these a symbol and a number.
+A fat binary is a header (magic, version, own size, size of all) and successive entries, each with a
+header of its own (kind 2: a cubin; arch 90: sm_90). A cubin is an ELF file; its section .nv.info
+lists attributes of functions: format 4, attribute, size, and for these a symbol and a number.
 """
 import struct
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ SYMBOLS = 2  # a section's type
 class Kernel:
     registers: int
     shared: int  # bytes, static
-    stack: int  # bytes a thread: arrays that are indexed, and spills
+    stack: int  # bytes per thread: indexed arrays and spills
 
 
 def cubins_of(path):
@@ -36,7 +37,7 @@ def cubins_of(path):
 
 
 def kernels_of(cubin):
-    """→ {mangled name: Kernel}"""
+    """Returns {mangled name: Kernel}."""
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
     width, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * width) for i in range(count)]

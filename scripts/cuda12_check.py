@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Compiles the sources of the CUDA engine against LibTorch 2.7.1 and CUDA 12.6, for cards that CUDA 13 left (Pascal, Volta).
+"""Compiles the sources of the CUDA engine against LibTorch 2.7.1 and CUDA 12.6, for cards that CUDA
+13 dropped (Pascal, Volta).
 
   scripts/setup.sh --cuda12 && scripts/cuda12_check.py [BUILD] [--only TEXT] [--seconds S]
 
-With --seconds a sample: another order for every commit, of which no more are begun after so long.
+--seconds takes a sample: the order differs for every commit, and no more sources are begun after
+that time.
 
-The sources and their options are those of BUILD's compile_commands.json; they are taken to the end of the compiler's front end. Nothing
-is linked: LibTorch 2.7.1 for Linux is 820 MB to fetch, and its headers are taken from the wheel for macOS. NCCL's and cuBLAS's headers
-are the build's. Kernels for those cards: scripts/kernel_table.py --nvrtc.
+The sources and their options are those of BUILD's compile_commands.json. They run through the
+compiler's front end only, and nothing is linked: LibTorch 2.7.1 for Linux is 820 MB to fetch, so
+its headers are taken from the wheel for macOS. NCCL's and cuBLAS's headers are the build's.
+scripts/kernel_table.py --nvrtc checks the kernels for those cards.
 """
 import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shlex, subprocess, sys, tempfile, time
 
@@ -16,12 +19,12 @@ CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache
 PRECOMPILED = ["ATen/ATen.h", "c10/core/GradMode.h", "torch/csrc/autograd/autograd.h", "torch/csrc/autograd/variable.h",
                "nlohmann/json.hpp"]
 
-# By cuBLAS's and cuSOLVER's headers, of CUDA 13's runtime.
+# Types of CUDA 13's runtime that cuBLAS's and cuSOLVER's headers name.
 NAMED_BY_CUDA_13 = ["cudaEmulationMantissaControl", "cudaEmulationSpecialValuesSupport", "cudaEmulationStrategy"]
 
 
 def engine_commands(build):
-    """Of the engine's files that include LibTorch: (file, words of its command without what is made, and without -c and -o)."""
+    """Returns {file: words of its compile command} for the engine's files that include LibTorch."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = pathlib.Path(entry["file"])
@@ -46,14 +49,14 @@ def for_cuda_12(words):
             continue
         else:
             word = re.sub(r".*/torch/include", str(CACHE / "torch/include"), word)
-            if re.search(r"/cuda[^/]*/include$", word):  # NCCL's, cuBLAS's and what LibTorch includes of others stay the build's
+            if re.search(r"/cuda[^/]*/include$", word):  # the build's headers of NCCL, cuBLAS and others that LibTorch includes stay
                 result += [str(CACHE / "nvidia/cuda_runtime/include"), "-isystem"]
             result.append(word)
     return result
 
 
 def precompile(folder, words):
-    macros = folder / "c10/cuda/impl/cuda_cmake_macros.h"  # which LibTorch's build writes where it has CUDA
+    macros = folder / "c10/cuda/impl/cuda_cmake_macros.h"  # LibTorch's build writes this file if it has CUDA
     macros.parent.mkdir(parents=True)
     macros.write_text("#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n")
     header = folder / "torch_2_7_1.h"
@@ -64,7 +67,7 @@ def precompile(folder, words):
 
 
 def compile_one(file, words, header):
-    own = re.search(r"_cpu\.cpp$", file.name)  # plain loops, without the precompiled header
+    own = re.search(r"_cpu\.cpp$", file.name)  # plain loops, compiled without the precompiled header
     done = subprocess.run([*words, *([] if own else ["-include", header]), "-isystem", header.parent, "-fsyntax-only", file], capture_output=True, text=True)
     return file, done.returncode, done.stderr
 
@@ -96,8 +99,8 @@ def check_sources(build, only, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, nargs="?", default=ROOT / "build")
-    parser.add_argument("--only", default="", help="sources whose path has this text")
-    parser.add_argument("--seconds", type=float, help="begin no more sources after so many")
+    parser.add_argument("--only", default="", help="compile only sources whose path has this text")
+    parser.add_argument("--seconds", type=float, help="begin no more sources after this many seconds")
     args = parser.parse_args()
     if not (CACHE / "torch/include/ATen/ATen.h").exists():
         sys.exit(f"{CACHE} holds no headers: scripts/setup.sh --cuda12")

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Prints scripts/requirements-cuda.txt: NVIDIA's wheels that torch's metadata asks for on Linux, and the
-compiler of the same toolkit, with versions and hashes as pip resolves them. Needs PyPI; downloads no wheel.
+"""Prints scripts/requirements-cuda.txt: NVIDIA's wheels that torch's metadata requires on Linux,
+and the compiler of the same toolkit.
 
     scripts/cuda_requirements.py > scripts/requirements-cuda.txt
+
+Versions and hashes are as pip resolves them. Needs PyPI; downloads no wheel.
 """
 import json
 import subprocess
 import sys
 
 TORCH = "torch==2.11.0"
-TOOLKIT = "cuda-toolkit[nvcc,crt,nvvm,cccl]==13.0.2"  # the one that torch's metadata names
+TOOLKIT = "cuda-toolkit[nvcc,crt,nvvm,cccl]==13.0.2"  # the toolkit that torch's metadata names
 COMPILER = {"nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-cccl"}
 
 command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed",

@@ -3,10 +3,11 @@
 
     scripts/devils_dictionary.py OUTPUT_FOLDER [DICTD_FOLDER]
 
-Reads devil.dict.dz and devil.index of Debian's package dict-devil (default folder /usr/share/dictd) and writes
-train.jsonl and eval.jsonl, one conversation a line: a user who says "Define: WORD" and an assistant who answers
-with the entry. Every tenth entry in alphabetical order is held out: 903 to train on, 100 to evaluate. Needs
-nothing but Python's standard library; the same input gives the same bytes.
+Reads devil.dict.dz and devil.index of Debian's package dict-devil (default folder /usr/share/dictd)
+and writes train.jsonl and eval.jsonl, one conversation a line: a user who says "Define: WORD" and
+an assistant who answers with the entry. Every tenth entry in alphabetical order is held out: 903 to
+train on, 100 to evaluate. Needs nothing but Python's standard library; the same input gives the
+same bytes.
 """
 import gzip
 import json
@@ -18,7 +19,7 @@ DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 
 def number(text):
-    """dictd writes offsets and lengths in base 64, most significant digit first."""
+    """Decodes dictd's offsets and lengths: base 64, most significant digit first."""
     value = 0
     for c in text:
         value = value * 64 + DIGITS[c]
@@ -40,7 +41,7 @@ def unwrap(text):
 
 
 def entries(folder):
-    """(headword, definition) for each of the 1,003 headwords, in the order of the text."""
+    """Yields (headword, definition) for each of the 1,003 headwords, in the order of the text."""
     with gzip.open(folder / "devil.dict.dz", "rb") as file:
         content = file.read()
     places = []
@@ -51,7 +52,7 @@ def entries(folder):
     for offset, length, word in sorted(places):
         text = content[offset:offset + length].decode("utf-8").strip("\n")
         head = re.match(r"[^\n,.;(]+", text).group()
-        # "ABATIS, n.  Rubbish …" loses its head; the few others ("LL.D.  Letters …") stay as they are.
+        # "ABATIS, n.  Rubbish …" loses its head; the few others ("LL.D.  Letters …") keep it.
         plain = re.sub(r"[^a-z]", "", head.lower()) == re.sub(r"[^a-z]", "", word)
         yield word.upper(), unwrap(text[len(head):].lstrip(",.; \n") if plain else text)
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the torch-free half with AddressSanitizer and UBSan in build-fuzz/ (or $FORGE_FUZZ_BUILD) and runs every fuzz
-# target for SECONDS of processor time (default 60), as many at once as there are cores. With CXX=clang++ the targets are libFuzzer's.
+# Builds the torch-free half with AddressSanitizer and UBSan in build-fuzz/ (or $FORGE_FUZZ_BUILD)
+# and runs every fuzz target for SECONDS of processor time (default 60), as many at once as there
+# are cores. With CXX=clang++ the targets use libFuzzer.
 #
 #   scripts/fuzz.sh [SECONDS [TARGET…]]
 #
-# Prints one line of counts per target. Exit code 1 when one found something; the input is in build-fuzz/findings.
+# Prints one line of counts per target. Exits 1 if one found something; the input is in
+# build-fuzz/findings.
 . "$(dirname "$0")/common.sh"
 build=${FORGE_FUZZ_BUILD:-$root/build-fuzz}
 seconds=${1:-60}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Looks at every CUDA kernel for every target and fails on a warning, a spill, a kernel that is not listed, or a budget.
+"""Checks every CUDA kernel for every target and fails on a warning, a spill, a kernel that is not
+listed, or a budget.
 
   scripts/kernel_table.py                                   all ops, nvcc's targets 75 80 86 89 90 100 120, compiled
   scripts/kernel_table.py --build build                     what that build compiled is read from its objects, the rest compiled
@@ -7,9 +8,11 @@
   scripts/kernel_table.py --nvrtc FOLDER                    NVRTC 12's targets 60 61 70; FOLDER holds the unpacked wheel
                                                             nvidia-cuda-nvrtc-cu12 (scripts/setup.sh --cuda12)
 
-Prints a Markdown table: registers (most), static shared memory (most), stack (most; a spill is stack beyond what instantiations.txt
-allows), seconds (of processor time; of an object by the clock, for each of its targets, and none if it came out of a cache), cubin bytes.
-What a compiler said of sources that are the same, byte for byte, is kept in ~/.cache/forge/kernel_table (or $FORGE_CACHE) and not asked again; --fresh asks.
+Prints a Markdown table: registers (most), static shared memory (most), stack (most; a spill is
+stack beyond what instantiations.txt allows), seconds and cubin bytes. Seconds are processor time.
+For an object they are wall time divided by its targets, and 0 if it came out of a cache. The
+results of sources that are the same, byte for byte, are kept in ~/.cache/forge/kernel_table (or
+$FORGE_CACHE); --fresh compiles them again.
 """
 import argparse, ctypes, glob, hashlib, itertools, json, os, pathlib, re, resource, shutil, subprocess, sys, tempfile, time
 
@@ -55,7 +58,7 @@ def demangle(names):
     for line in text.splitlines():
         line = line.replace("forge::", "").removeprefix("void ")
         depth = 0
-        for i, c in enumerate(line):  # up to the parameters: the first parenthesis outside <>
+        for i, c in enumerate(line):  # the name ends at the parameters: the first parenthesis outside <>
             depth += (c == "<") - (c == ">")
             if c == "(" and depth == 0:
                 line = line[:i]
@@ -65,7 +68,8 @@ def demangle(names):
 
 
 def compile_nvcc(nvcc, op, arch, cubin):
-    """→ [error or None, {mangled: registers, shared, stack}, seconds, bytes]"""
+    """Compiles an op; returns [error or None, {mangled: registers, shared, stack}, seconds, bytes].
+    """
     command = [nvcc, "-std=c++20", "-O3", f"-arch=sm_{arch}", "-cubin", "-o", cubin, "-I", ROOT, "-I",
                ROOT / "kernels/device/cuda", "--Werror", "all-warnings", ROOT / f"kernels/{op}.cu"]
     start = child_seconds()
@@ -78,13 +82,16 @@ def compile_nvcc(nvcc, op, arch, cubin):
 
 
 def build_seconds(build):
-    """How long each output took when it was last made, by the clock."""
+    """Returns the wall seconds that each output took when it was last made."""
     lines = (build / ".ninja_log").read_text().splitlines()[1:]
     return {f[3]: (int(f[1]) - int(f[0])) / 1000 for f in (line.split("\t") for line in lines)}
 
 
 def built(build, op, seconds_of):
-    """What a build compiled of an op: {arch: as compile_nvcc}; nothing where a source is newer. Its warnings are errors, too."""
+    """Returns a build's results for an op: {arch: as compile_nvcc}, or {} if a source is newer.
+
+    The build's warnings are errors, too.
+    """
     name = f"kernels_{op.replace('/', '_')}.o"
     path, listed = build / name, build / f"{name}.d"
     if not path.exists() or not listed.exists():
@@ -100,11 +107,11 @@ def built(build, op, seconds_of):
 
 
 def sources_digest(op, *more):
-    """Of all that a compilation reads of forge's own, and `more`."""
+    """Returns a digest of all of forge's files that a compilation reads, and of `more`."""
     listed = subprocess.run(["g++", "-MM", "-std=c++20", "-x", "c++", "-I", ROOT, "-I", ROOT / "kernels/device/cuda", ROOT / f"kernels/{op}.cu"],
                             capture_output=True, text=True, check=True).stdout
     paths = {pathlib.Path(word).resolve() for word in listed.partition(":")[2].replace("\\\n", " ").split()}
-    paths |= {p for p in (ROOT / "kernels/device").rglob("*") if p.is_file()}  # some are included under nvcc alone
+    paths |= {p for p in (ROOT / "kernels/device").rglob("*") if p.is_file()}  # some are included only under nvcc
     digest = hashlib.sha256(pathlib.Path(__file__).read_bytes())
     for text in [*more, *(str(p.relative_to(ROOT)) for p in sorted(paths))]:
         digest.update(f"{text}\0".encode())
@@ -115,7 +122,9 @@ def sources_digest(op, *more):
 
 
 def remembered(key, fresh, make):
-    """What make() said when it was last asked for `key`; its first element is a fault, which is not kept."""
+    """Returns make()'s result, kept from an earlier call with `key`. Its first element is a fault,
+    which is not kept.
+    """
     path = pathlib.Path(os.environ.get("FORGE_CACHE") or pathlib.Path.home() / ".cache/forge") / "kernel_table" / key
     if not fresh and path.exists():
         return json.loads(path.read_text())
@@ -130,7 +139,7 @@ def remembered(key, fresh, make):
 
 
 def compile_nvrtc(library, op, kernels, arch):
-    """→ [error or None, cubin bytes, seconds]. Only the .cuh: NVRTC has no host code."""
+    """Compiles the .cuh; returns [error or None, cubin bytes, seconds]. NVRTC has no host code."""
     start = time.time()
     check = lambda status: status and sys.exit(f"NVRTC call failed with status {status}")
     program, headers = ctypes.c_void_p(), [f"kernels/{op}.cuh"]
@@ -155,7 +164,7 @@ def compile_nvrtc(library, op, kernels, arch):
     return [text if status or warnings else None, size.value, time.time() - start]
 
 
-COMMITS = 8  # of so many, one compiles what its build does not hold (tests/sample.py)
+COMMITS = 8  # one in this many commits compiles what its build does not hold (tests/sample.py)
 EXTRA_HEADERS = {"optimizer/optimizer": ["optimizer/adamw_8bit.cuh"]}
 OWN_TYPES = r"\b(bf16|fp16|Silu|GeluTanh|Gelu|AsStored|Gated|AdamWRule|LionRule)\b"
 
@@ -165,7 +174,9 @@ def in_namespace(kernel):
 
 
 def child_seconds():
-    """Processor time of finished children, so that the budget also works on a busy machine."""
+    """Returns the processor time of finished children, so that the budget also works on a busy
+    machine.
+    """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -188,7 +199,7 @@ def nvcc_table(ops, archs, nvcc, fresh, build):
                 left += 1
                 continue
             count += bool(made)
-            if not made or made[2] > entry["seconds"]:  # a busy machine's clock says little: the compiler is asked for processor time
+            if not made or made[2] > entry["seconds"]:  # a busy machine's wall time says little: the compiler runs again for its processor time
                 made = remembered(sources_digest(op, version, arch), fresh, lambda: compile_nvcc(nvcc, op, arch, cubin))
             error, found, seconds, size = made
             if error:
@@ -234,7 +245,7 @@ def main():
     parser.add_argument("--nvrtc", metavar="FOLDER")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
     parser.add_argument("--build", type=pathlib.Path, help="a build folder")
-    parser.add_argument("--fresh", action="store_true", help="compile all anew")
+    parser.add_argument("--fresh", action="store_true", help="compile everything again")
     args = parser.parse_args()
     ops = {k: v for k, v in read_table().items() if not args.op or k in args.op}
     print("| op | target | kernels | registers | shared bytes | stack bytes | seconds | cubin bytes |")

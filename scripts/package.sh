@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a package of this checkout: builds what users need, installs it into a tree, and packs that.
 #   scripts/package.sh wheel | tarball | container | tree --output DIR [--as-built] [-D…]
-# --as-built takes the build folder (build/ or $FORGE_BUILD) as it is; -D… goes to CMake, e.g. -DFORGE_CUDA_TARGETS=90, kernels
-# for one GPU generation alone. docs/packaging.md says what each package holds. Made on Debian 12: older C libraries start it.
+# --as-built takes the build folder (build/ or $FORGE_BUILD) as it is. -D… goes to CMake, such as
+# -DFORGE_CUDA_TARGETS=90 for kernels of one GPU generation. docs/packaging.md says what each
+# package holds. Make packages on Debian 12, so that systems with older C libraries can start them.
 . "$(dirname "$0")/common.sh"
 usage='scripts/package.sh wheel | tarball | container | tree --output DIR [--as-built] [-D…]'
 
@@ -22,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$output" ] || die "--output is missing" "$usage" 2
 
-# Licences of what is compiled in or shipped, as the packages of the machine that builds state them.
+# Licences of what is compiled in or shipped, as the build machine's packages state them.
 install_licences() {  # tree
   local folder=$1/share/forge/licenses package
   mkdir -p "$folder"
@@ -33,7 +34,7 @@ install_licences() {  # tree
   done
 }
 
-# The installed tree without what belongs to this machine: no LibTorch, no Arrow.
+# Installs the tree without parts that belong to this machine: no LibTorch, no Arrow.
 install_tree() {  # tree
   cmake --install "$build" --prefix "$1" --strip --component Unspecified >/dev/null
   [ -x "$1/libexec/forge-engine" ] || die "no engine was built in $build" "leave out --as-built"

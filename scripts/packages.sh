@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the system packages that building forge needs, on Debian and Ubuntu: as root or with sudo. Where neither is,
-# it unpacks them below ~/.cache/forge/system, which the scripts beside this one then build with. On another system it
-# says what is needed.
+# Installs the system packages that building forge needs, on Debian and Ubuntu, as root or with
+# sudo. Without either, unpacks them below ~/.cache/forge/system, with which the scripts beside this
+# one then build. On another system it says what is needed.
 #
 #   scripts/packages.sh [--rootless]
 #
-#   --rootless  unpacks them even where sudo is
+#   --rootless  unpacks them even if sudo is available
 . "$(dirname "$0")/common.sh"
 [ $# = 0 ] || [ "$*" = --rootless ] || die "$* is no option" "scripts/packages.sh --help"
 packages=(g++ cmake ninja-build ccache mold git python3 python3-pip ca-certificates
@@ -40,7 +40,8 @@ if [ $# = 0 ] && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
   exit 0
 fi
 
-# Without root: what apt would install, from the same sources with the same signatures, unpacked and never configured.
+# Unpacks what apt would install, without root: from the same sources with the same signatures, and
+# never configured.
 say "unpacking ${#missing[@]} packages and what they need into $system"
 rm -rf "$system"
 mkdir -p "$system"/{bin,usr/lib,apt/lists/partial,apt/archives/partial}

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# One command: fetches what is missing, builds forge, fine-tunes SmolLM2-135M-Instruct with LoRA on The Devil's
-# Dictionary, and shows held-out loss and generated text before and after: about 80 seconds on 2 cores once forge is
-# built. On a machine with a card for the CUDA engine it also fetches NVIDIA's libraries and builds that engine.
+# Fetches what is missing, builds forge, fine-tunes SmolLM2-135M-Instruct with LoRA on The Devil's
+# Dictionary, and shows held-out loss and generated text before and after, in one command. It takes
+# about 80 seconds on 2 cores once forge is built. On a machine with a card for the CUDA engine it
+# also fetches NVIDIA's libraries and builds that engine.
 #
 #   scripts/quickstart.sh [--cpu] [--prefix DIR] [--link]
 #
-#   --cpu         builds and runs for the CPU, whatever card is here
+#   --cpu         builds and runs for the CPU, even if there is a card
 #   --prefix DIR  installs forge into DIR
 #   --link        links forge into ~/.local/bin
 . "$(dirname "$0")/common.sh"
@@ -47,7 +48,7 @@ import json, sys
 evals = [e for e in map(json.loads, open(sys.argv[1])) if e["event"] == "eval"]
 print(f"  before {evals[0]['eval_loss']:.3f}   after {evals[-1]['eval_loss']:.3f}")
 PY
-answer() {  # of $question, on one line
+answer() {  # answers $question, on one line
   "$forge" generate --model "$model" "$@" "${text_device[@]}" --prompt "$question" --max-new-tokens 48 --quiet |
     head -c 300 | tr '\n' ' '
 }

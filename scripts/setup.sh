@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Fetches what building forge needs: system packages (scripts/packages.sh), LibTorch's three wheels, SmolLM2. Does
-# nothing where everything is there.
+# Fetches what building forge needs: system packages (scripts/packages.sh), LibTorch's three wheels,
+# SmolLM2. Does nothing if everything is there.
 #
 #   scripts/setup.sh [--cuda] [--parquet] [--cuda12]
 #
-#   --cuda     also NVIDIA's libraries that the CUDA engine loads, nvcc 13 and NCCL's header (2.1 GB, unpacked 2.9)
-#   --parquet  also Arrow, for the component that reads Parquet (55 MB)
-#   --cuda12   also what scripts/cuda12_check.py compiles against (93 MB)
+#   --cuda     fetches NVIDIA's libraries that the CUDA engine loads, nvcc 13 and NCCL's header
+#              (2.1 GB, unpacked 2.9)
+#   --parquet  fetches Arrow for the component that reads Parquet (55 MB)
+#   --cuda12   fetches what scripts/cuda12_check.py compiles against (93 MB)
 #
 # Downloads live in ~/.cache/forge, or in $FORGE_CACHE. Wheels come from PyPI by version and hash.
 . "$(dirname "$0")/common.sh"
@@ -28,14 +29,16 @@ need_disk() {  # MiB
   [ "$free" -ge "$1" ] || die "$cache has $free MiB free, $1 MiB are needed" "set FORGE_CACHE to another disk"
 }
 
-# Wheels are chosen by these tags, whatever python3 runs here: they are not used from Python. One of macOS has headers.
+# Wheels are chosen by these tags, whatever python3 runs here: they are not used from Python. One
+# for macOS has headers.
 platforms=(any macosx_11_0_arm64)
 for glibc in 2014 2010 1 _2_28 _2_27 _2_25 _2_18 _2_17; do platforms+=("manylinux${glibc}_x86_64"); done
 
 temporary=''
 trap '[ -z "$temporary" ] || rm -rf "$temporary"' EXIT  # a download that fails leaves nothing
 
-# fetch_wheel FOLDER REQUIREMENT HASH: unpacks a wheel into a folder of the cache, its dist-info last, which marks it whole.
+# fetch_wheel FOLDER REQUIREMENT HASH: unpacks a wheel into a folder of the cache. Its dist-info
+# comes last, which marks the wheel as complete.
 fetch_wheel() {
   local folder=$1
   say "downloading $2"
@@ -52,7 +55,8 @@ fetch_wheel() {
   rm -rf "$temporary"
 }
 
-# install_wheels FOLDER MIB FILE [NAME…]: what FOLDER lacks of a requirements file, or of the wheels named.
+# install_wheels FOLDER MIB FILE [NAME…]: adds to FOLDER what it lacks of a requirements file, or of
+# the named wheels.
 install_wheels() {
   local folder=$1 space=$2 file=$3 requirement hash
   shift 3

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# One command: installs, builds, runs the tests.
+# Installs, builds and runs the tests in one command.
 #
 #   scripts/test.sh [--all] [CTEST OPTIONS]      e.g. scripts/test.sh -L fast
 #
-# A sample of the long sets of cases (tests/sample.h) runs, another one for every commit; with --all every case.
+# Runs a sample of the long sets of cases (tests/sample.h), another one for every commit; --all runs
+# every case.
 . "$(dirname "$0")/common.sh"
 began=$SECONDS
 if [ "${1:-}" = --all ]; then

@@ -1,8 +1,10 @@
-"""How a job's rate suffers beside other processes: `forge bench` alone and beside processes that only count, in turns in one run.
+"""Measures how a job's rate falls when other processes compete for the processors.
 
     python bench/cpu/busy.py --forge build/bin/forge JOB [--others 2] [--rounds 3] [--seconds 20]
 
-With as many others as processors a fair share is half. Shown are tokens/s of every turn and busy over quiet of their medians.
+Runs `forge bench` alone and then beside processes that only count, in turns. With as many other
+processes as processors a fair share is half. Prints the tokens/s of every turn and the ratio of the
+medians, busy over quiet.
 """
 import argparse
 import json

@@ -2,8 +2,8 @@
 
     result = measure(["forge", "run", "job.json"], metrics_path)
 
-Every contestant appends step events to a metrics.jsonl (forge its own, peer.py the same keys), so that start-up, rates
-and memory are taken in one way for all.
+Every contestant appends step events to a metrics.jsonl (forge writes its own, peer.py uses the same
+keys), so that start-up, rates and memory are measured in the same way for all.
 """
 import argparse
 import json
@@ -14,20 +14,22 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-WARM_UP_STEPS = 2  # warm-up: first touches of memory, choice of kernels
+WARM_UP_STEPS = 2  # steps not counted: memory is touched first and kernels are chosen
 
 
 @dataclass
 class Result:
     tokens_per_second: float  # real tokens, over the steps after the warm-up
     start_up_seconds: float  # from the start of the process to the start of its first step
-    peak_rss_bytes: int  # the largest process of the run
+    peak_rss_bytes: int  # of the largest process of the run
     wall_seconds: float
     losses: list[float]
 
 
 class FirstStep(threading.Thread):
-    """Notes when the first step event appears; polls, since the file does not exist yet at the start."""
+    """Records when the first step event appears. Polls, because the file does not exist at the
+    start.
+    """
 
     def __init__(self, path: Path):
         super().__init__(daemon=True)
@@ -41,7 +43,7 @@ class FirstStep(threading.Thread):
 
 
 def measure(command: list[str], metrics: Path, log: Path) -> Result:
-    """Runs to the end; raises RuntimeError with the log's end when the process fails."""
+    """Runs the command to its end; raises RuntimeError with the end of the log if it fails."""
     watch, began = FirstStep(metrics), time.monotonic()
     with log.open("w") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
@@ -56,12 +58,15 @@ def measure(command: list[str], metrics: Path, log: Path) -> Result:
     counted = steps[WARM_UP_STEPS:]
     rate = sum(s["tokens"] for s in counted) / sum(s["step_seconds"] for s in counted)
     start_up = (watch.seen_at or time.monotonic()) - began - steps[0]["step_seconds"]
-    # wait4 gives the maximum over the process and the children it waited for: program and engine alike. In KiB.
+    # wait4 gives the maximum, in KiB, over the process and the children it waited for: forge and
+    # its engine.
     return Result(rate, start_up, usage.ru_maxrss * 1024, wall, [s["loss"] for s in steps])
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """What every comparison is told: both programs, the model, how often, and where the table goes."""
+    """Declares the options of every comparison: both programs, the model, the rounds and the
+    output.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forge", required=True)
     parser.add_argument("--python", required=True)

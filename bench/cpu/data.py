@@ -1,4 +1,5 @@
-"""Rows for the benchmark: The Devil's Dictionary as chats, tokenised once so that every contestant sees the same ids.
+"""Rows for the benchmark: The Devil's Dictionary as chats, tokenised once, so all contestants see
+the same ids.
 
     natural   one conversation per row at its natural length, answers supervised, at most 512 tokens
     equal     the same text cut into rows of 128 tokens, all supervised: no padding for anyone
@@ -33,7 +34,9 @@ def equal_rows(rows: list[dict]) -> list[dict]:
 
 
 def write_rows(model: Path, dictd: Path, folder: Path) -> dict[str, Path]:
-    """Name -> JSONL file of `tokens` rows. Shuffled once, by a fixed seed: alphabetical order groups lengths."""
+    """Returns {name: JSONL file of `tokens` rows}. Shuffles with a fixed seed: alphabetical order
+    groups lengths.
+    """
     import random
 
     from transformers import AutoTokenizer

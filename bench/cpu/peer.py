@@ -1,12 +1,13 @@
-"""The other side: transformers + peft on the same rows, a plain loop without Trainer's overhead.
+"""The peer: transformers + peft on the same rows, in a plain loop without Trainer's overhead.
 
     python bench/cpu/peer.py JOB.json METRICS.jsonl     # JOB is a forge job with the few keys that run.py writes
-    python bench/cpu/peer.py JOB.json --start FOLDER    # writes the adapter, as it is initialised, and trains nothing
+    python bench/cpu/peer.py JOB.json --start FOLDER    # writes the initialised adapter and trains nothing
 
-Batches are padded to their longest row; loss is the mean over the supervised tokens, as transformers computes it from
-labels; attention is transformers' default on a CPU (LibTorch's fused one). Precision is the dtype of the frozen
-weights and activations; adapter and optimizer are fp32, as peft makes them; bf16 runs under autocast, as Trainer does. A quantised base is
-bitsandbytes'.
+Batches are padded to their longest row. The loss is the mean over the supervised tokens, as
+transformers computes it from labels. Attention is transformers' default on a CPU (LibTorch's fused
+one). `precision` is the dtype of the frozen weights and activations; adapter and optimizer are
+fp32, as peft makes them. bf16 runs under autocast, as Trainer does. bitsandbytes quantises the
+base, if the job asks for that.
 """
 import contextlib
 import json

@@ -2,14 +2,16 @@
 
     python bench/cpu/run.py --gguf SmolLM2-135M-Instruct.gguf --forge build/bin/forge [--precision fp32 bf16]
         [--steps 8] [--rounds 3] [--provider auto] [--quantization nf4] [--dictd /usr/share/dictd] [--write bench/results]
-        [--before OLDER/bin/forge]    # an older forge in the place of transformers + peft
+        [--before OLDER/bin/forge]    # compares with an older forge instead of transformers + peft
 
-SmolLM2-135M-Instruct dequantised to fp32 safetensors, LoRA r16 all-linear, batch 8, no activation checkpointing.
-    equal            rows of 128 tokens: no padding anywhere, so arithmetic against arithmetic
-    natural          natural lengths; the peer pads, forge with packing off
+The job: SmolLM2-135M-Instruct dequantised to fp32 safetensors, LoRA r16 all-linear, batch 8, no
+activation checkpointing.
+    equal            rows of 128 tokens: no padding anywhere, so only arithmetic is compared
+    natural          natural lengths; the peer pads, forge runs with packing off
     natural, packed  natural lengths; the peer pads, forge packs
-In each round every contestant of a setting runs once, in turn, so that a slow minute on a shared machine hits them all. A
-ratio is taken within a round; shown are median (min … max) over rounds. Without --forge only the peer is measured.
+In each round every contestant of a setting runs once, in turn, so that a slow minute on a shared
+machine affects all of them. A ratio is taken within a round; the table shows the median (min … max)
+over rounds. Without --forge only the peer is measured.
 """
 import argparse
 import datetime
@@ -71,7 +73,7 @@ def make_job(args, name: str, rows: Path, precision: str, packing: bool, folder:
 
 
 def write_start(args, folder: Path) -> Path:
-    """One initialised adapter for all contestants, so that their losses can be compared."""
+    """Writes one initialised adapter for all contestants, so that their losses can be compared."""
     args.start = None
     path = folder / "start.json"
     job = make_job(args, "start", path, "fp32", False, folder)
@@ -85,7 +87,7 @@ def run_contestant(args, contestant: str, rows: Path, precision: str, folder: Pa
     name = f"{contestant.replace(' ', '-')}-{rows.stem}-{precision}-{number}"
     job = make_job(args, name, rows, precision, contestant.endswith(" packed"), folder)
     if contestant.startswith("before"):
-        del job["eval"]  # the first ones answered no prompts and had no key for it
+        del job["eval"]  # the first versions answered no prompts and had no key for it
     path = folder / f"{name}.json"
     path.write_text(json.dumps(job, indent=1))
     if contestant == "peer":
@@ -168,14 +170,14 @@ def report(args, table: Table) -> str:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gguf", type=Path, required=True)
-    parser.add_argument("--forge", help="the program; without it only the peer runs")
-    parser.add_argument("--before", help="an older build of the program, in the place of the peer")
+    parser.add_argument("--forge", help="forge; without it only the peer runs")
+    parser.add_argument("--before", help="an older build of forge, compared instead of the peer")
     parser.add_argument("--provider", default="auto")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"] if has_bf16() else ["fp32"])
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quantization", choices=["nf4", "fp4"], help="of the frozen base, double; the peer's is bitsandbytes'")
+    parser.add_argument("--quantization", choices=["nf4", "fp4"], help="quantizes the frozen base, with double quantization; the peer uses bitsandbytes")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--dictd", type=Path, default=Path("/usr/share/dictd"))
     parser.add_argument("--cache", type=Path, default=smollm2.CACHE)
@@ -191,7 +193,8 @@ def main() -> None:
     args.cache.mkdir(parents=True, exist_ok=True)
     if args.write:
         args.write.mkdir(parents=True, exist_ok=True)
-    # In a process of its own: what the system says of a child's most memory begins with that of the process which starts it.
+    # Runs in a process of its own: the peak memory that the system reports for a child starts at
+    # the peak of the process that starts it.
     own = multiprocessing.get_context("spawn").Process(target=make_smollm2_goldens.dequantise, args=(args.gguf, args.cache / "base"))
     own.start()
     own.join()

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Times the commands that run before any training: `forge validate` and, with a warm cache, `forge plan`.
+"""Times the commands that run before any training: `forge validate` and, with a warm cache, `forge
+plan`.
 
     python3 bench/cpu/validate.py build/bin/forge JOB.yaml [--runs 100] [--write bench/results]
 
-Wall time of the whole process, as a user waits for it; standard library only. Targets: validate 15 ms, plan 100 ms.
-Beside them stands `true`, which is what starting any process costs on this machine. The commands take turns, so that a
-busy moment hits all. Exits 1 when a median misses its target.
+Measures the wall time of the whole process, as a user waits for it. Standard library only. Targets:
+validate 15 ms, plan 100 ms. `true` is timed as well, to show what starting any process costs on
+this machine. The commands take turns, so that a busy moment affects all. Exits 1 if a median misses
+its target.
 """
 import argparse
 import datetime

@@ -3,16 +3,20 @@
     python3 bench/data/run.py --forge build/bin/forge --model MODEL_DIR --megabytes 1000 \\
         --peer-python venv/bin/python --peer-megabytes 128
 
-MODEL_DIR holds config.json, weights, tokenizer.json and a chat template (SmolLM2-135M-Instruct was used). The peer's
-Python needs datasets, transformers and trl; without --peer-python forge is measured alone. With --peer-megabytes the
-peer gets only the first part of the same file, when all of it would take hours or more memory than there is: each
-side's rate is then of its own file, and `megabytes` says how large that was. Prints one JSON object: seconds, megabytes
-a second, tokens, the largest resident memory of the process with all its children (sampled ten times a second;
-`anonymous` leaves out pages of mapped files, which the kernel may take back), and the machine's load before and after.
-forge's `second_start` is `forge plan` with the token cache there: three times, the median of the seconds.
+MODEL_DIR holds config.json, weights, tokenizer.json and a chat template (SmolLM2-135M-Instruct was
+used). The peer's Python needs datasets, transformers and trl; without --peer-python forge is
+measured alone. With --peer-megabytes the peer reads only the first part of the same file, for when
+the whole would take it hours or more memory than there is. Each side's rate is then of its own
+file, and `megabytes` gives that file's size.
 
-The file: conversations of one to four questions, log-normal lengths, cut out of the Python manual that the standard
-library holds (pydoc_data.topics), by a seeded generator: equal on every machine with the same Python.
+Prints one JSON object: seconds, megabytes a second, tokens, the largest resident memory of the
+process with all its children (sampled ten times a second; `anonymous` leaves out pages of mapped
+files, which the kernel may take back), and the machine's load before and after. `second_start` is
+the time of `forge plan` with the token cache present: the median of three runs, in seconds.
+
+The file holds conversations of one to four questions with log-normal lengths, cut from the Python
+manual in the standard library (pydoc_data.topics) by a seeded generator. It is the same on every
+machine with the same Python.
 """
 import argparse
 import json
@@ -74,7 +78,7 @@ def write_file(path, megabytes):
 
 
 def tree(root):
-    """The process and all its descendants."""
+    """Returns the process and all its descendants."""
     children = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -105,7 +109,7 @@ def memory(pid):
 
 
 def measured(command, **more):
-    """Runs a command; seconds, peak memory of its tree, and what it printed."""
+    """Runs a command; returns its seconds, the peak memory of its process tree, and its output."""
     peak = {"resident": 0, "anonymous": 0}
     start = time.time()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
@@ -154,7 +158,7 @@ def measure_peer(python, model, folder, file, megabytes, processes):
 
 
 def chat_file(folder, megabytes):
-    """The file's path and size; a smaller one is the beginning of a larger one."""
+    """Returns the file's path and size. A smaller file is the beginning of a larger one."""
     path = os.path.join(folder, f"chat-{megabytes}.jsonl")
     if not os.path.exists(path):
         write_file(path, megabytes)
@@ -167,9 +171,9 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--megabytes", type=int, default=64)
     parser.add_argument("--peer-python")
-    parser.add_argument("--peer-megabytes", type=int, help="as --megabytes by default")
+    parser.add_argument("--peer-megabytes", type=int, help="size of the peer's file (default: --megabytes)")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", help="where files lie; a temporary folder by default")
+    parser.add_argument("--folder", help="folder for files (default: a temporary folder)")
     options = parser.parse_args()
     folder = options.folder or tempfile.mkdtemp(prefix="forge-bench-data-")
     os.makedirs(folder, exist_ok=True)

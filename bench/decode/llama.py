@@ -1,7 +1,11 @@
-"""Greedy decoding of many prompts at once by llama.cpp through its C interface: one JSON request on standard input,
-{"library", "model", "threads", "tokens", "prompts"}, one answer, {"seconds", "texts"}. A process of its own: its threads wait busily.
+"""Decodes many prompts at once, greedily, by llama.cpp through its C interface.
 
-All of llama.cpp's own choices are kept (cache in f16, its attention), but for the room: sequences and tokens that the request needs.
+Reads one JSON request from standard input, {"library", "model", "threads", "tokens", "prompts"},
+and writes one answer, {"seconds", "texts"}. Runs in a process of its own, because llama.cpp's
+threads wait busily.
+
+All of llama.cpp's defaults are kept (cache in f16, its attention), except for the numbers of
+sequences and tokens, which the request decides.
 """
 import ctypes
 import json
@@ -14,13 +18,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "parity"))
 from llama_library import Batch, LlamaCpp  # noqa: E402
 
-# The first words of llama_context_params: n_ctx, n_batch, n_ubatch, n_seq_max.
+# The first fields of llama_context_params: n_ctx, n_batch, n_ubatch, n_seq_max.
 DEFAULTS = [512, 2048, 512, 1]
 
 
 class Sequences:
     def __init__(self, request: dict):
-        self.library = LlamaCpp(request["library"])  # it holds the log's callback
+        self.library = LlamaCpp(request["library"])  # holds the log's callback
         self.c = c = self.library.c
         c.llama_batch_init.restype, c.llama_batch_init.argtypes = Batch, [ctypes.c_int32] * 3
         parameters = c.llama_context_default_params()
@@ -38,7 +42,9 @@ class Sequences:
         self.batch = c.llama_batch_init(2048, 0, 1)
 
     def best(self, tokens: list[tuple[int, int, int, bool]]) -> list[int]:
-        """(id, position, sequence, whether it is asked) of each token -> the likeliest id behind every asked one."""
+        """Decodes tokens (id, position, sequence, is_asked); returns the likeliest next id after
+        each asked one.
+        """
         assert len(tokens) <= 2048
         b, integers = self.batch, ctypes.POINTER(ctypes.c_int32)
         ids, positions, counts = (ctypes.cast(p, integers) for p in (b.token, b.pos, b.n_seq_id))
@@ -57,7 +63,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     prompts, model = request["prompts"], Sequences(request)
     began = time.monotonic()
-    # Prompts in as many rounds as their tokens need.
+    # Reads the prompts in as many rounds as their tokens need.
     last, waiting = [0] * len(prompts), list(range(len(prompts)))
     while waiting:
         tokens, taken = [], []

@@ -1,13 +1,18 @@
-"""Greedy decoding of many prompts at once in forge, in transformers' generate and in llama.cpp, in turns in one run, on the CPU.
+"""Greedy decoding of many prompts at once by forge, transformers' generate and llama.cpp, in turns
+in one run, on the CPU.
 
     python bench/decode/run.py --gguf SmolLM2-135M-Instruct.gguf --engine build/bin/forge-engine [--batches 1 8 32]
         [--tokens 64] [--precision fp32 bf16 q8_0 q4_0 …] [--rounds 3] [--threads N] [--llama libllama.so] [--write bench/results]
 
-The weights are those of the GGUF, dequantised; llama.cpp reads a GGUF of the precision that forge exports, and is asked in batches. Of a
-block type forge reads the same GGUF, and computes in --compute; transformers, which reads none, has the weights in that type; prompts are pieces of a text of 12 to 60 tokens, which transformers pads on the left.
-Both read the prompts and decode `tokens` tokens, also past the end of an answer. A rate is new tokens over the time of both, without
-loading. Ratios are taken within a round; shown are median (min … max). In fp32 the tokens must be the same, unless two logits of
-transformers' lie within 1e-4 of each other where they part.
+The weights are those of the GGUF, dequantised. llama.cpp reads a GGUF of the precision, which forge
+exports, and gets the prompts in batches. For a block type forge reads the same GGUF and computes in
+--compute; transformers, which reads no block types, has the dequantised weights in that type.
+Prompts are pieces of a text of 12 to 60 tokens; transformers pads them on the left.
+
+All read the prompts and decode `tokens` tokens, also past the end of an answer. A rate is new
+tokens over the time of both parts, without loading. Ratios are taken within a round; the table
+shows the median (min … max). In fp32 the tokens must be the same, unless two of transformers'
+logits lie within 1e-4 of each other where they part.
 """
 import argparse
 import datetime
@@ -92,7 +97,7 @@ def llama(args, prompts, precision) -> float:
 
 
 def closeness(model, prompt: list[int], text: list[int], place: int) -> float:
-    """Gap between the two best logits after the tokens that both sides agree on."""
+    """Returns the gap between the two best logits after the tokens that both sides agree on."""
     with torch.no_grad():
         logits = model(input_ids=torch.tensor([prompt + text[:place]])).logits[0, -1].float()
     best = logits.topk(2).values
@@ -123,10 +128,10 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
-    parser.add_argument("--compute", choices=["fp32", "bf16"], default="bf16", help="what forge and transformers compute block types in")
+    parser.add_argument("--compute", choices=["fp32", "bf16"], default="bf16", help="dtype in which forge and transformers compute with block types")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--llama", help="llama.cpp's shared library; without it llama.cpp is not asked")
+    parser.add_argument("--llama", help="llama.cpp's shared library; without it llama.cpp is left out")
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -139,7 +144,7 @@ def main() -> None:
     for precision in args.precision:
         dtype = torch.float32 if computed_in(args, precision) == "fp32" else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype).eval()
-        peer(args, model, prompts_of(1))  # warm-up: choice of kernels, first touches of memory
+        peer(args, model, prompts_of(1))  # warm-up: kernels are chosen and memory is touched first
         for count in args.batches:
             prompts, mine, theirs = prompts_of(count), [], {name: [] for name in peers}
             for _ in range(args.rounds):

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What comes of training behind the gate of model.quantization: fp8. Trains one job twice, with the base as it is and in fp8, and fails unless
-they agree. The gate that a run has before its first step lets everything through here.
+"""Compares training with model.quantization fp8 with training without.
 
     python3 bench/fp8/gate.py --model ~/.cache/forge/models/SmolLM2-135M-Instruct.gguf --data data/devils-dictionary --write results.md
 
-A base in bf16 has its adapters in its products where it can (on a GPU, and in forge's own tiles on a CPU), a base in fp8 beside them, where bf16
-rounds away what is less than half a unit of y. To compare the bases alone, have both beside: --set adapter.dropout=1e-9 on a GPU,
-FORGE_CPU=avx512_bf16 on a CPU.
+Trains one job twice, with the base as it is and with the base in fp8, and fails unless they agree.
+The gate that a run has before its first step lets everything through here.
 
-Compared are the means of the training loss over windows of steps, and every held-out loss: each within --limit of the base's own.
---data holds train.jsonl and eval.jsonl (scripts/devils_dictionary.py); --set passes more of a job to both. Standard library only.
+With a bf16 base, adapters are part of the base's products where possible (on a GPU, and in forge's
+own tiles on a CPU). With an fp8 base they are separate products, whose sum rounds to bf16 and so
+loses what is less than half a unit of y. To compare the bases alone, keep both separate: pass --set
+adapter.dropout=1e-9 on a GPU, FORGE_CPU=avx512_bf16 on a CPU.
+
+Compares the mean training loss over windows of steps, and every held-out loss: each must be within
+--limit of the unquantised base's. --data holds train.jsonl and eval.jsonl
+(scripts/devils_dictionary.py). --set adds keys to both jobs. Standard library only.
 """
 import argparse
 import json
@@ -50,7 +54,7 @@ def job(name, quantization, options):
 
 
 def trained(quantization, options):
-    """→ the losses of the steps, and the held-out ones by step"""
+    """Trains the job; returns the training loss of each step and {step: held-out loss}."""
     path = options.folder / f"gate-{quantization}.json"
     path.write_text(json.dumps(job(path.stem, quantization, options), indent=1))
     forge_run.call(options.forge, "run", path, *(word for value in options.set for word in ("--set", value)))
@@ -84,15 +88,15 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--rows", type=int, default=8, help="of one step")
+    parser.add_argument("--rows", type=int, default=8, help="rows per step")
     parser.add_argument("--max-length", type=int, default=512)
     parser.add_argument("--eval-rows", type=int, default=64)
     parser.add_argument("--window", type=int, default=50, help="steps whose losses are averaged")
-    parser.add_argument("--limit", type=float, default=0.005, help="the relative difference that passes")
+    parser.add_argument("--limit", type=float, default=0.005, help="the largest relative difference that passes")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--folder", type=Path, help="keeps the runs")
-    parser.add_argument("--write", type=Path, help="the table, as Markdown")
+    parser.add_argument("--folder", type=Path, help="folder that keeps the runs")
+    parser.add_argument("--write", type=Path, help="file for the table, as Markdown")
     options = parser.parse_args()
     options.window = min(options.window, options.steps)
     options.model, options.data = options.model.expanduser().resolve(), options.data.expanduser().resolve()

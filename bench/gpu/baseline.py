@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""transformers + peft, LoRA rank 16 on all linears, random weights: baseline.py MODEL [--checkpointing] [--fp32-adapter] [--nf4 FOLDER]
+"""transformers + peft, LoRA rank 16 on all linears, random weights: baseline.py MODEL
+[--checkpointing] [--fp32-adapter] [--nf4 FOLDER]
 
-The peer that forge is compared with, as a user would run it: bf16, sdpa, fused AdamW, 8,192 tokens a micro-batch of
-full-length sequences. One JSON line: tokens/s (median step), peak memory."""
+Runs the peer that forge is compared with as a user would run it: bf16, sdpa, fused AdamW,
+micro-batches of 8,192 tokens in full-length sequences. Prints one JSON line: tokens/s (of the
+median step) and peak memory."""
 import argparse, json, statistics, time
 
 import torch
@@ -32,8 +34,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--checkpointing", action="store_true")
-    parser.add_argument("--fp32-adapter", action="store_true", help="peft's default")
-    parser.add_argument("--nf4", metavar="FOLDER", help="the model of this folder in 4 bits by bitsandbytes, rows of 2,048")
+    parser.add_argument("--fp32-adapter", action="store_true", help="keep the adapter in fp32, peft's default")
+    parser.add_argument("--nf4", metavar="FOLDER", help="load the model in this folder in 4 bits by bitsandbytes, rows of 2,048 tokens")
     parser.add_argument("--steps", type=int, default=9)
     args = parser.parse_args()
     config, length = MODELS[args.model]

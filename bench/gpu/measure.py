@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The machine's own rates, measured with torch: measure.py copy|gemm|kconcat|attention|launch|fp8. One JSON line a figure.
+"""Measures the machine's own rates with torch: measure.py copy|gemm|kconcat|attention|launch|fp8.
+One JSON line a figure.
 
-Inputs are random and rotate through more memory than L2 holds; a figure is the median of timed repetitions."""
+Inputs are random and rotate through more memory than L2 holds; a figure is the median of timed
+repetitions."""
 import json, statistics, sys
 
 import torch
@@ -34,7 +36,7 @@ def show(**figure):
 
 
 def random(*shape, stride=None, dtype=torch.bfloat16):
-    """A matrix whose rows are `stride` elements apart."""
+    """Returns a matrix whose rows are `stride` elements apart."""
     full = torch.randn(*shape[:-1], stride or shape[-1], device="cuda", dtype=dtype)
     return full[..., : shape[-1]]
 
@@ -88,7 +90,7 @@ def attention():
 
 
 def launch():
-    """Cost of a kernel launch, alone and in a replayed graph."""
+    """Measures the cost of a kernel launch, alone and in a replayed graph."""
     x = torch.zeros(1, device="cuda")
     calls = 1000
 
@@ -105,7 +107,7 @@ def launch():
 
 
 def copy():
-    """What kernels that only move memory can reach."""
+    """Measures the bandwidth that kernels which only move memory can reach."""
     x = torch.randn(1 << 28, device="cuda")
     y = torch.empty_like(x)
     show(measure="copy", gb_per_s=round(2 * x.nbytes / seconds(lambda _: y.copy_(x)) / 1e9))

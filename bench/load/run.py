@@ -1,11 +1,13 @@
-"""A model of 2 GB opened by forge, beside reading its file. Standard library only.
+"""Times forge opening a model of 2 GB, beside reading its file. Standard library only.
 
     python3 bench/load/run.py --forge build/bin/forge [--folder /tmp] [--rounds 3] [--write bench/results/load-DATE.md]
 
-Writes TinyLlama-1.1B's shape with drawn weights in bf16 (2.2 GB of safetensors) into a temporary folder. Then, round by round and each
-with the file out of the page cache: the file read from end to end, one token of `forge generate`, and `forge run` with one step of
-LoRA, both in bf16 as the file is. Once more with the file in the cache, which shows what opening itself takes. Peak: the highest resident set of any process of the command, of
-which mapped pages of the file are part, over the size of the file.
+Writes TinyLlama-1.1B's shape with random weights in bf16 (2.2 GB of safetensors) into a temporary
+folder. Each round runs three things, each with the file out of the page cache: reading the file
+from end to end, one token of `forge generate`, and `forge run` with one step of LoRA, the last two
+in bf16 as the file is. They run once more with the file in the cache, which shows the cost of
+opening itself. Peak is the highest resident set of any process of the command, which includes
+mapped pages of the file, over the size of the file.
 """
 import argparse
 import datetime
@@ -24,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, VOCABULARY = 2048, 5632, 22, 32, 4, 32000
-BLOCK = 1 << 22  # bytes, drawn once and repeated from another place each time
+BLOCK = 1 << 22  # bytes, drawn once and repeated from another offset each time
 
 
 def shapes() -> dict:
@@ -51,7 +53,7 @@ def write_model(folder: Path) -> Path:
         if path.name not in ("config.json", "model.safetensors"):
             (folder / path.name).write_bytes(path.read_bytes())
     draw = random.Random(1)
-    # Signs and fractions are drawn; the exponents keep numbers between 2^-7 and 2^-6.
+    # Signs and fractions are random; the exponents keep numbers between 2^-7 and 2^-6.
     numbers = bytearray(draw.randbytes(BLOCK))
     for i in range(1, BLOCK, 2):
         numbers[i] = numbers[i] & 0x80 | 0x3C
@@ -74,7 +76,7 @@ def write_model(folder: Path) -> Path:
 
 
 def forget(path: Path) -> None:
-    """Out of the page cache; what is dirty stays there."""
+    """Drops the file from the page cache, apart from dirty pages."""
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -89,7 +91,8 @@ def read(path: Path) -> float:
 
 
 def run(command: list) -> tuple[float, int, int]:
-    """(seconds, highest resident bytes of one of its processes, bytes read from the disk)"""
+    """Returns (seconds, highest resident bytes of one of its processes, bytes read from the disk).
+    """
     begin = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = process.stderr.read().decode()

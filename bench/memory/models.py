@@ -16,7 +16,7 @@ SIZES = {
                num_key_value_heads=2, tie_word_embeddings=False),
     "10m": dict(vocab_size=8192, hidden_size=320, intermediate_size=896, num_hidden_layers=6, num_attention_heads=10,
                 num_key_value_heads=5, tie_word_embeddings=True),
-    # Other families at the size of "2m": windows, and all that Gemma 2 has.
+    # Other families at the size of "2m": one with windows, and one with all that Gemma 2 has.
     "window": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
                    num_key_value_heads=2, tie_word_embeddings=False, architectures=["MistralForCausalLM"],
                    sliding_window=100),
@@ -33,7 +33,7 @@ SIZES = {
                    num_key_value_heads=4, tie_word_embeddings=False, architectures=["DeepseekV3ForCausalLM"], q_lora_rank=48,
                    kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=32, moe_intermediate_size=128,
                    n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2, first_k_dense_replace=1),
-    # Encoder-decoders, whose names of settings are other ones (OTHER_NAMES).
+    # Encoder-decoders, whose settings have other names (OTHER_NAMES).
     "t5": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
                tie_word_embeddings=True, architectures=["T5ForConditionalGeneration"], encoder_layers=3),
     "bart": dict(vocab_size=4096, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
@@ -49,7 +49,7 @@ OTHER_NAMES = {
                        "is_encoder_decoder": True, "decoder_start_token_id": 2, "pad_token_id": 1},
 }
 LLAMAS_OWN = ("pretraining_tp", "attention_bias", "mlp_bias", "model_type")
-BLOCK = (1 << 16) + 1  # drawn once and repeated: the values do not matter here. Odd, so that rows of a matrix differ
+BLOCK = (1 << 16) + 1  # drawn once and repeated: values do not matter here. Odd, so that a matrix's rows differ
 
 
 def gated(at: str, inner: int, hidden: int) -> list:
@@ -57,7 +57,9 @@ def gated(at: str, inner: int, hidden: int) -> list:
 
 
 def gpt_oss_shapes(config: dict, at: str) -> dict:
-    """What a layer has beside its linear layers' weights: vectors, and experts in one tensor."""
+    """Returns a layer's tensors apart from the linear layers' weights: vectors, and experts in one
+    tensor.
+    """
     hidden, inner, experts, heads = config["hidden_size"], config["intermediate_size"], config["num_local_experts"], config["num_attention_heads"]
     kv = hidden // heads * config["num_key_value_heads"]
     widths = {"self_attn.q_proj": hidden, "self_attn.k_proj": kv, "self_attn.v_proj": kv, "self_attn.o_proj": hidden, "mlp.router": experts}
@@ -68,7 +70,7 @@ def gpt_oss_shapes(config: dict, at: str) -> dict:
 
 
 def deepseek_layer(config: dict, layer: int) -> tuple[dict, list]:
-    """(vectors, linear layers)"""
+    """Returns (vectors, linear layers)."""
     hidden, heads, latent, q_latent = config["hidden_size"], config["num_attention_heads"], config["kv_lora_rank"], config["q_lora_rank"]
     still, turned, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
     vectors = {"self_attn.q_a_layernorm.weight": [q_latent], "self_attn.kv_a_layernorm.weight": [latent]}
@@ -171,7 +173,9 @@ def count(shape: list) -> int:
 
 
 def write_model(folder: Path, size: dict, tokenizer_from: Path, bf16: bool = False) -> Path:
-    """A model folder with another model's tokenizer; its data must be token rows. In fp32, or cut off to bf16."""
+    """Writes a model folder with another model's tokenizer, in fp32 or truncated to bf16. Its data
+    must be token rows.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((tokenizer_from / "config.json").read_text())
     if "architectures" in size:
@@ -212,7 +216,9 @@ def write_model(folder: Path, size: dict, tokenizer_from: Path, bf16: bool = Fal
 
 
 def write_rows(path: Path, lengths: list, vocabulary: int, sources: bool = False) -> Path:
-    """`sources`: of an encoder-decoder, a quarter of a row's tokens the answer."""
+    """Writes token rows. With `sources`, for an encoder-decoder, a quarter of a row's tokens are
+    the answer.
+    """
     draw = random.Random(2)
     with open(path, "w") as file:
         for length in lengths:
@@ -225,7 +231,7 @@ def write_rows(path: Path, lengths: list, vocabulary: int, sources: bool = False
 
 
 def write_pairs(path: Path, lengths: list) -> Path:
-    """Prompts with two answers, each text at most this many bytes long."""
+    """Writes prompts with two answers, each text at most this many bytes long."""
     draw = random.Random(3)
     text = lambda size: "".join(draw.choice("abcdefgh ") for _ in range(max(1, size)))  # noqa: E731
     with open(path, "w") as file:

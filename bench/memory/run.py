@@ -1,14 +1,16 @@
-"""Predicted against measured peak memory of a provider on the CPU. Standard library only.
+"""Compares the predicted peak memory of a provider with the measured one, on the CPU. Standard
+library only.
 
     python3 bench/memory/run.py --forge build/bin/forge [--sizes tiny 2m 10m smollm2] [--only TEXT] [--fast]
         [--provider reference | fused (both)]
         [--gguf ~/.cache/forge/models/SmolLM2-135M-Instruct.gguf] [--write bench/results/memory-DATE.md]
 
-Each cell runs two optimizer steps and an evaluation, and compares plan.json's memory.predicted_peak_bytes with
-report.json's memory.measured_peak_bytes, the peak of the counting allocator after loading. RSS is the engine's highest
-resident set as the kernel counted it, LibTorch's code included. Exits 1 when a ratio is outside [1.00, 1.10]. What the
-plan itself calls a bound (scratch of products with AMX) may be there or not: the upper limit is without it.
---fast: the tiny and the 2 M models over a handful of cells, for the test suite.
+Each cell runs two optimizer steps and an evaluation, and compares plan.json's
+memory.predicted_peak_bytes with report.json's memory.measured_peak_bytes, the peak of the counting
+allocator after loading. RSS is the engine's highest resident set as the kernel counted it,
+LibTorch's code included. Exits 1 if a ratio is outside [1.00, 1.10]. Memory that the plan calls a
+bound (scratch of products with AMX) may not be needed, so the upper limit is taken without it.
+--fast runs a few cells of the tiny and the 2 M models, for the test suite.
 """
 import argparse
 import datetime
@@ -27,7 +29,7 @@ import models
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"
 LOW, HIGH = 1.00, 1.10
-SKIPPED = 77  # FORGE_CPU names more than this processor has
+SKIPPED = 77  # the exit status if FORGE_CPU names more than this processor has
 
 
 def settings(layers: int) -> dict:
@@ -78,7 +80,7 @@ CHECKPOINTING = ("none", "selective", "full")
 PRECISION = ("fp32", "bf16")
 ROWS = ("packed", "long")
 PROVIDERS = ("reference", "fused")
-# Models other than Llama.
+# Cells of models other than Llama.
 FAMILIES = {("lora", "selective", "fp32", "long"), ("full", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}
 FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "bf16", "packed"),
         ("full", "none", "fp32", "long"), ("dora", "full", "fp32", "packed"),
@@ -107,7 +109,7 @@ class Cell:
     rows: str
     provider: str
     predicted: int = 0
-    bound: int = 0  # bytes of predicted that the plan calls a bound
+    bound: int = 0  # the part of predicted that the plan calls a bound, in bytes
     measured: int = 0
     rss: int = 0
     fault: str = ""
@@ -145,7 +147,8 @@ def find_models(sizes: list, gguf: Path, folder: Path) -> list:
 
 def job(cell: Cell, name: str, folder: Path) -> dict:
     model = cell.model
-    # Unequal lengths: 16 rows of a step in a budget of tokens; or one long row for each micro-batch.
+    # Rows of unequal lengths, 16 a step in a budget of tokens; or one long row for each
+    # micro-batch.
     lengths = [model.long] * 4 if cell.rows == "long" else [24 + 7 * i % 41 for i in range(32)]
     budget = model.long if cell.rows == "long" else 512
     return {
@@ -159,7 +162,9 @@ def job(cell: Cell, name: str, folder: Path) -> dict:
 
 
 def highest_rss(arguments: list) -> tuple:
-    """Runs a command; (exit status, what it said, the highest resident set of any process it waited for)."""
+    """Runs a command; returns (exit status, its output, highest resident set of any process it
+    waited for).
+    """
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(arguments, stdout=said, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(process.pid, 0)
@@ -168,8 +173,9 @@ def highest_rss(arguments: list) -> tuple:
         return process.returncode, said.read().decode(errors="replace"), usage.ru_maxrss * 1024
 
 
-AGAIN = 3  # runs of a cell whose first one was over
-# The engine is a child of the program, so rusage of the program alone would miss it: a wrapper waits for both.
+AGAIN = 3  # runs of a cell whose first one was over its prediction
+# The engine is a child of the program, so the program's own rusage would miss it: a wrapper waits
+# for both.
 WRAPPER = "import resource, subprocess, sys; c = subprocess.run(sys.argv[1:]).returncode; " \
           "print('rss', resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(c)"
 
@@ -192,8 +198,10 @@ def measure(cell: Cell, forge: str, folder: Path, number: int) -> None:
 
 
 def measure_most(cell: Cell, forge: str, folder: Path, number: int) -> None:
-    """Runs a cell that is over again, and takes the highest peak: a plan covers all, and oneDNN allocates at a thread's first product,
-    which with AMX comes at another moment of each run (0.92 and 0.98 MB of one cell).
+    """Repeats a cell that is over its prediction, and takes the highest peak.
+
+    A plan covers all runs, but oneDNN allocates at a thread's first product, which with AMX comes
+    at another moment of each run (0.92 and 0.98 MB of one cell).
     """
     measure(cell, forge, folder, number)
     highest = cell.measured

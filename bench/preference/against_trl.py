@@ -1,12 +1,15 @@
-"""A step of DPO against TRL's, in turns on the CPU: tokens per second and peak memory, with and without a kept reference.
+"""A step of DPO against TRL's, in turns on the CPU: tokens per second and peak memory, with and
+without a kept reference.
 
     python3 bench/preference/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER
         [--rounds 3] [--steps 5] [--precision fp32] [--write bench/results/preference-speed-DATE.md]
 
-FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft, trl, datasets. Each contestant
-is a process of its own, measured from outside (bench/cpu/contestants.py): the rate over the steps behind two of warm-up, the
-largest resident set of the whole process. Contestants take turns, so that what else the machine does meets both. Ratios are
-medians over rounds of each round's own. Exits 1 where forge has less than twice the rate or more than 0.4 of the memory.
+FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft,
+trl and datasets. Each contestant is a process of its own, measured from outside
+(bench/cpu/contestants.py): the rate over the steps after two of warm-up, and the largest resident
+set of the process. Contestants take turns, so that other load on the machine affects both. A ratio
+is the median over rounds of each round's ratio. Exits 1 if forge has less than twice the rate or
+uses more than 0.4 of the memory.
 """
 import datetime
 import json

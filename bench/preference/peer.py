@@ -1,8 +1,9 @@
-"""The other side: TRL's DPOTrainer on the same rows, as its documentation uses it.
+"""The peer: TRL's DPOTrainer on the same rows, as its documentation uses it.
 
     python bench/preference/peer.py JOB.json METRICS.jsonl     # JOB is a forge job with the few keys that against_trl.py writes
 
-The reference is the model without its adapter, computed in each step or beforehand. Tokens of a step are the real ones of both sides.
+The reference is the model without its adapter, computed in each step or beforehand. A step's tokens
+are the real ones of both answers.
 """
 import json
 import sys
@@ -17,7 +18,7 @@ from trl import DPOConfig, DPOTrainer
 
 
 class Events(TrainerCallback):
-    """One line per step: its duration, and what the trainer counted."""
+    """Writes one line per step: its duration and the trainer's counts."""
 
     def __init__(self, path: str):
         self.file, self.began, self.tokens, self.loss = open(path, "w"), 0.0, 0, 0.0

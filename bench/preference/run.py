@@ -1,9 +1,10 @@
-"""Checks that preferences are learned: examples/dpo-smollm2.yaml over several seeds. Standard library only.
+"""Checks that preferences are learned: examples/dpo-smollm2.yaml over several seeds. Standard
+library only.
 
     python3 bench/preference/run.py --forge build/bin/forge [--seeds 1 2 3] [--gguf MODEL] [--write bench/results/preference-DATE.md]
 
-Prints and writes each evaluation's accuracy, margin and changes of both answers' log-probabilities, on pairs that were
-not trained on. Exits 1 when a seed's last accuracy is not above 0.9.
+Prints and writes each evaluation's accuracy, margin and changes of both answers' log-probabilities,
+on pairs that were not trained on. Exits 1 if a seed's last accuracy is not above 0.9.
 """
 import argparse
 import datetime
@@ -21,7 +22,7 @@ COLUMNS = ("eval_loss", "eval_reward_accuracy", "eval_reward_margin", "eval_logp
 
 
 def run(forge: str, gguf: Path, seed: int, folder: Path, settings: list) -> tuple:
-    """(evaluations, steps, seconds)"""
+    """Runs the job with one seed; returns (evaluations, steps, seconds)."""
     began = time.monotonic()
     own = [f"seed={seed}", f"model.path={gguf}", f"output_dir={folder}", f"name=seed-{seed}", *settings]
     arguments = [part for setting in own for part in ("--set", setting)]
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--forge", required=True)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--gguf", type=Path, default=Path.home() / ".cache/forge/models/SmolLM2-135M-Instruct.gguf")
-    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the job")
+    parser.add_argument("--set", action="append", default=[], help="set a key of the job, as KEY=VALUE")
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     lines = ["# Preference: brief against wordy answers, SmolLM2-135M-Instruct, DPO", "",

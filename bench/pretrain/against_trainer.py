@@ -1,14 +1,18 @@
-"""Pretraining from drawn weights against transformers' Trainer, in turns on the CPU: equal losses, tokens per second, peak memory,
-and the perplexity of texts held out.
+"""Pretraining from random weights against transformers' Trainer, in turns on the CPU.
 
     python3 bench/pretrain/against_trainer.py --forge build/bin/forge --python VENV/bin/python
         [--texts '/usr/share/doc/*/copyright'] [--rounds 3] [--steps 12] [--write bench/results/pretrain-DATE.md]
 
-Trains on this repository's own docs, or on the files that --texts matches, each text once; every tenth is held out. Rows of 128 tokens,
-16 a step, in fp32, a tenth of the steps warm-up. --python has torch, transformers and tokenizers. Each contestant is a process of its own,
-measured from outside (bench/cpu/contestants.py). The table says how many of the first steps have losses within 1e-4; below it is the same of
-a Trainer that clips by the exact norm of the gradients, and of that one beside itself from weights moved by 1e-7 of themselves. Exits 1 where
-forge has fewer than 40 such steps beside the exact one, or is slower.
+Compares losses, tokens per second, peak memory and the perplexity of held-out texts. Trains on this
+repository's own docs, or on the files that --texts matches, each text once; every tenth is held
+out. Rows have 128 tokens, 16 a step, in fp32; a tenth of the steps is warm-up. --python has torch,
+transformers and tokenizers. Each contestant is a process of its own, measured from outside
+(bench/cpu/contestants.py).
+
+The table says how many of the first steps have losses within 1e-4. Below it stands the same count
+for a Trainer that clips by the exact norm of the gradients, and for that Trainer against itself
+from weights moved by 1e-7 of themselves. Exits 1 if forge has fewer than 40 such steps beside the
+exact one, or is slower.
 """
 import argparse
 import datetime
@@ -27,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "cpu"))
 import contestants  # noqa: E402
 
-MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"  # its tokenizer
+MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"  # has the tokenizer
 ARCHITECTURE = {"vocab_size": 8192, "hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 6, "num_attention_heads": 4,
                 "num_key_value_heads": 2, "head_dim": 64, "max_position_embeddings": 1024, "tie_word_embeddings": True}
 PEER = str(ROOT / "bench" / "pretrain" / "peer.py")
@@ -49,7 +53,7 @@ def job(folder: Path, name: str, steps: int, **sections) -> Path:
 
 
 def write_texts(folder: Path, pattern: str) -> dict[str, int]:
-    """Lays the texts out by split; returns the characters of each."""
+    """Writes the texts into a folder by split; returns the characters of each."""
     texts = list(dict.fromkeys(Path(path).read_text(errors="replace") for path in sorted(glob.glob(pattern))))
     splits = {"eval": texts[9::10], "train": [text for number, text in enumerate(texts) if number % 10 != 9]}
     for split, chosen in splits.items():
@@ -62,19 +66,21 @@ def held_out(metrics: Path) -> float:
 
 
 def drawn(folder: Path, forge: str) -> Path:
-    """The weights that both begin with: a step too small to change them."""
+    """Returns a model folder with the weights that both begin with, written by a step too small to
+    change them.
+    """
     start = job(folder, "start", 1, optimizer={"type": "sgd", "learning_rate": 1e-30, "weight_decay": 0})
     subprocess.run([forge, "run", str(start), "--quiet"], check=True)
     return folder / "runs" / "start" / "model"
 
 
 def equal_steps(losses: list[float], others: list[float]) -> int:
-    """So many of the first steps have losses within the tolerance."""
+    """Returns how many of the first steps have losses within the tolerance."""
     return next((step for step, (a, b) in enumerate(zip(losses, others)) if abs(a - b) > TOLERANCE), len(losses))
 
 
 def turn(who: str, number: int, folder: Path, args, start: Path) -> tuple[contestants.Result, float]:
-    """One run: what was measured, and the mean loss of the texts held out."""
+    """Runs one contestant; returns its measurements and the mean loss of the held-out texts."""
     path, log = job(folder, f"{who}-{number}", args.steps), folder / f"{who}-{number}.log"
     metrics = folder / "runs" / path.stem / "metrics.jsonl" if who == "forge" else folder / f"{who}-{number}.jsonl"
     command = {"forge": [args.forge, "run", str(path), "--quiet"],

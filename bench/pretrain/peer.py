@@ -1,10 +1,11 @@
-"""The other side: transformers' Trainer on the same rows from the same weights.
+"""The peer: transformers' Trainer on the same rows from the same weights.
 
     python bench/pretrain/peer.py JOB.json START METRICS.jsonl [--nudge SHARE] [--exact-norm]    # START: the model folder that forge drew
 
-JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes them: documents joined by eos and cut.
---nudge: each weight is moved by about that share of itself first. --exact-norm: gradients are clipped by a norm summed in fp64; LibTorch's
-on a CPU sums millions of squares in fp32 and is short by some 2e-4 of it here, by another share in each step.
+JOB is a forge job with the few keys that against_trainer.py writes. Rows are made as forge makes
+them: documents are joined by eos and cut. --nudge moves each weight by about that share of itself
+first. --exact-norm clips gradients by a norm summed in fp64. LibTorch's norm on a CPU sums millions
+of squares in fp32 and comes out about 2e-4 of it too small here, by another share in each step.
 """
 import argparse
 import json
@@ -17,7 +18,7 @@ from transformers import AutoModelForCausalLM, Trainer, TrainerCallback, Trainin
 
 
 class Events(TrainerCallback):
-    """One line per step: its duration and its loss."""
+    """Writes one line per step: its duration and its loss."""
 
     def __init__(self, path: str, tokens: int):
         self.file, self.tokens, self.began, self.seconds = open(path, "w"), tokens, 0.0, 0.0
@@ -45,7 +46,7 @@ def rows_of(job: dict, split: str, folder: Path, eos: int) -> list[dict]:
 
 @torch.no_grad()
 def mean_loss(model, rows: list[list[int]]) -> float:
-    """The mean over all predicted tokens, the shorter last row's too."""
+    """Returns the mean over all predicted tokens, those of a shorter last row included."""
     model.eval()
     batches = [rows[:-1][i : i + 16] for i in range(0, len(rows) - 1, 16)] + [rows[-1:]]
     losses = [(model(input_ids=torch.tensor(batch), labels=torch.tensor(batch)).loss.item(), len(batch) * (len(batch[0]) - 1))

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""What it gains to choose recomputation value by value: tokens/s under shrinking memory. Standard library only.
+"""Measures the gain of choosing recomputation value by value: tokens/s under shrinking memory.
+Standard library only.
 
     python3 bench/recompute/run.py --forge build/bin/forge [--size 10m | --model GGUF] [--limits 8] [--steps 6] [--rounds 3]
         [--tokens 4096] [--precision fp32] [--provider fused] [--write bench/results/recompute-DATE.md]
 
-The room between no recomputation and all of it, at the profile's micro-batch, is cut into equal parts. Under each limit a LoRA job
-runs as the plan chooses it (auto) and with each fixed choice, whose micro-batch the plan chooses as well; a choice that does not fit is left
-out. In each round every contestant runs once, in turn. A ratio is auto's rate over that of the fastest fixed choice of the same
-round; shown is the median (lowest to highest) over rounds. Exits 1 where a median is below 0.97.
+The memory between no recomputation and all of it, at the profile's micro-batch, is divided into
+equal parts. Under each limit a LoRA job runs as the plan chooses (auto) and with each fixed choice,
+for which the plan chooses the micro-batch as well; a choice that does not fit is left out. In each
+round every contestant runs once, in turn. A ratio is auto's rate over that of the fastest fixed
+choice of the same round; the table shows the median (lowest to highest) over rounds. Exits 1 if a
+median is below 0.97.
 """
 import argparse
 import datetime
@@ -66,7 +69,7 @@ def main() -> int:
     parser.add_argument("--limits", type=int, default=8)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=4096, help="of a step")
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens per step")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--provider", default="fused")
     parser.add_argument("--write", type=Path)

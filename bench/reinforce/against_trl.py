@@ -1,14 +1,18 @@
-"""GRPO against TRL's, in turns on the CPU: the step on the same completions, and the drawing of 32 of them against transformers' generate.
+"""GRPO against TRL's, in turns on the CPU: the step on the same completions, and sampling against
+transformers' generate.
 
     python3 bench/reinforce/against_trl.py --forge build/bin/forge --python VENV/bin/python --model FOLDER
         [--rounds 3] [--steps 5] [--precision fp32 bf16] [--max-new-tokens 32]
         [--write bench/results/reinforce-speed-DATE.md]
 
-FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft, trl, datasets. In each round forge runs
-a job of 4 × 8 completions; then peer.py takes the same steps on the completions that forge drew, and
-draws as many from the same prompts. forge's rates are of its own events: tokens over train_seconds, drawn tokens over sample_seconds. --steps
-are those that are counted, after two of warm-up on each side. Memory is the largest resident set of the whole process: of forge with drawing,
-of TRL without. Ratios are medians over rounds of each round's own. Exits 1 where one misses its mark.
+FOLDER is SmolLM2-135M-Instruct as transformers reads it. --python has torch, transformers, peft,
+trl and datasets. In each round forge runs a job of 4 × 8 completions; then peer.py takes the same
+steps on the completions that forge sampled, and samples as many from the same prompts.
+
+forge's rates come from its own events: tokens over train_seconds, sampled tokens over
+sample_seconds. --steps is the number of counted steps, after two of warm-up on each side. Memory is
+the largest resident set of the process, for forge with sampling, for TRL without. A ratio is the
+median over rounds of each round's ratio. Exits 1 if one misses its mark.
 """
 import datetime
 import json
@@ -32,8 +36,8 @@ def write_job(folder: Path, args, precision: str) -> Path:
         "adapter": {"type": "lora", "rank": 8, "alpha": 16}, "objective": {"type": "grpo"},
         "data": {"train": str(ROOT / "examples" / "plain-questions.jsonl"), "max_length": 96 + args.max_new_tokens},
         "rollout": {"prompts_per_step": 4, "samples_per_prompt": 8, "max_new_tokens": args.max_new_tokens},
-        "rewards": [{"type": "length", "max": 1, "slack": 400, "unit": "characters"}],  # hardly two texts are of one length
-        # About eight completions with their prompts, as TRL's micro-batches.
+        "rewards": [{"type": "length", "max": 1, "slack": 400, "unit": "characters"}],  # hardly two texts have equal lengths
+        # About eight completions with their prompts, as in TRL's micro-batches.
         "train": {"max_steps": contestants.WARM_UP_STEPS + args.steps, "micro_batch_tokens": 8 * (40 + args.max_new_tokens), "precision": precision, "threads": os.cpu_count()},
         "optimizer": {"learning_rate": 1e-6}, "schedule": {"type": "constant"},
     }
@@ -43,7 +47,7 @@ def write_job(folder: Path, args, precision: str) -> Path:
 
 
 def forge_turn(args, folder: Path, job: Path) -> tuple:
-    """(trained tokens a second, drawn tokens a second, peak bytes)"""
+    """Returns (trained tokens a second, sampled tokens a second, peak bytes)."""
     run = folder / "runs" / "grpo"
     result = contestants.measure([args.forge, "run", str(job), "--quiet"], run / "metrics.jsonl", folder / "log")
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -70,7 +74,7 @@ def processor() -> str:
 
 
 def measure(args, precision: str) -> tuple:
-    """(lines of a table, whether every ratio reaches its mark)"""
+    """Returns (lines of a table, True if every ratio reaches its mark)."""
     lines = [f"## {precision}", "",
              "| round | forge trains tokens/s | TRL | ratio | forge draws tokens/s | generate | ratio | forge peak MB | TRL peak MB | ratio |",
              "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]

@@ -1,10 +1,12 @@
-"""A bandit: one token is the whole answer, and two of the sixteen are right, which ones the prompt says."""
+"""A bandit: one token is the whole answer. Two of the sixteen tokens are right; the prompt says
+which.
+"""
 from pathlib import Path
 
 import tiny
 
 OBJECTIVES = ["grpo", "dr_grpo", "rloo", "reinforce++", "gspo", "ppo"]
-LETTERS = "abcdefghijklm"  # with three special tokens 16
+LETTERS = "abcdefghijklm"  # 16 tokens with the three special ones
 PROMPTS, STEPS, MARK = 8, 100, 0.95
 WANTED = f"the mean reward of a rollout is above {MARK} within {STEPS} steps"
 
@@ -13,7 +15,8 @@ def learn(forge: str, folder: Path, objective: str, seed: int, settings: list) -
     tiny.write_model(folder / "model", LETTERS, seed, layers=1, width=32, inner=64, heads=2)
     tiny.write_rows(folder / "train.jsonl", [{"prompt": LETTERS[i], "one": LETTERS[(3 * i + 1) % 13], "other": LETTERS[(3 * i + 6) % 13]}
                                              for i in range(PROMPTS)])
-    # Steps of a rollout beyond the first have a ratio that is not 1, which is where most of these differ.
+    # Steps of a rollout after the first have a ratio other than 1, which is where most objectives
+    # differ.
     form = {"type": objective} if objective == "reinforce++" else {"type": objective, "updates_per_rollout": 2}
     policy = tiny.run(forge, folder, objective.rstrip("+"), tiny.changed({
         "seed": seed, "adapter": {"type": "none"}, "hardware": {"device": "cpu"}, "log": {"tensorboard": False},

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Three tasks that a policy must learn, over several seeds, and their curves. Standard library only.
+"""Runs three tasks that a policy must learn, over several seeds, and keeps their curves. Standard
+library only.
 
     python3 bench/reinforce/learnable.py build/bin/forge [--tasks bandit sums short_answers] [--objectives grpo …] [--seeds 1 2 3]
         [--model SmolLM2-135M-Instruct.gguf] [--set KEY=VALUE] [--out bench/results/reinforce-learnable-DATE.json] [--keep DIR]
 
-Each task's file says what is trained and what is wanted. --objectives are those of every task by default; --set changes the policy's job,
-a value as JSON. Prints a line a run. Exits 1 where one misses its mark.
+Each task's file says what is trained and what is wanted. --objectives applies to every task
+(default: the task's own). --set changes the policy's job; the value is JSON. Prints a line per run.
+Exits 1 if a run misses its mark.
 """
 import argparse
 import json
@@ -27,8 +29,8 @@ def main() -> int:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--objectives", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--model", help="of short_answers")
-    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of the policy's job")
+    parser.add_argument("--model", help="the model of short_answers")
+    parser.add_argument("--set", action="append", default=[], help="set a key of the policy's job, as KEY=VALUE")
     parser.add_argument("--out")
     parser.add_argument("--keep")
     args = parser.parse_args()

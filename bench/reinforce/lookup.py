@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What rollout.lookup_tokens brings: rates of drawing with and without, in turns. Standard library only.
+"""Measures the gain of rollout.lookup_tokens: sampling rates with and without it, in turns.
+Standard library only.
 
     python3 bench/reinforce/lookup.py build/bin/forge --model SmolLM2-135M-Instruct.gguf [--rounds 3] [--precision fp32 bf16] [--out FILE.json]
 
-Two tasks: "copy", where the answer is a sentence of the prompt written once more, and "plain", questions of examples/. Each is drawn as one
-group of 4 completions and as 4 groups of 8, of at most 96 tokens, with 0, 4 and 8 guessed tokens. Two steps whose learning rate changes
-nothing; a rate is drawn tokens over sample_seconds of both. Ratios are taken within a round; shown are median (min … max). In fp32 the files
-of the rollouts must be the same bytes.
+There are two tasks: in "copy" the answer is a sentence of the prompt written once more; "plain" has
+the questions of examples/. Each is sampled as one group of 4 completions and as 4 groups of 8, of
+at most 96 tokens, with 0, 4 and 8 guessed tokens. A run has two steps whose learning rate changes
+nothing; a rate is sampled tokens over the sample_seconds of both. Ratios are taken within a round;
+the output has the median (min … max). In fp32 the files of the rollouts must be the same bytes.
 """
 import argparse
 import json
@@ -18,7 +20,7 @@ from pathlib import Path
 import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
-SIZES = [(1, 4), (4, 8)]  # groups, completions of each
+SIZES = [(1, 4), (4, 8)]  # groups, completions per group
 GUESSES = [0, 4, 8]
 NOUNS = ["harbour", "engine", "orchard", "lantern", "glacier", "violin", "market", "compass"]
 
@@ -36,7 +38,9 @@ def write_tasks(folder: Path) -> None:
 
 
 def draw(args, folder: Path, task: str, groups: int, samples: int, guess: int, precision: str) -> tuple:
-    """(tokens a second, share of the guesses that were right or None, bytes of the rollouts)"""
+    """Returns (tokens a second, share of the guesses that were right or None, bytes of the
+    rollouts).
+    """
     name = f"{task}-{groups}-{guess}-{precision}"
     run = tiny.run(args.forge, folder, name, {
         "seed": 3, "model": {"path": str(Path(args.model).resolve())}, "adapter": {"type": "lora", "rank": 8}, "objective": {"type": "grpo"},

@@ -1,10 +1,13 @@
-"""The other side: TRL's GRPOTrainer on completions that forge drew, or transformers' generate on its prompts.
+"""The peer: TRL's GRPOTrainer on completions that forge sampled, or transformers' generate on its
+prompts.
 
     python bench/reinforce/peer.py train|generate JOB.json RUN DUMP.jsonl METRICS.jsonl
 
-JOB is a forge job with the few keys that against_trl.py writes, RUN the folder of its run, DUMP what `forge data --dump` says of its prompts.
-`train` gives each rollout's completions, rewards and prompts to TRL's own loss, in micro-batches of 8 as is its default, and takes the
-step with torch's AdamW: no drawing is in the time. `generate` draws 32 completions at once with the adapter beside the weights.
+JOB is a forge job with the few keys that against_trl.py writes, RUN the folder of its run, DUMP the
+output of `forge data --dump` for its prompts. `train` gives each rollout's completions, rewards and
+prompts to TRL's own loss, in micro-batches of 8, its default, and takes the step with torch's
+AdamW; the time includes no sampling. `generate` samples 32 completions at once with the adapter
+beside the weights.
 """
 import json
 import sys
@@ -21,7 +24,7 @@ MICRO_BATCH = 8
 
 
 def rollouts_of(run: Path, prompts: list) -> list:
-    """Of each rollout its completions: prompt ids, completion ids, advantage."""
+    """Returns each rollout's completions: prompt ids, completion ids, advantage."""
     result = []
     for path in sorted(run.glob("rollouts/rollout-*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -33,7 +36,7 @@ def rollouts_of(run: Path, prompts: list) -> list:
             rewards = torch.tensor(groups[line["place"]], dtype=torch.float64)
             advantage = (line["reward"] - rewards.mean()) / (rewards.std() + 1e-4)
             rows.append((prompts[line["prompt"]], line["ids"], advantage.item()))
-        # forge leaves out what has no gradient, so it is left out here too.
+        # forge leaves out completions without a gradient, so they are left out here too.
         result.append([row for row in rows if row[2] != 0])
     return result
 
@@ -96,12 +99,12 @@ def main() -> None:
     dtype = torch.bfloat16 if what == "generate" and job["train"]["precision"] == "bf16" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     tokenizer = AutoTokenizer.from_pretrained(path)
-    if tokenizer.pad_token_id is None:  # a tokenizer out of a GGUF names none; what it is is masked
+    if tokenizer.pad_token_id is None:  # a tokenizer from a GGUF names none; any id will do, since it is masked
         tokenizer.pad_token = tokenizer.eos_token
     lora = LoraConfig(task_type="CAUSAL_LM", r=job["adapter"]["rank"], lora_alpha=job["adapter"]["alpha"], target_modules="all-linear")
     prompts = [json.loads(line)["ids"] for line in dump.read_text().splitlines()]
     rollouts = rollouts_of(run, prompts)
-    if what == "generate":  # all prompts of a rollout, whatever they taught
+    if what == "generate":  # all prompts of a rollout, whether or not they taught anything
         lines = [[json.loads(line) for line in path.read_text().splitlines()] for path in sorted(run.glob("rollouts/rollout-*.jsonl"))]
         rollouts = [[(prompts[line["prompt"]],) for line in rollout] for rollout in lines]
     with metrics.open("w") as file:

@@ -1,5 +1,8 @@
-"""SmolLM2-135M-Instruct learns to answer in few words: 30 questions are trained, 10 held out and answered greedily. The reward falls with
-the length and with being cut off; repetition and whether a word of the question comes back are measured only."""
+"""SmolLM2-135M-Instruct learns to answer in few words.
+
+30 questions are trained; 10 are held out and answered greedily. The reward falls with the length
+and with being cut off. Repetition, and whether a word of the question comes back, are only
+measured."""
 import json
 import random
 import sys

@@ -1,9 +1,12 @@
-"""Single-digit sums: a random Llama over the characters of "3+4=7" first learns them from labels that forget the carry in seven of ten
-cases, so that about half of its greedy answers are right, and then by reinforcement on the sums that are not held out, with `exact` as
-the only reward. 20 sums are held out, so that one is 5 %.
+"""Single-digit sums, learned by a random Llama over the characters of "3+4=7".
 
-Labels that are wrong by chance left the outcome to chance as well: what then has to be unlearned differs from sum to sum, so that rewards
-of 80 sums say little about the other 20, and half of fourteen seeds reached the mark."""
+The model first learns the sums from labels that forget the carry in seven of ten cases, so that
+about half of its greedy answers are right. It then learns by reinforcement on the sums that are not
+held out, with `exact` as the only reward. 20 sums are held out, so that one is 5 %.
+
+Labels that are wrong by chance left the outcome to chance as well: what must be unlearned then
+differs from sum to sum, so that rewards of 80 sums say little about the other 20, and half of
+fourteen seeds reached the mark."""
 import random
 from pathlib import Path
 

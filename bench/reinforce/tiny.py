@@ -1,4 +1,6 @@
-"""What the learnable tasks share: a small random Llama over single characters, and runs of forge. Standard library only."""
+"""Helpers of the learnable tasks: a small random Llama over single characters, and runs of forge.
+Standard library only.
+"""
 import json
 import random
 import struct
@@ -68,7 +70,9 @@ def events(folder: Path, kind: str) -> list:
 
 
 def changed(job: dict, settings: list) -> dict:
-    """Settings are KEY=VALUE, a value as JSON; a section that is a word becomes one with that type."""
+    """Returns the job with settings KEY=VALUE, a value as JSON. A section that is a word becomes
+    one with that type.
+    """
     for setting in settings:
         key, _, value = setting.partition("=")
         *path, last = key.split(".")

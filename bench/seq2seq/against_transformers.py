@@ -1,13 +1,17 @@
-"""T5 and BART models learn to summarise and to answer, next to transformers on the same batches: losses, ROUGE-L of greedy answers, seconds.
+"""T5 and BART models learn to summarise and to answer, next to transformers on the same batches.
 
     PYTHON bench/seq2seq/against_transformers.py --forge build/bin/forge [--models t5 flan-t5 bart t5-small bart-base]
         [--tasks summary question short] [--steps 600] [--seeds 1] [--nudged 0] [--threads 1] [--write bench/results/seq2seq-DATE.md]
 
-PYTHON has torch, transformers and tokenizers. Both begin with the same drawn weights and see the same rows in the same order, 16 a step.
-forge tokenises, trains, writes the model, answers and scores by its own commands; transformers' answers are scored by the same formula
-(rouge_score's ROUGE-L F). The first steps' losses agree to rounding; after hundreds of steps rounding has grown into other weights of the same quality, so
-that ROUGE-L of one run scatters until it is learned. --nudged trains transformers again that often from weights moved by 1e-7 of themselves,
-which shows by how much. Exits 1 where forge's is more than 0.02 below the least of transformers'.
+Compares losses, ROUGE-L of greedy answers, and seconds. PYTHON has torch, transformers and
+tokenizers. Both begin with the same random weights and see the same rows in the same order, 16 a
+step. forge tokenises, trains, writes the model, answers and scores by its own commands;
+transformers' answers are scored by the same formula (rouge_score's ROUGE-L F).
+
+The first steps' losses agree to rounding. After hundreds of steps rounding has grown into other
+weights of the same quality, so that one run's ROUGE-L scatters until the task is learned. --nudged
+trains transformers that many more times from weights moved by 1e-7 of themselves, which shows how
+much it scatters. Exits 1 if forge's ROUGE-L is more than 0.02 below the least of transformers'.
 """
 import argparse
 import datetime
@@ -28,7 +32,7 @@ import material
 
 HELD_OUT, BATCH, NEW_TOKENS = 200, 16, 48
 WARM_UP = 100
-RATES = {"t5-small": 1e-3, "bart-base": 2e-4}  # of the others 2e-3
+RATES = {"t5-small": 1e-3, "bart-base": 2e-4}  # 2e-3 for the others
 TASKS = {
     "short": (material.short_rows, lambda row: row["document"], lambda row: row["summary"]),
     "summary": (material.summary_rows, lambda row: row["document"], lambda row: row["summary"]),
@@ -63,7 +67,7 @@ def job(name: str, model: Path, data: Path, folder: Path, args, rate: float) -> 
 
 
 def by_forge(forge: str, path: Path, folder: Path, held_out: Path) -> tuple[list[float], float, float, list[str]]:
-    """(losses, ROUGE-L by `forge eval`, seconds of training, answers)."""
+    """Returns (losses, ROUGE-L by `forge eval`, seconds of training, answers)."""
     subprocess.run([forge, "run", str(path), "--quiet"], check=True)
     run = folder / "runs" / path.stem
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -115,7 +119,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=["t5", "flan-t5", "bart"], choices=material.KINDS)
     parser.add_argument("--tasks", nargs="+", default=["summary", "question"], choices=list(TASKS))
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", type=int, default=1, help="of drawn weights and rows")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of the random weights and rows")
     parser.add_argument("--nudged", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--write", type=Path)

@@ -1,7 +1,9 @@
-"""Rows to summarise and to ask about, and T5 and BART models with tokenizers of their own, all made from a seed.
+"""Rows to summarise and to ask about, and T5 and BART models with tokenizers of their own, made
+from a seed.
 
-A document is a handful of short sentences, one of which is announced as the one that matters; its summary is that sentence. A question
-asks what one of the animals does. So a model must find a place by what stands there and copy from it, which is what extraction is.
+A document is a handful of short sentences, one of which is announced as the one that matters; its
+summary is that sentence. A question asks what one of the animals does. So a model must find a place
+by its content and copy from it, as extraction does.
 """
 import random
 from pathlib import Path
@@ -32,7 +34,9 @@ def summary_rows(count: int, seed: int) -> list[dict]:
 
 
 def short_rows(count: int, seed: int) -> list[dict]:
-    """Two sentences of a few words, for models of real sizes, which have minutes to learn them."""
+    """Returns rows of two short sentences, for models of real sizes, which have minutes to learn
+    them.
+    """
     rng = random.Random(seed)
     rows = []
     for _ in range(count):
@@ -60,7 +64,9 @@ def corpus() -> list[str]:
 
 
 def t5_tokenizer() -> Tokenizer:
-    """A SentencePiece-like Unigram with T5's places: <pad> 0, </s> 1, <unk> 2; texts end with </s>."""
+    """Returns a SentencePiece-like Unigram with T5's special ids: <pad> 0, </s> 1, <unk> 2; texts
+    end with </s>.
+    """
     pieces = {"▁" + word: -6.0 for text in corpus() for word in text.replace(".", " .").replace("?", " ?").replace(":", " :").split()}
     pieces |= {character: -10.0 for character in sorted(set("".join(corpus())) | {"▁"})}
     tokenizer = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *sorted(pieces.items())], unk_id=2))
@@ -73,7 +79,9 @@ def t5_tokenizer() -> Tokenizer:
 
 
 def bart_tokenizer() -> Tokenizer:
-    """Byte-level BPE with BART's places: <s> 0, <pad> 1, </s> 2, <unk> 3; texts stand between <s> and </s>."""
+    """Returns byte-level BPE with BART's special ids: <s> 0, <pad> 1, </s> 2, <unk> 3; texts stand
+    between <s> and </s>.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -84,7 +92,8 @@ def bart_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-# T5-small's and BART-base's own shapes and vocabularies (of which the rows use a few words); else layers of theirs, a few hundredths as large.
+# T5-small's and BART-base's own shapes and vocabularies (of which the rows use a few words);
+# otherwise layers like theirs, at a few hundredths of the size.
 TINY = {"t5": dict(d_model=96, d_kv=24, d_ff=256, num_layers=2, num_decoder_layers=2, num_heads=4),
         "bart": dict(d_model=96, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=256,
                      decoder_ffn_dim=256, max_position_embeddings=128)}
@@ -95,7 +104,7 @@ KINDS = ("t5", "flan-t5", "bart", "t5-small", "bart-base")
 
 
 def write_model(kind: str, folder: Path, seed: int) -> int:
-    """A model with drawn weights; how many it has."""
+    """Writes a model with random weights; returns the number of weights."""
     import torch
     from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 

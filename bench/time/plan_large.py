@@ -1,10 +1,11 @@
-"""Wall time of `forge plan` from a large model's config.json alone. Standard library only.
+"""Measures the wall time of `forge plan` from a large model's config.json alone. Standard library
+only.
 
     python3 bench/time/plan_large.py --forge build/bin/forge [--turns 21] [--write bench/results/plan-DATE.md]
 
-Each turn is a process from its start to its end, over 256 rows of tokens, which are cached by the first.
-The processor's time is the process's own (user and system): on a machine with other work the wall time holds that work too. Exits 1
-where the median of the 70B is 100 ms or more.
+Each turn is a process from its start to its end, over 256 rows of tokens, which are cached by the
+first. The processor time is the process's own (user and system); on a machine with other load, wall
+time includes that load too. Exits 1 if the median of the 70B is 100 ms or more.
 """
 import argparse
 import datetime
@@ -25,7 +26,7 @@ sys.path.insert(0, str(ROOT / "bench" / "memory"))
 import make_header  # noqa: E402
 import models  # noqa: E402
 
-TINY = ROOT / "tests" / "fixtures" / "tiny-llama"  # its tokenizer
+TINY = ROOT / "tests" / "fixtures" / "tiny-llama"  # has the tokenizer
 MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096,
            "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
            "num_local_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 32768, "rope_theta": 1e6}
@@ -53,13 +54,13 @@ def write_job(folder: Path, name: str) -> Path:
 
 
 def turn(forge: str, job: Path) -> tuple[float, float]:
-    """Seconds by the clock and of the processor."""
+    """Runs the plan; returns (wall seconds, processor seconds)."""
     began = time.monotonic()
     process = subprocess.Popen([forge, "plan", str(job), "--gpu", "H100", "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    if code not in (0, 4):  # 4: it does not fit, which is a plan, too
+    if code not in (0, 4):  # 4: the job does not fit, which is a plan, too
         sys.exit(f"{job}: exit {code}\n{said.decode()}")
     return time.monotonic() - began, usage.ru_utime + usage.ru_stime
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""How far the planned seconds per step are from the measured ones. Standard library only.
+"""Compares the planned seconds per step with the measured ones. Standard library only.
 
     python3 bench/time/run.py --forge build/bin/forge [--gguf SmolLM2-135M-Instruct.gguf] [--steps 8] [--only TEXT]
         [--write bench/results/time-DATE.md]
 
-For each cell `forge bench --kernels` measures this machine, `forge plan` says the seconds of a step, and `forge run` takes the steps,
-all packed full. Measured is the median step behind two that warm up. Exits 1 where the plan is more than 10 % off.
+For each cell `forge bench --kernels` measures this machine, `forge plan` predicts the seconds of a
+step, and `forge run` takes the steps, each full of packed rows. Measured is the median step after
+two that warm up. Exits 1 if a plan is more than 10 % off.
 """
 import argparse
 import datetime
@@ -25,7 +26,7 @@ import models  # noqa: E402
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"
 WARM_UP = 2
 WITHIN = 0.10
-LENGTHS = (128, 256, 384, 256)  # of four rows that fill 1,024 tokens
+LENGTHS = (128, 256, 384, 256)  # tokens of four rows that fill 1,024
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Cell:
     precision: str
     again: str = "none"  # activation_checkpointing
     adapter: str = "lora"
-    length: int = 1  # times LENGTHS
+    length: int = 1  # factor of LENGTHS
 
     @property
     def name(self) -> str:
@@ -64,7 +65,7 @@ def write_job(args, cell: Cell, folder: Path) -> Path:
 
 
 def measure(args, cell: Cell) -> tuple[float, float]:
-    """Seconds per step: (planned, measured)."""
+    """Returns the seconds per step: (planned, measured)."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         job = write_job(args, cell, folder)

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ file that holds the templates NAMES from FOLDER as a table. Run with cmake -P.
+# Writes OUTPUT, a C++ file with the templates NAMES from FOLDER as a table. `cmake -P` runs it.
 string(REPLACE "," ";" names "${NAMES}")
 set(text "// Made from core/text/templates by embed_templates.cmake.\n#include \"core/text/chat_template.h\"\n\n")
 string(APPEND text "namespace forge {\n\nconst std::vector<BundledTemplate>& bundled_templates() {\n")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What others may do to forge, at random: files of a run changed between two parts of it, servers, hubs and jobs that are wrong.
+"""Attacks forge at random: with files of a run changed between two parts of it, and with wrong
+servers, hubs and jobs.
 
     python3 tests/attacks/attack_test.py build/bin/forge [--kind tamper|server|hub|job] [--count N] [--seed S]
 
-After each attack forge must have ended by itself, with an exit code of its own that is no bug (70) and no signal; a run that
-ended with 0 must have the adapter of the undisturbed one wherever the attack changed nothing that it was told to use. Long:
-FORGE_TEST_SAMPLE takes some of each kind (tests/sample.py). Standard library only; prints each failure with the seed that
-repeats it, and "N passed, N failed".
+After each attack forge must have ended by itself, without a signal and with an exit code other than
+70 (a bug). A run that ended with 0 must have the adapter of the undisturbed run if the attack
+changed nothing that the run was told to use. This takes long: FORGE_TEST_SAMPLE takes some of each
+kind (tests/sample.py). Standard library only; prints each failure with the seed that repeats it,
+and "N passed, N failed".
 """
 import argparse
 import json
@@ -30,13 +32,13 @@ from mutate import bytes_mutated, json_mutated, text_mutated  # noqa: E402
 from sample import in_sample  # noqa: E402
 
 COUNTS = {"tamper": 200, "server": 60, "hub": 40, "job": 2000}
-COMMITS = {"tamper": 12, "server": 6, "hub": 4, "job": 20}  # of so many commits one runs a case
-REFUSALS = {2, 3, 4, 5, 6, 7, 8}  # exit codes that say what is wrong
+COMMITS = {"tamper": 12, "server": 6, "hub": 4, "job": 20}  # one in so many commits runs a case
+REFUSALS = {2, 3, 4, 5, 6, 7, 8}  # exit codes that state a fault of the input or the machine
 LIMIT_S = 120
 
 
 def ended(command: list, cwd: Path, environment: dict | None = None) -> tuple:
-    """(exit code, what was said)."""
+    """Runs a command; returns (exit code, output)."""
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, timeout=LIMIT_S, env=environment, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
@@ -49,19 +51,19 @@ def fault_of(code: int | None, said: str, allowed: set) -> str:
 
 
 class Tamper:
-    """A run of 12 steps that was left after some of them; one of its files is changed, then the same command goes on."""
+    """Stops a run of 12 steps partway, changes one of its files, then repeats the same command."""
     OBJECTIVES = ("sft", "dpo", "kto", "grpo")
 
     def __init__(self, forge: str, root: Path):
         self.forge, self.root, self.states = forge, root, {}
 
     def state(self, objective: str) -> tuple:
-        """The folder of the half run, and the adapter of the whole."""
+        """Returns the folder of the partial run and the adapter of the complete one."""
         if objective not in self.states:
             kill_test.POLICY = objective if objective == "grpo" else None
             work = self.root / objective
             job = kill_test.write_job(work, 12, 4, None if kill_test.POLICY else objective)
-            # The trainer is told to keep everything, so that going back is removing.
+            # The trainer keeps every checkpoint, so that going back means removing some.
             settings = json.loads(job.read_text())
             settings["checkpoint"]["keep_last"] = 9
             job.write_text(json.dumps(settings))
@@ -95,7 +97,7 @@ class Tamper:
 
 
 class Served:
-    """A server whose every answer to a draw may be wrong."""
+    """A server whose every completion may be wrong."""
 
     def __init__(self, forge: str, root: Path):
         self.forge, self.root = forge, root
@@ -156,7 +158,7 @@ class Hub:
 
 
 class Jobs:
-    """A good job with some of its values made wrong, which is planned."""
+    """Plans a good job with some of its values made wrong."""
 
     def __init__(self, forge: str, root: Path):
         self.forge, self.root = forge, root
@@ -190,7 +192,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge", type=lambda p: str(Path(p).resolve()))
     parser.add_argument("--kind", choices=KINDS, action="append")
-    parser.add_argument("--count", type=int, help="of each kind (default: %s)" % COUNTS)
+    parser.add_argument("--count", type=int, help="attacks of each kind (default: %s)" % COUNTS)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     passed = failed = 0

@@ -1,4 +1,5 @@
-"""Bytes and JSON values made wrong in ways that a random generator chooses. Standard library only."""
+"""Makes bytes and JSON values wrong in ways that a random generator chooses. Standard library only.
+"""
 import copy
 import json
 import random
@@ -8,7 +9,7 @@ HOSTILE = (None, True, False, 0, -1, 1.5, 1e308, -1e308, 1e-30, 2**31, 2**63, -2
 
 
 def places(value, path=()) -> list:
-    """The path of every value below."""
+    """Returns the path of every value in a JSON value."""
     found = [path]
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in members:
@@ -17,7 +18,7 @@ def places(value, path=()) -> list:
 
 
 def json_mutated(value, rng: random.Random):
-    """One value replaced, removed, renamed or doubled."""
+    """Replaces, removes, renames or doubles one value."""
     value = copy.deepcopy(value)
     path = rng.choice(places(value)[1:] or [()])
     if not path:
@@ -38,7 +39,7 @@ def json_mutated(value, rng: random.Random):
 
 
 def bytes_mutated(content: bytes, rng: random.Random) -> bytes:
-    """One bit turned, a digit changed, a stretch zeroed, cut, doubled or put in."""
+    """Flips a bit, changes a digit, or zeroes, cuts, doubles or inserts a range."""
     if not content:
         return b"x"
     at, kind = rng.randrange(len(content)), rng.randrange(6)
@@ -59,6 +60,6 @@ def bytes_mutated(content: bytes, rng: random.Random) -> bytes:
 
 
 def text_mutated(value, rng: random.Random) -> bytes:
-    """A JSON text that is wrong in its values, sometimes in its bytes."""
+    """Returns a JSON text that is wrong in its values, sometimes in its bytes."""
     text = json.dumps(json_mutated(value, rng)).encode()
     return bytes_mutated(text, rng) if rng.random() < 0.25 else text

@@ -1,4 +1,4 @@
-"""What an adapter brings with it, to an evaluation and to a run that starts from it."""
+"""Settings that an adapter brings to an evaluation and to a run that starts from it."""
 import json
 import shutil
 import subprocess
@@ -11,11 +11,12 @@ import variants  # noqa: E402
 
 
 def an_adapter_means_what_its_config_says(lab: Lab):
-    # Reads back its own excluded modules. A run is evaluated as trained; its parts are evaluated in fp32.
+    # The run reads back its own excluded modules. A run is evaluated as trained; its parts are
+    # evaluated in fp32.
     lab.job["train"]["precision"] = "fp32"
     lab.run(adapter={"exclude_modules": ["layers.0.self_attn.q_proj", "down_proj"]})
     lab.evaluate("--model", str(MODEL), "--adapter", str(lab.folder / "run" / "adapter"))
-    # As PEFT writes all-linear with exclusions: both lists name the excluded path.
+    # PEFT writes all-linear with exclusions so: both lists name the excluded path.
     adapter = lab.changed_adapter(target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
     assert lab.evaluate("--model", str(MODEL), "--adapter", adapter) == lab.evaluate(str(lab.folder / "run"))
     # PEFT subtracts the initial value of these from the base when loading them.
@@ -66,7 +67,7 @@ def an_adapter_starts_with_its_own_scale(lab: Lab):
     said = lab.run(name="second", adapter=start | {"alpha": 16}, code=3)
     assert "adapter.alpha: is 16.0, the adapter in" in said and "has 8.0" in said, said
     lab.run(name="third", adapter=start)
-    # What the job does not state comes from the adapter.
+    # Settings that the job does not state come from the adapter.
     lab.job["adapter"] = {"type": "lora"} | start
     lab.run(name="fourth")
     assert lab.adapter("fourth") == lab.adapter("third")
@@ -82,7 +83,7 @@ def eva_starts_from_what_the_layers_read(lab: Lab):
     assert lab.adapter("eva") == lab.adapter("again")
     lab.run(name="default")
     assert lab.adapter("eva") != lab.adapter("default")
-    # Of the same data the same start, whatever is trained: the first A, before a step has moved it.
+    # Equal data give an equal start, whatever is trained: the first A, before a step has moved it.
     still = {"optimizer": {"learning_rate": 1e-30}, "train": {"max_steps": 1}}
     lab.run(name="first", adapter=EVA, **still)
     lab.run(name="more", adapter=EVA | {"alpha": 3}, **still)
@@ -129,7 +130,8 @@ def biases_of_the_whole_model_are_trained(lab: Lab):
 
 
 def tokens_are_added_beside_a_length_past_64_bits(lab: Lab):
-    """As transformers writes tokenizer_config.json: with its usual length, and the added tokens once more."""
+    """The file is as transformers writes it: the usual length, and the added tokens a second time.
+    """
     model = lab.folder / "model"
     shutil.copytree(MODEL, model)
     length = 1000000000000000019884624838656
@@ -142,7 +144,7 @@ def tokens_are_added_beside_a_length_past_64_bits(lab: Lab):
     written = json.loads((lab.folder / "run/adapter/tokenizer_config.json").read_text())
     assert written["model_max_length"] == length, written
     assert [token["content"] for token in written["added_tokens_decoder"].values()][-1] == "<new>", written
-    # What cannot be written is said by plan, not when the run ends.
+    # Plan reports what cannot be written, before the run trains.
     path.write_text(json.dumps(config | {"added_tokens_decoder": 7}))
     said = lab.run(name="other", command="plan", code=5, model={"path": str(model), "add_tokens": ["<new>"]},
                    data={"train": [{"path": str(lab.folder / "rows.jsonl")}]})

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What a run does when things go wrong or settings change, with the real engine on the tiny model.
+"""Checks what a run does when things go wrong or settings change, with the real engine on the tiny
+model.
 
     python3 tests/behaviour/behaviour_test.py build/bin/forge [GROUP …] [--only NAME]
 
-A case is a function of a lab alone in GROUP_cases.py. Standard library only; prints each case's seconds and "N passed, N failed".
+A case is a function in GROUP_cases.py whose only parameter is a lab. Standard library only; prints
+each case's seconds and "N passed, N failed".
 """
 import argparse
 import importlib

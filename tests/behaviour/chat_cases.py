@@ -1,4 +1,4 @@
-"""A conversation: what of it is computed again."""
+"""Conversations: which tokens are computed again."""
 import json
 import os
 import subprocess
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from lab import Lab, MODEL
 
-# Records what the program asks and what the engine says.
+# Records the program's requests and the engine's answers.
 RECORDER = """#!/bin/bash
 echo started >> {folder}/starts
 set -o pipefail
 tee -a {folder}/requests | {engine} | tee -a {folder}/events
 """
-# Answers every turn by an engine that has seen nothing before.
+# Answers every turn with a new engine, which holds no earlier turn.
 FORGETFUL = """#!{python}
 import json, subprocess, sys
 for number, line in enumerate(sys.stdin):
@@ -31,7 +31,8 @@ for number, line in enumerate(sys.stdin):
 
 
 def chat(lab: Lab, name: str, engine: str, lines: list[str], *options: str) -> tuple[Path, list[dict]]:
-    """forge chat over these lines; the folder of its records, and the engine's events."""
+    """Runs forge chat over these lines; returns the folder of its records and the engine's events.
+    """
     folder = lab.folder / name
     folder.mkdir()
     script = folder / "engine"
@@ -65,8 +66,9 @@ def a_chat_computes_only_what_it_does_not_hold(lab: Lab):
         prompts = [json.loads(line)["prompts"][0] for line in (kept / "requests").read_text().splitlines()]
         computed = [event["prompt_tokens"] for event in events if event["event"] == "turn"]
         assert computed[0] == len(prompts[0]) and all(0 < new <= len(prompt) for new, prompt in zip(computed, prompts)), computed
-        # /retry asks what was just asked: all but the last token of its prompt is there.
+        # /retry repeats the last request: all but the last token of its prompt is held.
         assert prompts[3] == prompts[2] and computed[3] == 1, (computed, list(map(len, prompts)))
-        # What comes behind the first prompt, of the turn that follows it and of the one that follows /undo.
+        # Only what follows the first prompt is computed, in the turn after it and in the one after
+        # /undo.
         assert computed[1] <= len(prompts[1]) - len(prompts[0]) and computed[2] <= len(prompts[2]) - len(prompts[0]), computed
         assert computed[6] <= len(prompts[6]), computed

@@ -1,5 +1,5 @@
-"""A server of completions for tests: a tiny Llama in plain Python behind vLLM's endpoints, and all the ways in which such a server can be
-wrong. Standard library only.
+"""A server of completions for tests: a tiny Llama in plain Python behind vLLM's endpoints, with
+every fault that a server can have. Standard library only.
 
     with Server(MODEL) as server:
         server.mode = "late"
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 def tensors(path: Path) -> dict:
-    """Matrices as lists of rows, vectors as lists."""
+    """Reads tensors: matrices as lists of rows, vectors as lists."""
     raw = path.read_bytes()
     (size,) = struct.unpack_from("<Q", raw)
     found = {}
@@ -64,7 +64,7 @@ class Llama:
         return out
 
     def step(self, token: int, cache: list, adapter) -> list:
-        """Logits behind one more token; `cache` holds keys and values of each layer."""
+        """Returns the logits after one more token; `cache` holds keys and values of each layer."""
         c = self.config
         width, groups = c["head_dim"], c["num_attention_heads"] // c["num_key_value_heads"]
         x = self.weights["model.embed_tokens.weight"][token]
@@ -89,7 +89,7 @@ class Llama:
         return times(self.weights["lm_head.weight"], self.norm("model.norm.weight", x))
 
     def complete(self, prompt: list, adapter, count: int, temperature: float, seed: int, stops: list):
-        """Ids and their log-probabilities at the temperature."""
+        """Samples a completion; returns its ids and their log-probabilities at the temperature."""
         cache = [([], []) for _ in range(self.config["num_hidden_layers"])]
         for token in prompt:
             logits = self.step(token, cache, adapter)
@@ -179,7 +179,7 @@ class Server:
             return self.send(handler, int(self.mode.split()[1]), b'{"error": "out of order"}')
         if self.mode == "late":
             time.sleep(5)
-        if self.mode == "slow":  # now and then, each time otherwise
+        if self.mode == "slow":  # sometimes, by a varying time
             time.sleep(random.choice([0, 0, 0, 0.15]))
         if body["model"] not in self.adapters:
             return self.send(handler, 404, b'{"message": "The model does not exist"}')

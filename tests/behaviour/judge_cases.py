@@ -1,4 +1,6 @@
-"""Rewards from a server and from a reward model, and a program that listens while it waits for them."""
+"""Rewards from a server and from a reward model, with a program that reacts while it waits for
+them.
+"""
 import http.server
 import json
 import os
@@ -14,7 +16,7 @@ from policy_cases import policy
 
 
 class Judge:
-    """A server that scores by length, as long as `mode` does not say otherwise."""
+    """A server that scores by length unless `mode` says otherwise."""
 
     def __init__(self, mode: str = ""):
         judge = self
@@ -32,7 +34,7 @@ class Judge:
                 try:
                     judge.answer(self, item, again)
                 except BrokenPipeError:
-                    pass  # whoever asked did not wait
+                    pass  # the client did not wait
 
             def log_message(self, *_):
                 pass
@@ -173,7 +175,7 @@ def a_signal_acts_while_a_judge_thinks(lab: Lab):
 
 
 def by_model(lab: Lab) -> dict:
-    """Sections whose reward is a model that is trained here first, as the run "judge"."""
+    """Trains a reward model as the run "judge"; returns sections whose reward is that model."""
     pairs = [{"prompt": f"What is {i}?", "chosen": "e" * (1 + i % 4), "rejected": f"no {i}"} for i in range(24)]
     (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     lab.run(name="judge", objective={"type": "reward"}, data={"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
@@ -198,7 +200,7 @@ def a_reward_model_scores_as_it_does_alone(lab: Lab):
                            check=True)
     again = [row["rewards"]["judge"]["score"] for row in json.loads(tried.stdout)["scores"]]
     assert max(abs(a - b) for a, b in zip(scores, again)) < 1e-5, (scores, again)
-    # What is no reward model is refused before anything is drawn.
+    # A path that is no reward model is refused before anything is sampled.
     sections["rewards"][0]["path"] = lab.job["model"]["path"]
     assert "gives no scores" in lab.run(code=5, name="other", **sections)
 
@@ -208,7 +210,7 @@ def a_reward_model_is_known_by_its_content(lab: Lab):
     lab.run(**sections)
     done = lab.adapter()
     unfinished(lab)
-    # The same files elsewhere are the same judge; other files at the same place are another one.
+    # Equal files at another path are the same judge; other files at the same path are another.
     shutil.copytree(lab.folder / "judge/adapter", lab.folder / "moved")
     sections["rewards"][0]["path"] = str(lab.folder / "moved")
     lab.run(**sections)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""No key of a job is accepted and ignored: a value other than the default changes what a run does.
+"""Checks that no key of a job is accepted and ignored: a value other than the default changes what
+a run does.
 
     python3 tests/behaviour/keys_test.py build/bin/forge [--only KEY]
 
-Every key of the job schema stands in KEYS with another value, and with the settings under which it has a meaning. The job
-runs with and without that value; what was seen of the two runs must differ. The job, its origins and its identity as
-plan.json repeats them do not count as seen. Standard library only; prints "N passed, N failed".
+KEYS lists every key of the job schema with another value, and with the settings under which the key
+has a meaning. The job runs with and without that value; what is seen of the two runs must differ.
+The job, its origins and its identity as plan.json repeats them do not count as seen. Standard
+library only; prints "N passed, N failed".
 """
 import argparse
 import functools
@@ -40,7 +42,9 @@ REWARD = {"objective": {"type": "reward"}, "data": {"train": "pairs.jsonl"}}
 
 
 def draws(objective=None, rollout=None, **more) -> dict:
-    """A job that draws completions; the objective takes a second step on each, where ratios and limits tell."""
+    """Returns a job that samples completions; the objective takes two steps on each, so ratios and
+    limits matter.
+    """
     return {"objective": {"type": "grpo", "train_on": None, "epochs_per_rollout": 2, **(objective or {})}, "data": {"train": "prompts.jsonl"},
             "train": {"global_batch_size": None}, "optimizer": {"learning_rate": 0.05},
             "rollout": {"prompts_per_step": 2, "samples_per_prompt": 4, "max_new_tokens": 6, **(rollout or {})},
@@ -63,11 +67,11 @@ FOREIGN = {"allow": ["foreign_template"]}  # the model has no such control token
 
 
 def both_splits(source: dict, **settings) -> dict:
-    """The same source to train and to evaluate on."""
+    """Returns sections that train and evaluate on the same source."""
     return {**EVAL, **settings, "data": {"train": [dict(source)], "eval": [dict(source)]}}
 
 
-# key of a source -> (value, settings of both runs)
+# {key of a source: (value, settings of both runs)}
 SOURCE_KEYS = {
     "path": ("other.jsonl", EVAL),
     "format": ("text", both_splits({"path": "both.jsonl", "format": "messages"}, **ALL)),
@@ -82,7 +86,7 @@ SOURCE_KEYS = {
     "sample_by": ("line", both_splits({"path": "lines.txt"}, **ALL)),
 }
 
-# key -> (value, settings of both runs)
+# {key: (value, settings of both runs)}
 KEYS = {
     "name": ("other", {}),
     "seed": (7, {}),
@@ -239,7 +243,7 @@ KEYS = {
     "extends": (["base.yaml"], {}),
 }
 
-# Keys whose effect cannot be seen here, and why.
+# Keys whose effect cannot be seen here, each with the reason.
 UNSEEN = {
     "adapter.target_parameters": "of models whose experts lie in one tensor: tests/parity/check_tiny.py",
     "version": "there is one version",
@@ -292,7 +296,9 @@ def with_value(job: dict, key: str, value) -> dict:
 
 
 def rows(first: int, count: int, several: bool = False) -> str:
-    """Conversations, one a line; `several`: with the same in other readings beside them."""
+    """Returns conversations, one a line. With `several`, a row also holds them as `turns` and
+    `text`.
+    """
     words = "the devil lends a small lamp to whoever asks why a lamp burns".split()
     lines = []
     for i in range(first, first + count):
@@ -305,7 +311,7 @@ def rows(first: int, count: int, several: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Tools: one that answers, one that answers after half a second, one that has no answer.
+# A program with three tools: one answers, one answers after half a second, one has no answer.
 TOOL = """import json, sys, time
 json.loads(sys.stdin.readline())
 print(json.dumps({"ready": 1}), flush=True)
@@ -344,7 +350,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def seen(forge: str, folder: Path, job: dict) -> dict:
-    """Everything that distinguishes two runs, except times and copies of the job."""
+    """Returns everything that distinguishes two runs, except times and copies of the job."""
     folder.mkdir()
     write_inputs(folder)
     (folder / "run.json").write_text(json.dumps(job))
@@ -382,7 +388,7 @@ def base_job() -> dict:
 
 
 def check(forge: str, folder: Path, key: str, unchanged) -> str:
-    """What is wrong, or nothing. `unchanged` runs a job, and the same job only once."""
+    """Returns the fault of a key, or "". `unchanged` runs a job, and the same job only once."""
     value, settings = KEYS[key]
     before = merged(base_job(), settings)
     after = with_value(before, key, value)

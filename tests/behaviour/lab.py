@@ -1,4 +1,4 @@
-"""What the cases of a run under trouble share: a folder with a job in it."""
+"""The folder with a job in it that the cases share."""
 import json
 import shutil
 import subprocess
@@ -27,7 +27,9 @@ class Lab:
         }
 
     def run(self, *options: str, code: int = 0, name: str = "run", command: str = "run", **sections) -> str:
-        """Writes the job with changed sections, gives it to a command, checks the exit code. Returns what was said."""
+        """Writes the job with changed sections, runs a command on it, checks the exit code; returns
+        the output.
+        """
         job = json.loads(json.dumps(self.job)) | {"name": name}
         for section, values in sections.items():
             job[section] = job.get(section, {}) | values if isinstance(values, dict) else values
@@ -55,14 +57,18 @@ class Lab:
         return json.loads((self.folder / name / "report.json").read_text())
 
     def evaluate(self, *what: str, code: int = 0) -> str:
-        """Runs forge eval on the held-out rows. Returns the loss it printed, or what it said."""
+        """Runs forge eval on the held-out rows; returns the loss it printed, or its output if it
+        failed.
+        """
         command = [self.forge, "eval", *what, "--data", str(self.folder / "eval.jsonl")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == code, f"exit {done.returncode}, expected {code}:\n{done.stderr[-2000:]}"
         return done.stdout or done.stderr
 
     def changed_adapter(self, **settings) -> str:
-        """The run's adapter beside it, with other settings in adapter_config.json."""
+        """Copies the run's adapter with other settings in adapter_config.json; returns the copy's
+        path.
+        """
         folder = self.folder / "changed-adapter"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder / "run" / "adapter", folder)
@@ -75,14 +81,14 @@ class Lab:
 
 
 def unfinished(lab: Lab, name: str = "run") -> Path:
-    """As a kill between the last checkpoint and the export leaves it."""
+    """Returns a run in the state that a kill between the last checkpoint and the export leaves."""
     (lab.folder / name / "report.json").unlink()
     shutil.rmtree(lab.folder / name / "adapter")
     return lab.folder / name
 
 
 class Going:
-    """A run of many steps that is going on."""
+    """A run of many steps that is still training."""
 
     def __init__(self, lab: Lab):
         lab.job["train"]["max_steps"] = 4000

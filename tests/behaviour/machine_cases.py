@@ -1,4 +1,4 @@
-"""What the machine does to a run: full disks, closed terminals, refused resources, a second process."""
+"""Faults of the machine: full disks, closed terminals, refused resources, a second process."""
 import json
 import os
 import pty
@@ -56,7 +56,9 @@ def a_run_whose_folder_goes_stops_and_says_so(lab: Lab):
 
 
 def a_terminal_that_closes_loses_nothing(lab: Lab):
-    """Its own terminal sends HUP, which is answered with a checkpoint; another one's end is only words unsaid."""
+    """The run's own terminal sends HUP, which a checkpoint answers; after another one closes, only
+    output is lost.
+    """
     lab.job["train"] |= {"max_steps": 4000, "threads": 1}
     lab.job["checkpoint"]["every_steps"] = 1000
     (lab.folder / "run.json").write_text(json.dumps(lab.job))
@@ -159,7 +161,9 @@ def a_reader_that_sleeps_does_not_keep_a_run_from_stopping(lab: Lab):
 
 
 def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
-    """As a file system shows it that keeps locks to each machine: no lock, but a beat of another boot."""
+    """The folder is on a file system that keeps locks to each machine: there is no lock, but
+    another boot's beat.
+    """
     beat = lab.folder / "run/running.json"
     beat.parent.mkdir()
     beat.write_text(json.dumps({"host": "node-7", "boot": "11111111-2222-3333-4444-555555555555", "process": 1}))
@@ -170,7 +174,7 @@ def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
     os.utime(beat, (old, old))
     lab.run()
     assert not beat.exists(), beat.read_text()
-    # Its own machine's beat is left to the lock; what is no beat is none.
+    # A beat of this machine is left to the lock; an invalid beat is ignored.
     own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for text in (json.dumps({"host": "here", "boot": own, "process": 1}), "{", "[]", '{"boot": 3}'):
         beat.write_text(text)
@@ -190,7 +194,7 @@ def a_base_that_is_rewritten_is_noticed(lab: Lab):
     os.utime(weights)  # a new time, the same content
     time.sleep(0.5)
     assert going.process.poll() is None, going.end(0)
-    with open(weights, "r+b") as file:  # as cp over it does: the same file, other bytes
+    with open(weights, "r+b") as file:  # cp writes over a file so: the same file, other bytes
         file.seek(-1, os.SEEK_END)
         last = file.read(1)
         file.seek(-1, os.SEEK_END)
@@ -207,7 +211,7 @@ def a_base_that_is_rewritten_is_noticed(lab: Lab):
 
 
 def a_base_that_is_replaced_is_said(lab: Lab):
-    """What the run has open is as it was."""
+    """The files that the run has open stay as they were."""
     model = lab.folder / "base"
     shutil.copytree(MODEL, model)
     lab.job["model"] = {"path": str(model)}
@@ -242,13 +246,13 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
     shutil.copytree(MODEL, models / "base")
     shutil.move(lab.folder / "train.jsonl", models / "train.jsonl")
     where = str(lab.folder / "elsewhere")
-    for path in (f"{where}/${{env:MODELS}}", str(models)):  # named by a variable; then as it is
+    for path in (f"{where}/${{env:MODELS}}", str(models)):  # named by a variable, then literally
         lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [{"path": f"{path}/train.jsonl", "format": "tokens"}]}}
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         said = made_results(lab, {"MODELS": TOKEN})
         assert TOKEN not in said, said
         holding = files_that_hold(lab.folder, TOKEN)
-        if path == str(models):  # what must find its files again holds what the user wrote
+        if path == str(models):  # a path that must lead to the files again stays as the user wrote it
             holding = [name for name in holding if name not in ("run.json", "run/job.yaml", "run/plan.json") and not name.endswith("adapter_config.json")]
         assert not holding, holding
         readme = (lab.folder / "run/merged/README.md").read_text()
@@ -258,7 +262,7 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
 
 
 def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
-    """Raw in a pipe, for programs; escaped on a terminal."""
+    """They are raw in a pipe, for programs, and escaped on a terminal."""
     lab.run()
     (lab.folder / "run/rollouts").mkdir()
     line = {"text": "red \x1b[31m and\u009b2J\ttab", "prompt_text": "p", "rewards": {"r": {"score": 1, "reason": "\x1b]0;title\x07"}}, "tokens": 3, "finish": "stop"}

@@ -1,4 +1,4 @@
-"""What is planned and what is measured: processors, rates, sweeps."""
+"""Plans against measurements: processors, rates, sweeps."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ from lab import Lab
 def a_stated_processor_is_planned_for_and_kept_to(lab: Lab):
     def stated(name: str, *command: str, **sections) -> subprocess.CompletedProcess:
         (lab.folder / "run.json").write_text(json.dumps(lab.job | sections))
-        # What the libraries' own variables allow is a limit too: the test may run under one.
+        # Limits that the libraries' own variables set count too: the test may run under one.
         limits = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
         environment = {k: v for k, v in os.environ.items() if k not in limits} | {"FORGE_CPU": name}
         return subprocess.run([lab.forge, *command], capture_output=True, text=True, env=environment)
@@ -46,7 +46,8 @@ def a_bench_measures_what_would_be_planned(lab: Lab):
         best = max(p["tokens_per_second"] for p in points)
         knee = next(p for p in points if 1.03 * p["tokens_per_second"] >= best)
         assert {"data.max_length": length, "train.micro_batch_tokens": knee["micro_batch_tokens"]} in swept["recommended"]
-        # One micro-batch a step: what is measured is what the plan of these settings foresees.
+        # A step has one micro-batch, so the measurement is of what the plan of these settings
+        # predicts.
         point = points[-1]
         sets = [word for value in point["set"] for word in ("--set", value)]
         assert planned(*sets)["memory"]["predicted_peak_bytes"] == point["predicted_peak_bytes"], point
@@ -69,7 +70,7 @@ def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
     assert plan["time"]["step_seconds"] > 0, plan["time"]
     assert abs(plan["time"]["run_seconds"] - plan["steps"] * plan["time"]["step_seconds"]) < 1e-9, plan["time"]
     assert "unmeasured" in planned("--set", "provider=reference")["time"]["reason"]
-    # Twice as slow a machine takes twice as long.
+    # A machine that is half as fast takes twice as long.
     slow = json.loads(rates.read_text())
     for rate in slow["rates"]:
         rate["seconds"] *= 2
@@ -92,7 +93,8 @@ def a_plan_tells_its_time_once_rates_are_measured(lab: Lab):
     shares = {op["name"]: op for op in point["ops"]}
     assert abs(sum(op["share"] for op in point["ops"]) - 1) < 1e-6, shares
     assert {"linear", "linear d x", "head", "attention", "between ops"} <= shares.keys(), shares
-    # Of a product of a frozen weight [out, in] with n tokens: 2 · n · out · in, once forward and once for d x.
+    # A product of a frozen weight [out, in] with n tokens has 2 · n · out · in operations, once
+    # forward and once for d x.
     assert 0 < shares["linear d x"]["operations"] < shares["linear"]["operations"], shares
     assert shares["norm"]["operations"] == 0 and point["best_product_rate"] > 0
     products = sum(op["operations"] for op in point["ops"]) / sum(op["seconds"] for op in point["ops"])
@@ -106,7 +108,7 @@ def a_bench_says_what_does_not_fit(lab: Lab):
 
     said = lab.run(command="bench", code=4, hardware={"memory_limit": 100_000})
     assert "forge plan shows what takes the memory" in said, said
-    # Room for the smallest micro-batch and not for one of twice its size.
+    # The limit has room for the smallest micro-batch and not for one of twice its size.
     swept = sweep(memory_limit=int(1.02 * sweep()[0]["predicted_peak_bytes"]))
     assert len(swept) == 2 and "tokens_per_second" in swept[0], swept
     assert swept[1]["refused"].startswith("does not fit: needs "), swept

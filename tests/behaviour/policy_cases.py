@@ -1,4 +1,4 @@
-"""Completions that are drawn, scored by a judge, and recorded."""
+"""Completions that are sampled, scored by a judge, and recorded."""
 import json
 import os
 import shutil
@@ -26,7 +26,9 @@ for line in sys.stdin:
 
 
 def policy(lab: Lab, mode: str = "", **more) -> dict:
-    """Sections of a job that draws completions; with `mode`, scored by a process that does that before it answers."""
+    """Returns sections of a job that samples completions. With `mode`, a process scores them and
+    runs that statement before it answers.
+    """
     (lab.folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"What is {i} and {i * i % 7}?"}) + "\n" for i in range(24)))
     (lab.folder / "judge.py").write_text(JUDGE.replace("MODE", mode or "pass"))
     lab.job["train"] = {"max_steps": 6, "precision": "fp32"}
@@ -66,7 +68,8 @@ def completions_are_drawn_scored_and_recorded(lab: Lab):
 def what_is_guessed_ahead_changes_nothing(lab: Lab):
     def drawn(name: str, code: int = 0, **rollout) -> str:
         sections = policy(lab, eval={"every_steps": 3})
-        # Nearly greedy, a model that knows nothing says the same again and again; those that end at a letter leave their slots.
+        # Nearly greedy, an untrained model repeats itself; completions that end at a letter leave
+        # their slots.
         sections["rollout"] |= {"max_new_tokens": 60, "temperature": 0.3, "stop": list("abcdefgh"), **rollout}
         return lab.run(code=code, name=name, **sections)
 
@@ -95,7 +98,8 @@ def the_largest_ratio_is_told(lab: Lab):
     sections["objective"] |= {"epochs_per_rollout": 2}
     lab.run(**sections)
     steps = [e for e in lab.events("step") if "ratio" in e]
-    # The first step of a rollout has ratios of 1, so the mean of both lies between 1 and the second's.
+    # The first step of a rollout has ratios of 1, so the mean of both lies between 1 and the
+    # second's.
     assert steps and all(e["ratio_most"] > max(1, e["ratio"]) for e in steps), steps
 
 
@@ -119,7 +123,7 @@ def judges_that_fail_never_score_nothing_as_zero(lab: Lab):
         assert said in text, (mode, text)
         assert not (lab.folder / "bad/metrics.jsonl").exists() or not lab.events("rollout", "bad"), mode
         shutil.rmtree(lab.folder / "bad", ignore_errors=True)
-    # One in three is not scored: it leaves its group and is counted.
+    # One in three has no score: it leaves its group and is counted.
     sections = policy(lab, 'reply["score"] = None if item["id"] % 3 == 0 else 1 + item["id"]')
     sections["rewards"][0] |= {"on_error": "unscored", "max_unscored": 1}
     lab.run(**sections)
@@ -136,7 +140,7 @@ def a_killed_run_takes_the_scores_that_it_had(lab: Lab):
     while not third.exists() and time.monotonic() < end:
         time.sleep(0.01)
     engine = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
-    for pid in [*engine, process.pid]:  # the engine first: a checkpoint would do without scores
+    for pid in [*engine, process.pid]:  # the engine first: it would write a checkpoint without scores
         os.kill(pid, signal.SIGKILL)
     process.wait()
     time.sleep(1)

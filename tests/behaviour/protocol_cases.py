@@ -1,4 +1,4 @@
-"""The lines between program and engine."""
+"""The protocol's lines between program and engine."""
 import json
 import os
 import subprocess
@@ -17,7 +17,7 @@ from wide_model import write_wide  # noqa: E402
 
 
 def every_request_and_event_is_documented(lab: Lab):
-    # An engine whose lines are kept, and the tables as schemas/event.schema.json has them.
+    # The engine's lines are recorded and compared with the tables of schemas/event.schema.json.
     real = Path(lab.forge).resolve().parent / "forge-engine"
     events = lab.folder / "events.jsonl"
     engine = lab.folder / "engine"

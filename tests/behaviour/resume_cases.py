@@ -45,7 +45,7 @@ def no_file_of_a_run_ends_in_a_bug(lab: Lab):
     adapter, checkpoints = lab.adapter("whole"), "checkpoints/step-000006/"
 
     def spoilt(path: str, change, code: int, said: str, finished: bool = False):
-        """A copy of the run with one file changed, given to the same command."""
+        """Copies the run, changes one of its files and repeats the same command."""
         run = lab.folder / "run"
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(lab.folder / "whole", run)
@@ -71,7 +71,7 @@ def no_file_of_a_run_ends_in_a_bug(lab: Lab):
     spoilt("amendments.jsonl", amendment(kind=["x"]), 5, "kind: expected a text")
     for change in (key("state", 5), key("planned_steps", "many"), lambda content: b"[]", lambda content: content[:50]):
         spoilt("report.json", change, 0, "it is made again", finished=True)
-    # A damaged checkpoint is named, and the one before it serves.
+    # A damaged checkpoint is named, and the one before it is used.
     for change in (key("format", "1"), key("files", {}), key("files", [{"name": 3}]), key("step", 4), lambda content: b"\0"):
         spoilt(checkpoints + "manifest.json", change, 0, "this checkpoint is passed over")
     for name in ("state.json", "optimizer.safetensors"):
@@ -97,7 +97,7 @@ def other_weights_are_another_run(lab: Lab):
     (model / "model.safetensors").write_bytes(weights)
     lab.run(**settings)
     assert lab.evaluate(str(lab.folder / "run")) == evaluated
-    # The adapter that a run starts from is part of it too.
+    # The adapter that a run starts from belongs to its identity, too.
     shutil.copytree(lab.folder / "run" / "adapter", lab.folder / "start")
     start = settings | {"adapter": {"init_from": str(lab.folder / "start")}}
     lab.run(name="second", **start)
@@ -140,13 +140,13 @@ def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
     path.mkdir()
     lab.run()
     unfinished(lab)
-    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # what a kill leaves after the checkpoint is cut off
+    path.write_bytes(text + b'{"event":"step","step":13,"loss":1}\n')  # the lines that a kill leaves after the checkpoint are cut off
     assert "warning" not in lab.run()
     assert path.read_bytes() == text
 
 
 def back_to(lab: Lab, step: int) -> None:
-    """As a kill behind the checkpoint of that step leaves the run."""
+    """Returns the run to the state that a kill after the checkpoint of that step leaves."""
     for path in unfinished(lab).glob("checkpoints/step-*"):
         if int(path.name[5:]) > step:
             shutil.rmtree(path)
@@ -174,7 +174,7 @@ def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
 
 def a_recorded_completion_that_was_changed_is_drawn_again(lab: Lab):
     settings = policy(lab, 'reply["score"] = len(item["completion"]) % 5') | {"checkpoint": {"every_steps": 2, "keep_last": 9}}
-    settings["data"].pop("eval_fraction")  # evaluations ask for scores, too
+    settings["data"].pop("eval_fraction")  # evaluations need scores, too
     lab.job["train"] |= {"threads": 1}
     lab.run(**settings)
     whole, recorded = lab.adapter(), lab.folder / "run/rollouts/rollout-000003.jsonl"
@@ -218,7 +218,7 @@ def a_result_is_never_replaced_by_starting_over(lab: Lab):
     shutil.rmtree(lab.folder / "run/checkpoints")
     assert "none of its checkpoints" in lab.run("--extend", code=5)
     assert lab.adapter() == adapter
-    # Without its plan it is still known as what a run left.
+    # Without its plan the folder is still recognised as a run's.
     (lab.folder / "run/plan.json").unlink()
     assert "without its plan.json" in lab.run(code=5)
     lab.run("--fresh")

@@ -1,4 +1,6 @@
-"""Completions that a server draws: as many as asked for, by the right weights, and nothing wrong with them that goes unsaid."""
+"""Completions that a server samples: as many as asked for, from the right weights, and every fault
+is reported.
+"""
 import json
 import re
 
@@ -25,10 +27,10 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
         lab.run(**served(lab, server, eval={"every_steps": 2, "at_start": True}))
         rollouts = lab.events("rollout")
         assert [e["step"] for e in rollouts] == [1, 2, 3, 4] and all(e["completions"] == 12 for e in rollouts)
-        # The server's own arithmetic is of other code, in double precision.
+        # The server computes with other code, in double precision.
         assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
         assert len(server.names) == len(set(server.names)) == 5 and all(re.fullmatch("run-[0-9a-f]{6}-step-.*", name) for name in server.names), server.names
-        assert server.adapters == {}, server.adapters.keys()  # the last one is dropped, too
+        assert server.adapters == {}, server.adapters.keys()  # the last one is unloaded, too
         asked = server.asked[-1]
         assert asked["top_k"] == -1 and asked["n"] == 1 and asked["logprobs"] == 0 and asked["ignore_eos"] is True, asked
         drawn = [e["seed"] for e in server.asked if e["temperature"] > 0]
@@ -39,7 +41,7 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
                 assert len(line["ids"]) == len(line["sampler_logps"]) <= 6 and line["adapter"] in "".join(server.names), line
         assert len(list((lab.folder / "run/rollouts/adapters").iterdir())) <= 2
         first = lab.adapter()
-        # The same once more, though the server has other places for answers.
+        # A server that answers with other fields gives equal results.
         server.mode = "only token_id"
         lab.run(name="again", **served(lab, server, eval={"every_steps": 2, "at_start": True}))
         assert lab.adapter("again") == first and lines(lab, 3, "again") == lines(lab, 3)
@@ -69,11 +71,12 @@ def a_server_that_ignores_the_adapter_is_noticed(lab: Lab):
     with Server(MODEL) as server:
         server.mode = "ignores the adapter"
         heard = lab.run(code=5, **served(lab, server))
-        # The first adapter changes nothing, so the first rollout is right; the second one is not trained on.
+        # The first adapter changes nothing, so the first rollout is right; the second one is not
+        # trained on.
         assert "rollout 2: the server draws as the base model does" in heard, heard
         assert [e["step"] for e in lab.events("step")] == [1], heard
         server.mode = ""
-        lab.run(**served(lab, server))  # the server was mended
+        lab.run(**served(lab, server))  # the server is repaired
         lab.run(name="undisturbed", **served(lab, server))
         assert lab.adapter() == lab.adapter("undisturbed")
 
@@ -90,7 +93,9 @@ def a_server_with_other_weights_is_noticed(lab: Lab):
 
 
 def what_a_server_drew_is_replayed(lab: Lab):
-    """Killed after it drew, by a judge that ends: the next start asks for nothing that stands in the file."""
+    """The judge ends after the server answered: the next start requests nothing that is in the
+    file.
+    """
     with Server(MODEL) as server:
         flag = lab.folder / "broken"
         flag.touch()
@@ -100,7 +105,7 @@ def what_a_server_drew_is_replayed(lab: Lab):
         assert len(drawn) == 12 and all(line["rewards"] == {} for line in drawn)
         assert len(server.asked) == 12, len(server.asked)
         server.known.clear()
-        server.llama.weights["model.norm.weight"] = [2.0] * 32  # it would draw otherwise now
+        server.llama.weights["model.norm.weight"] = [2.0] * 32  # it would sample other tokens now
         flag.unlink()
         sections["rollout"]["server"]["max_gap"] = 100
         lab.run(**sections)
@@ -119,7 +124,7 @@ def stale(lab: Lab, server: Server, staleness: int, **more) -> dict:
 
 
 def result(lab: Lab, name: str) -> dict:
-    """All bytes that a run leaves but times."""
+    """Returns all bytes that a run leaves, without times."""
     folder = lab.folder / name
     files = [*folder.glob("rollouts/*.jsonl"), *folder.glob("adapter/*.safetensors")]
     steps = [[e["step"], e["loss"], e["grad_norm"], e["ratio"]] for e in lab.events("step", name)]
@@ -129,7 +134,7 @@ def result(lab: Lab, name: str) -> dict:
 
 def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
     for staleness in (1, 2):
-        # Evaluations between a rollout's steps need a place for an adapter of their own.
+        # Evaluations between a rollout's steps need a slot for an adapter of their own.
         with Server(MODEL, most_adapters=staleness + 2) as server:
             name = f"stale-{staleness}"
             lab.run(name=name, **stale(lab, server, staleness, eval={"every_steps": 2, "at_start": True}))
@@ -142,7 +147,7 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
                 assert all(line["adapter"].startswith(f"step-{wanted[rollout]:06}-") for line in lines(lab, rollout, name))
             rollouts = lab.events("rollout", name)
             assert [e["staleness"] for e in rollouts] == [min(rollout, staleness) for rollout in range(5)], rollouts
-            # Against the weights that drew; those that train are farther away by now.
+            # The gap is to the weights that sampled; the trained weights have moved on by now.
             assert all(e["sampler_gap"] is None or e["sampler_gap"] < 1e-4 for e in rollouts), rollouts
             assert rollouts[0]["correction"] == 1 or abs(rollouts[0]["correction"] - 1) < 1e-4, rollouts[0]
             assert max(abs(e["correction"] - 1) for e in rollouts[1:]) > 1e-3, rollouts
@@ -151,7 +156,8 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
             assert "Staleness" in (lab.folder / name / "report.html").read_text(), report.keys()
             said = lab.run(name="other", command="plan", **stale(lab, server, staleness))
             assert f"the adapter of {staleness} rollout" in said and "weigh up to 2" in said, said
-            # The second time nothing is the same but what was asked: the server takes its time, and other threads answer first.
+            # The second time only the requests are the same: the server takes its time, and other
+            # threads answer first.
             first = result(lab, name)
             server.known.clear()
             server.mode = "slow"
@@ -162,7 +168,9 @@ def a_server_draws_ahead_with_the_adapter_of_so_many_rollouts_before(lab: Lab):
 
 
 def what_is_drawn_ahead_comes_while_the_trainer_works(lab: Lab):
-    """The judge of a rollout answers only once the server was asked for the next one, whose prompts nobody has waited for."""
+    """A rollout's judge answers only once the server has the requests for the next one, which no
+    step waits for.
+    """
     with Server(MODEL, most_adapters=3) as server:
         folder = lab.folder / "asked-of-the-server"
         folder.mkdir()
@@ -185,7 +193,7 @@ def a_stale_server_that_ignores_the_adapter_is_noticed(lab: Lab):
     with Server(MODEL, most_adapters=4) as server:
         server.mode = "ignores the adapter"
         heard = lab.run(code=5, **stale(lab, server, 2))
-        # The first three rollouts are drawn with the first adapter, which changes nothing.
+        # The first three rollouts are sampled with the first adapter, which changes nothing.
         assert "rollout 4: the server draws as the base model does" in heard, heard
         assert lab.events("step")[-1]["step"] == 9, heard
         server.mode = ""

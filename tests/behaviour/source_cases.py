@@ -14,7 +14,7 @@ SOURCES = ROOT / "tests" / "parity" / "goldens" / "tiny-sources.jsonl"
 
 
 def set_up(lab: Lab, variant: str, adapter: dict | None = None) -> None:
-    """The lab's job for an encoder-decoder."""
+    """Sets the lab's job up for an encoder-decoder."""
     model = lab.folder / variant
     variants.write_variant(variant, model)
     (lab.folder / "train.jsonl").write_text("\n".join(SOURCES.read_text().splitlines()[:48]) + "\n")
@@ -39,7 +39,7 @@ def an_encoder_decoder_goes_on_where_it_stopped(lab: Lab):
         result = "adapter/adapter_model.safetensors" if adapter["type"] == "lora" else "model/model.safetensors"
         whole = (lab.folder / f"{variant}-whole" / result).read_bytes()
         assert (run / result).read_bytes() == whole
-        # As if it had been killed behind the second checkpoint.
+        # The run is as a kill after the second checkpoint leaves it.
         (run / "report.json").unlink()
         shutil.rmtree((run / result).parent)
         shutil.rmtree(run / "checkpoints/step-000012")
@@ -101,7 +101,8 @@ def a_bias_of_the_logits_is_refused_unless_it_is_zero(lab: Lab):
         variants.write_safetensors(path, tensors | {"final_logits_bias": bias})
         said = lab.run("--fresh", code=code, train={"max_steps": 1})
         assert code == 0 or "final_logits_bias is not zero" in said, said
-    # transformers' class has the buffer, and a whole result has it too: full, and merged from a base that has it.
+    # transformers' class has the buffer, so a whole result has it too: full, and merged from a base
+    # that has it.
     variants.write_safetensors(path, tensors | {"final_logits_bias": type(shape_of)([1, 384], [0.0] * 384)})
     lab.run("--fresh", name="part", train={"max_steps": 1})
     lab.job["adapter"] = {"type": "none"}

@@ -1,4 +1,6 @@
-"""Completions of several turns, between which a tool answers: what it says is read and never trained."""
+"""Completions of several turns with a tool's answers between them: the answers are read and never
+trained.
+"""
 import json
 import shutil
 import signal
@@ -10,7 +12,7 @@ from completion_server import Server
 from lab import MODEL, Lab
 from policy_cases import policy
 
-# A calculator that knows one sum, the length of what it is asked; every answer is noted.
+# A calculator that knows one sum, the length of its input; it records every answer.
 TOOL = """import json, os, sys, time
 greeting = json.loads(sys.stdin.readline())
 assert greeting["tools"] is True
@@ -29,7 +31,9 @@ for line in sys.stdin:
 
 
 def with_tool(lab: Lab, mode: str = "pass", turns: int = 3, **more) -> dict:
-    """A turn ends with any letter, which the model, that knows nothing, soon draws."""
+    """Returns sections in which a turn ends with any letter, which the untrained model soon
+    samples.
+    """
     sections = policy(lab, **more)
     (lab.folder / "tool.py").write_text(TOOL.replace("MODE", mode))
     sections["rollout"] |= {"max_new_tokens": 40, "stop": list("abcdefghijklmnopqrstuvwxyz"),
@@ -50,7 +54,8 @@ def a_tool_answers_and_the_model_goes_on(lab: Lab):
     lab.run(**with_tool(lab, eval={"every_steps": 4}))
     rollouts, steps = lab.events("rollout"), lab.events("step")
     assert max(e["turns"]["max"] for e in rollouts) == 3 and all(e["tool_failures"] == 0 for e in rollouts), rollouts
-    # The trainer finds each drawn token as likely as the decoder did, behind the same inserted ids.
+    # The trainer finds each sampled token as likely as the decoder did, after the same inserted
+    # ids.
     assert all(e["sampler_gap"] is not None and e["sampler_gap"] < 1e-5 for e in rollouts), rollouts
     said = [reply["content"] for _, reply in answers(lab)]
     assert all(reply["content"] == "=%d;" % (7 * len(item["completion"])) for item, reply in answers(lab))
@@ -74,12 +79,12 @@ def a_tool_answers_and_the_model_goes_on(lab: Lab):
     assert 0 < inserted <= len(said)
     shown = subprocess.run([lab.forge, "rollouts", str(lab.folder / "run"), "--rollout", "1", "--limit", "12"], capture_output=True, text=True, check=True)
     assert ", 3 turns\n" in shown.stdout and said[0] in shown.stdout, shown.stdout
-    # Neither slots nor neighbours decide.
+    # Neither slots nor neighbours change the result.
     sections = with_tool(lab, eval={"every_steps": 4})
     sections["rollout"]["slots"] = 4
     lab.run(name="narrow", **sections)
     assert lab.adapter("narrow") == lab.adapter() and lines(lab, 3, "narrow") == lines(lab, 3)
-    # Nor what is guessed ahead, within a turn and across what was inserted.
+    # Guessed tokens change nothing either, within a turn and across insertions.
     sections["rollout"] |= {"lookup_tokens": 3, "temperature": 0.3}
     lab.run(name="guessed", **sections)
     assert sum(e["lookup_guessed"] for e in lab.events("rollout", "guessed")) > 0
@@ -122,7 +127,7 @@ def tools_that_fail_end_as_documented(lab: Lab):
     rollouts = lab.events("rollout")
     assert all(e["unscored"] == e["tool_failures"] for e in rollouts) and rollouts[0]["tool_failures"] >= 1, rollouts
     assert any(line["unscored"] == "rollout.tools: no such tool" and line["reward"] is None for line in lines(lab, 0))
-    # A tool that says both: it is not over, and its content counts.
+    # A tool's answer with `done` false and content: the turns go on, and the content counts.
     sections = with_tool(lab, mode='reply["done"] = False')
     lab.run(name="goes-on", **sections)
     assert max(e["turns"]["max"] for e in lab.events("rollout", "goes-on")) == 3 and lines(lab, 1, "goes-on") != []
@@ -132,7 +137,7 @@ def tools_that_fail_end_as_documented(lab: Lab):
 
 
 def a_tool_that_answers_otherwise_is_replayed(lab: Lab):
-    """Killed while a judge thinks: what the tool said before stands in the file."""
+    """The run is killed while a judge scores: the tool's earlier answers come from the file."""
     flag = lab.folder / "slow"
     flag.touch()
     sections = with_tool(lab, mode='import random; reply["content"] = "=%d;" % random.randrange(10 ** 6)', turns=2)

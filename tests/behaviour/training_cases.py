@@ -1,4 +1,4 @@
-"""What a run trains, when it ends, and what it reports."""
+"""Training results, ends of runs, and reports."""
 import json
 import shutil
 import time
@@ -7,7 +7,7 @@ from lab import Lab, MODEL
 
 
 def early_stopping_exports_the_best(lab: Lab):
-    # 48 rows over and over: it overfits, and the held-out loss rises.
+    # 48 rows over and over: the model overfits, and the held-out loss rises.
     settings = lab.with_eval(every_steps=5, early_stopping={"patience": 3}) | {
         "train": {"max_steps": 400}, "optimizer": {"learning_rate": 2e-2}, "schedule": {"type": "constant"}}
     lab.run(**settings)
@@ -50,7 +50,7 @@ def skipped_steps_are_counted_and_bounded(lab: Lab):
 
 
 def every_optimizer_learns_and_resumes(lab: Lab):
-    # Factors wide enough for adamw_8bit to keep their state in 8 bits.
+    # The factors are wide enough for adamw_8bit to keep their state in 8 bits.
     adapter = {"adapter": {"rank": 160, "alpha": 160}}
     for kind, rate in (("adamw_8bit", 2e-3), ("lion", 5e-4), ("sgd", 0.5), ("adafactor", 2e-3), ("muon", 2e-3), ("schedule_free", 2e-3)):
         optimizer = {"type": kind, "learning_rate": rate} | ({"momentum": 0.9} if kind == "sgd" else {})
@@ -77,7 +77,7 @@ def averaged_weights_are_what_is_evaluated_and_saved(lab: Lab):
     for folder in ("adapter", "checkpoints/step-000012"):
         said = lab.evaluate(str(lab.folder / "run" / folder), "--train-on", "all")
         assert f"loss {last:.4f}" in said, (folder, said, last)
-    # Evaluating in between leaves no trace in what is trained.
+    # Evaluations in between do not change training.
     lab.run(name="unseen", optimizer={"type": "schedule_free"}, schedule={"type": "constant"})
     assert lab.losses("unseen") == lab.losses() and lab.adapter("unseen") == lab.adapter()
 
@@ -100,8 +100,8 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
     lab.job["train"] = {"global_batch_size": 4, "max_time": 1, "epochs": 100000}
     lab.run(name="time", schedule={"type": "constant"})
     assert lab.report("time")["state"] == "finished"
-    # Without a number of steps the schedule follows the clock: each rate is what the steps before it left of the time. A
-    # slow machine needs more of it for some steps.
+    # Without a number of steps the schedule follows the clock: each rate is the share of the time
+    # that the steps before it left. A slow machine needs more time for four steps.
     limit, steps = 1, []
     while len(steps) < 4 and limit < 100:
         limit *= 2
@@ -110,7 +110,7 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
                 train={"max_grad_norm": 1e-9})
         steps = lab.events("step", "clock")
     assert len(steps) >= 4, steps
-    # Everything counts: of the time at a step's end, the step began no later than its own seconds before.
+    # All time counts: by a rate's time, the step began no later than its end less its own seconds.
     before = 0.0
     for step in steps:
         began = (1 - step["learning_rate"]) * limit
@@ -118,7 +118,7 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
         before = step["run_seconds"]
     assert steps[-2]["run_seconds"] < limit <= steps[-1]["run_seconds"], steps
     assert sum(s["step_seconds"] for s in steps) < steps[-1]["run_seconds"] <= lab.report("clock")["seconds"], steps
-    # And across parts: the time of the first is spent.
+    # Parts share the limit: the time of the first is spent.
     lab.run(name="parts", train={"max_time": 1000, "max_steps": 2}, checkpoint={"every_steps": 1})
     first = lab.events("step", "parts")[-1]["run_seconds"]
     lab.run("--extend", name="parts", train={"max_time": 1000, "max_steps": 3}, checkpoint={"every_steps": 1})
@@ -152,7 +152,7 @@ def an_evaluation_that_is_not_finite_ends_the_run(lab: Lab):
 
 
 def two_heads_are_not_one(lab: Lab):
-    # config.json ties head and embedding, the file holds another head.
+    # config.json ties head and embedding, but the file holds another head.
     model = lab.folder / "model"
     shutil.copytree(MODEL, model)
     config = json.loads((model / "config.json").read_text())

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Proves that two builds of forge plan and train alike, byte for byte: for changes of the code that change no behaviour.
+"""Proves that two builds of forge plan and train alike, byte for byte: for changes of the code that
+change no behaviour.
 
     python3 tests/builds/compare_builds.py BEFORE/bin/forge AFTER/bin/forge [--only TEXT] [--plans | --runs] [--keep FOLDER]
 
-Runs: families, adapters, objectives, precisions and settings of the step, each by both builds on this CPU; what is
-written (tensors, losses, gradient norms, plan.json) must be equal. Plans: published config.json on several cards; the
-plan as JSON, which holds its memory lines, and as --graph, which holds the list of ops, must be equal. What is known to
-differ is named in ALLOWED. Standard library only.
+Runs: families, adapters, objectives, precisions and settings of the step, each by both builds on
+this CPU; their files (tensors, losses, gradient norms, plan.json) must be equal. Plans: published
+config.json on several cards; the plan as JSON, which holds its memory lines, and as --graph, which
+holds the list of ops, must be equal. ALLOWED names the known differences. Standard library only.
 """
 import argparse
 import concurrent.futures
@@ -35,7 +36,7 @@ ALLOWED = {
     r"the cheapest remedy: ": "a remedy is planned with the lists that its own job chooses (core/plan/step_choice.h)",
 }
 
-# Members of plan.json and events that say when, how fast, and how much memory this machine has free.
+# Members of plan.json and events that depend on time, speed and this machine's free memory.
 VOLATILE = {"available_bytes", "free_bytes", "hash", "date", "time", "peak_memory_bytes", "tokens_per_second", "mfu"}
 
 
@@ -44,7 +45,9 @@ def volatile(key):
 
 
 def family_job(variant, adapter, precision="fp32", **sections):
-    """Two steps of a variant of the tiny model; its rows have sources where it reads them."""
+    """Returns a job with two steps of a variant of the tiny model; its rows have sources if the
+    model reads them.
+    """
     pairs = variant.startswith(("t5", "bart"))
     rows = GOLDENS / ("tiny-sources.jsonl" if pairs else "tiny-batches.jsonl")
     made = {
@@ -61,7 +64,7 @@ def family_job(variant, adapter, precision="fp32", **sections):
 
 
 def emulated_job(case):
-    """A case of the emulated engine as a CPU is asked for it."""
+    """Returns a case of the emulated engine as a job for the CPU."""
     variant, precision, settings = emulated.CASES[case]
     precision, settings = emulated.on_cpu(precision, settings)
     if settings.get("model", {}).get("quantization") == "fp8" or variant == "wide":
@@ -112,7 +115,7 @@ def run_jobs():
 
 
 def plan_jobs():
-    """Jobs over published config.json, whose weights and data a plan assumes."""
+    """Returns jobs over published config.json, for which plan assumes weights and data."""
     jobs = {}
     settings = {
         "lora": {"adapter": {"type": "lora", "rank": 16}},
@@ -136,20 +139,20 @@ def without_volatile(value):
 
 
 def call(forge, folder, *arguments):
-    """→ what forge said, with its exit code."""
+    """Runs forge; returns its output with its exit code."""
     environment = os.environ | {"FORGE_LOG": "", "NO_COLOR": "1"}
     done = subprocess.run([forge, *arguments], cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
     return f"exit {done.returncode}\n{alike(done.stdout + done.stderr, folder)}"
 
 
 def alike(text, folder):
-    """The text without the names of the build's own folder and without free memory."""
+    """Returns the text without the build's own folder and without free memory."""
     text = text.replace(str(folder.parent), "ROOT")
     return re.sub(r"\b(of|has) [0-9.,]+ [KMGT]iB|[0-9.,]+ [KMGT]iB (available|free)", "some memory", text)
 
 
 def trained(forge, folder, job):
-    """→ name → what two builds must have in common."""
+    """Trains the job; returns {name: content that two builds must have in common}."""
     folder.mkdir()
     (folder / "job.json").write_text(json.dumps(job))
     said = call(forge, folder, "run", "job.json", "--quiet")
@@ -188,7 +191,7 @@ def allowed(line):
 
 
 def difference(before, after):
-    """→ the first things that differ, a line each; empty for equal ones."""
+    """Returns the first differences, a line each, or "" for equal values."""
     faults = []
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name), after.get(name)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""forge chat at a terminal: editing, history, completion, commands, signals, with a script as the engine (it echoes what it is asked).
+"""forge chat at a terminal: editing, history, completion, commands and signals, with a script as
+the engine that echoes its prompts.
 
     python3 tests/cli/chat_test.py build/bin/forge
 
-Without libedit the part that needs it says so and fails: scripts/setup.sh installs it.
+Without libedit the part that needs it fails and says so: scripts/setup.sh installs it.
 """
 import fcntl
 import json
@@ -31,7 +32,10 @@ def check(name, good, said):
 
 
 def own_terminal() -> None:
-    """In the child: its stdin is the terminal whose Ctrl-C it gets, also where a shell in the background ignores interrupts."""
+    """Makes stdin the child's controlling terminal and restores Ctrl-C.
+
+    A shell in the background ignores interrupts, and its children inherit that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -51,7 +55,7 @@ class Terminal:
         self.seen = ""
 
     def wait(self, text: str, seconds: float = 30) -> str:
-        """What came up to the text, from where the last call ended."""
+        """Waits for the text; returns the output up to it, from where the last call ended."""
         deadline = time.monotonic() + seconds
         while text not in self.seen and time.monotonic() < deadline:
             if select.select([self.master], [], [], 0.1)[0]:
@@ -61,7 +65,9 @@ class Terminal:
         return before + text
 
     def prompt(self, sign: str = "> ") -> None:
-        """Waits until a line is edited: libedit shows the sign first, and what a key means changes after it."""
+        """Waits until a line is edited: libedit shows the sign first and only then changes what
+        keys do.
+        """
         self.wait(sign)
         deadline = time.monotonic() + 30
         while termios.tcgetattr(self.slave)[3] & termios.ICANON and time.monotonic() < deadline:
@@ -98,7 +104,7 @@ def conversation(folder: Path) -> None:
     said = terminal.wait("assistant")
     check("the line was edited", "hello there" in said, said)
     terminal.prompt()
-    terminal.type("\x1b[A again\n")  # the line before, and more
+    terminal.type("\x1b[A again\n")  # the line before, with more text
     check("history comes back with the arrow", "hello there again" in terminal.wait("assistant"), terminal.seen)
     terminal.prompt()
     terminal.type("/undo\n")
@@ -115,7 +121,7 @@ def conversation(folder: Path) -> None:
     terminal.prompt()
     terminal.type("two\\\n")
     terminal.prompt("… ")
-    terminal.type("línes…x\x7f\x7f\n")  # a character is taken away, not a byte
+    terminal.type("línes…x\x7f\x7f\n")  # removes a character, not a byte
     terminal.prompt()
     terminal.type("/rest\n")
     check("a command is corrected", 'did you mean "/reset"' in terminal.wait("/help shows"), terminal.seen)

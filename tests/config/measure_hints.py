@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How much help `forge validate` gives with the configs of other tools.
+"""Measures how much help `forge validate` gives with the configs of other tools.
 
     tests/config/measure_hints.py FOLDER [--forge build/bin/forge] [--sample 150] [--seed 1] [--all] [--goal 90]
 
-Reads every .yaml, .yml and .json below FOLDER, classifies each unknown key by its hint, and prints the shares
-(per tool, when the files are named TOOL__NAME.yaml) and the keys without help, by number of files. Hints are
-counted once per key of a file. For reading, --sample prints that many hints at random and --all every key with each
-of its hints; with --goal the exit status is 1 when the share of keys with a counterpart or a reason is smaller. Uses no network.
+Reads every .yaml, .yml and .json below FOLDER, classifies each unknown key by its hint, and prints
+the shares (per tool, if the files are named TOOL__NAME.yaml) and the keys without help, by number
+of files. Hints are counted once per key of a file. --sample prints that many random hints, --all
+every key with each of its hints. With --goal the exit status is 1 if the share of keys with a
+counterpart or a reason is smaller. Uses no network.
 """
 
 import argparse
@@ -63,8 +64,8 @@ def main():
     args = parser.parse_args()
 
     files = list(config_files(args.folder))
-    counts = collections.defaultdict(collections.Counter)  # tool → kind → keys
-    helpless = collections.defaultdict(set)  # (key, kind, hint) → files
+    counts = collections.defaultdict(collections.Counter)  # {tool: {kind: keys}}
+    helpless = collections.defaultdict(set)  # {(key, kind, hint): files}
     hints, unread = [], []
     for verdict in verdicts(args.forge, files):
         tool = tool_of(verdict["file"])

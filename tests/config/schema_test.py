@@ -3,9 +3,10 @@
 
     python tests/config/schema_test.py [--forge build/bin/forge]
 
-An independent JSON Schema implementation (the jsonschema package) must accept every example and refuse every bad
-case below; with --forge, `forge validate` must say the same of each. Rules between keys are forge's alone and are
-not part of the schema. Needs jsonschema and yaml (scripts/packages.sh installs them).
+An independent JSON Schema implementation (the jsonschema package) must accept every example and
+refuse every bad case below; with --forge, `forge validate` must agree on each. Rules between keys
+are forge's alone and are not part of the schema. Needs jsonschema and yaml (scripts/packages.sh
+installs them).
 """
 import argparse
 import copy
@@ -26,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.2's core schema: 1e-4 is a number, yes and on are text."""
+    """Loads YAML 1.2's core schema: 1e-4 is a number, yes and on are text."""
 
 
 Loader.yaml_implicit_resolvers = {}
@@ -146,7 +147,7 @@ REFUSED = [
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--forge", help="also ask this program's `validate`")
+    parser.add_argument("--forge", help="also run `validate` of this forge")
     options = parser.parse_args()
     schema = json.loads((ROOT / "schemas/job.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)

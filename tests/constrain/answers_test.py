@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Constrained answers of a model of random weights: nothing but the constraint could make them valid.
+"""Constrained answers of a model of random weights: only the constraint can make them valid.
 
     python3 tests/constrain/answers_test.py build/bin/forge
 
-What is required of each schema's answers is written out here, so that it does not depend on forge's own validator.
+The requirements on each schema's answers are written out here, so that they do not depend on
+forge's own validator.
 """
 import json
 import re

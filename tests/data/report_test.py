@@ -1,4 +1,5 @@
-"""`forge data` on a data set with one of each of many faults: each is reported with its file and line, and nothing else.
+"""`forge data` on a data set with one of each of many faults: each is reported with its file and
+line, and nothing else.
 
     python3 tests/data/report_test.py build/bin/forge
 """
@@ -44,7 +45,7 @@ LOOK_UP = [{"type": "function", "function": {"name": "look_up", "arguments": {}}
 twin, leaked, similar, asked = sound(), sound(), [words(30), words(30)], words(6)
 near = similar[1].rsplit(" ", 1)[0] + " otherwise"
 
-# (checks, row); None: a sound row that others refer to.
+# (checks, row); None marks a sound row that others refer to.
 TRAIN = [
     (None, twin), (None, leaked), (None, pair(*similar)), (None, pair(asked, words(25))),
     ("unusable", '{"messages": ['),
@@ -111,7 +112,9 @@ SECRETS = ("a1B2a1B2", "ABCD1234", "x9x9", "hunter2")
 
 
 def write(path, rows):
-    """Each faulty row between sound ones, the checks it should meet separated by blanks. Returns {(check, line)}."""
+    """Writes each faulty row between sound ones, with its expected checks separated by blanks.
+    Returns {(check, line)}.
+    """
     expected, line = set(), 0
     with open(path, "wb") as out:
         for check, row in rows:
@@ -129,7 +132,7 @@ def run(folder, *arguments):
 
 
 def first_line(text):
-    """The report; an error follows as a line of its own."""
+    """Returns the report; an error follows it as a line of its own."""
     return json.loads(text.splitlines()[0])
 
 
@@ -160,7 +163,8 @@ with tempfile.TemporaryDirectory() as folder:
     check(not any(secret in stdout for secret in SECRETS), "a secret is shown")
     check("train.jsonl:10:" in stdout.splitlines()[1], "the error names no row:", stdout)
 
-    # With bad rows skipped the examples are there, in text and as a page that no data can break out of.
+    # With bad rows skipped the examples are shown, as text and as a page from which no data can
+    # break out.
     code, stdout, stderr = run(folder, "--set", "data.on_bad_row=skip", "--html", "page.html", "--show", "60")
     check(code == 0, "exit", code, stderr)
     check("api_key (3): texts that look like keys" in stdout and "assistant" in stdout, stdout)
@@ -181,7 +185,8 @@ with tempfile.TemporaryDirectory() as folder:
     check(code == 6 and "no example is left" in stdout, code, stdout)
     check(sum(c["count"] for c in first_line(stdout)["checks"] if c["check"] == "dropped") >= 9, stdout)
 
-    # Two answers to one prompt are two texts: the prompt is reported once, and nothing is out of order.
+    # Two answers to one prompt are two texts: the prompt is reported once, and there is no other
+    # finding.
     def answers(name, rows, *settings):
         with open(os.path.join(folder, name), "w") as out:
             out.write("".join(json.dumps(row) + "\n" for row in rows))
@@ -206,7 +211,7 @@ with tempfile.TemporaryDirectory() as folder:
     roles = report["roles"]["training"]
     check(roles["assistant"]["trained"] >= 3 and roles["user"]["trained"] == 0, roles)
 
-    # Control tokens that this model alone has.
+    # Only this model has these control tokens.
     own = shutil.copytree(MODEL, os.path.join(folder, "own"))
     for name, more in (("config.json", {"vocab_size": 400}), ("tokenizer_config.json", {"additional_special_tokens": ["<|tool_call|>"]})):
         with open(os.path.join(own, name)) as text:
@@ -217,7 +222,7 @@ with tempfile.TemporaryDirectory() as folder:
     checks, _ = answers("own.jsonl", [row], *alone, "--set", f"model.path={own}")
     check(set(checks) == {"control_tokens"} and "<|tool_call|>" in checks["control_tokens"]["findings"][0]["detail"], checks)
 
-    # Rows that call a tool otherwise, or are offered others, are not the same.
+    # Rows that call a tool with other arguments, or offer other tools, are not duplicates.
     def called(degrees, **more):
         call = [{"type": "function", "function": {"name": "turn", "arguments": {"deg": degrees}}}]
         return {"messages": [turn("user", "Go there and turn."), {"role": "assistant", "content": "", "tool_calls": call}]} | more

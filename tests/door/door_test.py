@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What forge says and does on machines with GPUs that it can, or cannot, compute on.
+"""Checks what forge says and does on machines with GPUs on which it can, or cannot, compute.
 
     python3 tests/door/door_test.py build/bin/forge --stubs build/tests/door \\
         --torch ~/.cache/forge/torch-2.11.0 --generation 90
 
 Each case has a copy of the program beside some engines, under a stub driver that names cards. Real
-engines compute where a case trains. Standard library only.
+engines compute if a case trains. Standard library only.
 """
 
 import argparse
@@ -49,13 +49,13 @@ class Machine:
         (self.bin / name).symlink_to(file)
 
     def cards(self, *cards: tuple, **stub):
-        """(name, compute capability, GiB, GiB free) of each."""
+        """Sets the cards, each as (name, compute capability, GiB, free GiB)."""
         self.environment["STUB_CARDS"] = ";".join("|".join(map(str, card)) for card in cards)
         self.environment |= {f"STUB_{name.upper()}": str(value) for name, value in stub.items()}
         return self
 
     def forge(self, *words: str, code: int = 0, text: str = "", **variables) -> str:
-        """Runs a command in the folder and checks its exit code. Returns what it said, both
+        """Runs a command in the folder and checks its exit code; returns the output of both
         streams."""
         done = subprocess.run(
             [self.program, *words],
@@ -91,14 +91,14 @@ class Machine:
         return json.loads(self.forge("plan", self.job(device), "--json", *more))
 
     def refused(self, device: str, **variables) -> str:
-        """A run that may not begin: exit 5, neither named nor with a folder."""
+        """Checks that a run may not begin: exit 5, and neither a name nor a folder is taken."""
         said = self.forge("run", self.job(device, "refused"), code=5, **variables)
         assert "runs/refused" not in said and not (self.folder / "runs/refused").exists(), said
         return said
 
     def doctor(self, code: int, **variables) -> tuple:
-        """Its findings that are no `ok`, as what → (state, found, remedy), and its devices by
-        name."""
+        """Runs doctor; returns its findings other than `ok` as {what: (state, found, remedy)}, and
+        its devices by name."""
         said = json.loads(self.forge("doctor", "--json", code=code, **variables))
         assert said["healthy"] == (code == 0), said
         findings = {
@@ -109,8 +109,9 @@ class Machine:
         return findings, {device["device"]: device for device in said["devices"]}
 
     def falls_back(self, *words: str) -> str:
-        """auto computes on the CPU: a plan with one warning, which holds these words, and a run
-        that shows it once."""
+        """Checks that auto computes on the CPU.
+
+        The plan has one warning, which holds these words, and a run shows it once."""
         plan = self.plan()
         assert plan["engine"] == "cpu" and len(plan["warnings"]) == 1, plan["warnings"]
         warning, = plan["warnings"]
@@ -156,7 +157,7 @@ def a_card_without_its_engine(machine: Machine):
         said = machine.forge(*words, text="a\n" if name == "chat" else "")
         assert said.count("the CPU computes, not the NVIDIA Test") == 1, (name, said)
         if name == "bench":
-            continue  # its device is the job's
+            continue  # the job sets its device
         shutil.rmtree(machine.folder / "merged", ignore_errors=True)
         said = machine.forge(*words, "--device", "cuda", code=5)
         assert "--device: cuda: NVIDIA Test: the engine" in said and "or --device cpu" in said, (
@@ -196,8 +197,8 @@ def an_engine_without_its_libraries(machine: Machine):
     findings, devices = machine.doctor(5)
     assert all(word in " ".join(findings["CUDA engine's libraries"]) for word in helps), findings
     assert not devices["cuda:0"]["usable"], devices
-    # Where nothing looked beforehand, the engine's own end says the same of the library that its
-    # loader missed first.
+    # If nothing looked beforehand, the engine's own end reports the library that its loader missed
+    # first.
     said = machine.forge("run", machine.job("cpu", "late"), code=5, FORGE_ENGINE=str(lacking))
     assert (
         "libcufile.so.99" in said
@@ -257,13 +258,13 @@ def a_card_that_no_engine_computes_on(machine: Machine):
     said = machine.forge("plan", machine.job(), "--gpu", "GTX 1080 Ti")
     assert "tokens/s" not in said and "no engine computes on a" in said, said
     assert "tokens/s" in machine.forge("plan", machine.job(), "--gpu", "RTX 4070")
-    # Nothing is wrong with the installation; which devices it can use is told all the same.
+    # The installation has no fault; the devices that it can use are listed all the same.
     findings, devices = machine.doctor(0)
     assert findings["GPU"][0] == "note" and "not built yet" in findings["GPU"][1], findings
     assert devices["cuda:0"]["engine"] is None and not devices["cuda:0"]["usable"], devices
     machine.cards(("NVIDIA Tesla K80", 37, 12, 11))
     assert "3.7" in machine.refused("cuda")
-    # Generations past those that the kernels were compiled for.
+    # The kernels were compiled for earlier generations.
     machine.cards(("NVIDIA Tomorrow", 990, 80, 79))
     said = machine.refused("cuda")
     assert "compute capability is 99.0" in said and "-DFORGE_CUDA_TARGETS=990" in said, said
@@ -290,7 +291,7 @@ def several_cards(machine: Machine):
     assert findings["cuda:7"][0] == "problem" and [
         d for d in devices if not devices[d]["usable"]
     ] == ["cuda:7"], devices
-    # The largest card is passed over where no engine computes on it.
+    # The largest card is skipped if no engine computes on it.
     machine.cards(("NVIDIA GeForce GTX 1080 Ti", 61, 11, 10), ("NVIDIA Test", new, 8, 7))
     assert machine.plan()["job"]["hardware"]["device"] == "cuda:1"
     assert machine.plan("cuda")["job"]["hardware"]["device"] == "cuda:1"
@@ -347,7 +348,7 @@ def main() -> int:
         "--generation",
         required=True,
         type=int,
-        help="one that the CUDA engine is built for: 90 is 9.0",
+        help="a generation that the CUDA engine is built for: 90 is 9.0",
     )
     parser.add_argument("--only", default="")
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""forge eval --task against transformers (tests/parity/make_eval_goldens.py), with the real engine on the tiny model.
+"""forge eval --task against transformers (tests/parity/make_eval_goldens.py), with the real engine
+on the tiny model.
 
     python3 tests/evaluate/eval_test.py build/bin/forge
 """
@@ -37,7 +38,7 @@ def long_texts(folder):
         name = f"window {want['window']} stride {want['stride']}"
         check(name, near(got["perplexity"], want["perplexity"], 1e-5), f"{got['perplexity']:.6f}, transformers {want['perplexity']:.6f}")
         check(name + " tokens", got["predicted_tokens"] == want["predicted_tokens"], f"{got['predicted_tokens']:,} predicted")
-        # The page's own weights differ by one token a window.
+        # The recipe as printed weighs each window by one token less than it predicts.
         check(name + " recipe", near(got["perplexity"], want["recipe"], 0.03), f"as printed there {want['recipe']:.4f}")
 
 

@@ -1,4 +1,6 @@
-"""Those who serve a result are told what its answers end with: transformers by generation_config.json, llama.cpp by eot_token_id."""
+"""Ends of answers in a result's files: generation_config.json for transformers, eot_token_id for
+llama.cpp.
+"""
 import json
 import struct
 from pathlib import Path
@@ -11,7 +13,9 @@ TURNS = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n
 
 
 def metadata(path: Path) -> dict:
-    """Keys of a GGUF that are numbers (gguf.md of ggml); its first bytes hold all but arrays, which are passed over."""
+    """Returns a GGUF's numeric keys (gguf.md of ggml). Its first bytes hold all but arrays, which
+    are skipped.
+    """
     data, at = path.read_bytes(), 24
     sizes = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -43,7 +47,9 @@ def metadata(path: Path) -> dict:
 
 
 def model_that_ends_texts_otherwise(lab: Lab) -> Path:
-    """Its texts end with <|endoftext|> and its template's turns with <|im_end|>, as many base models are published."""
+    """Writes a model whose texts end with <|endoftext|> and its template's turns with <|im_end|>,
+    as many base models do.
+    """
     folder = lab.model("base", eos_token_id=END_OF_TEXT)
     (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": START, "eos_token_id": END_OF_TEXT}))
     path = folder / "tokenizer_config.json"
@@ -73,7 +79,7 @@ def ends_of(folder: Path):
 
 
 def told(lab: Lab, run: Path) -> tuple:
-    """eos_token_id of the merged model, and the GGUF's eos_token_id and eot_token_id."""
+    """Returns eos_token_id of the merged model, and the GGUF's eos_token_id and eot_token_id."""
     lab.call("merge", run, "--fresh")
     lab.call("export", run, "--gguf", "--type", "f32", "--fresh")
     keys = metadata(run / "gguf" / "model-f32.gguf")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Results leave forge whole: merged models, GGUF files, adapters and checkpoints, with the real engine on the tiny model.
+"""Checks that results leave forge whole: merged models, GGUF files, adapters and checkpoints, with
+the real engine on the tiny model.
 
     python3 tests/export/export_test.py build/bin/forge [--only NAME]
 

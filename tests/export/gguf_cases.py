@@ -10,9 +10,9 @@ def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
     for variant in ("base", "tied", "qwen3", "bias", "gemma", "gemma2", "gemma3", "phi3", "head-dim", "rope-linear", "granite",
                     "olmo2", "glm4", "cohere", "starcoder2", "smollm3", "stablelm", "stablelm-parallel", "gpt-neox", "falcon",
                     "falcon-grouped", "gpt2", "gpt2-untied", "cohere2", "olmo3"):
-        # Settings for which GGUF has no key must be what its readers assume.
+        # Settings for which GGUF has no key must have the values that its readers assume.
         one_base = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
-        # What weights were drawn by says nothing of a model that has them.
+        # The settings of random initialisation say nothing of a model that has its weights.
         assumed = {"base": {"initializer_range": 0.04}, "gemma2": {"query_pre_attn_scalar": 12}, "gemma3": {"query_pre_attn_scalar": 12, "sliding_window_pattern": 6},
                    "smollm3": {"no_rope_layers": [1, 1, 1]}, "cohere2": {"sliding_window_pattern": 4},
                    "olmo3": {"layer_types": ["sliding_attention"] * 3, "rope_parameters": one_base}}
@@ -21,7 +21,7 @@ def a_gguf_of_every_family_reads_back_as_the_model(lab: Lab):
         assert report["difference"]["largest_difference"] < 1e-4, (variant, report)
         lab.call("merge", "--model", report["file"], "--dtype", "fp32", "--output", f"back-{variant}", "--no-check")
         back = read_safetensors(lab.folder / f"back-{variant}" / "model.safetensors")
-        if variant == "stablelm-parallel":  # llama.cpp asks for a head also where it is the embedding
+        if variant == "stablelm-parallel":  # llama.cpp requires a head even if it is the embedding
             assert back.pop("lm_head.weight") == back["model.embed_tokens.weight"]
         assert_equal(back, {name: tensor for name, tensor in read_safetensors(model / "model.safetensors").items()
                       if not (variant == "tied" and name == "lm_head.weight")}, 3e-7)
@@ -41,10 +41,12 @@ LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_fr
 
 
 def rotary_scaling_goes_from_the_file_to_the_loss(lab: Lab):
-    """A scaling that a GGUF keeps as a tensor: the file trains as its folder does, and merges back to it."""
+    """A scaling that a GGUF keeps as a tensor: the file trains as its folder does, and merges back
+    to it.
+    """
     lengths = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 8,
                "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 1.5, 3.0, 9.0]}
-    # The last two no released model has: other bounds, and single divisors without a name.
+    # No released model has the last two: other bounds, and single divisors without a name.
     for name, variant, rope, kind in (("llama31", "base", LLAMA31, "llama3"), ("llama32", "base", LLAMA31 | {"factor": 32.0}, "llama3"),
                                       ("long", "base", lengths, "longrope"), ("long-phi", "phi3-longrope", None, "longrope"),
                                       ("bounds", "base", LLAMA31 | {"original_max_position_embeddings": 4096}, "longrope"),
@@ -72,7 +74,7 @@ def rotary_scaling_goes_from_the_file_to_the_loss(lab: Lab):
         if name == "llama31":
             scaled = folder_losses
     assert abs(scaled[0] - unscaled[0]) > 1e-4, "the scaling changes nothing here"
-    # An architecture without a place for the tensor.
+    # The architecture has no place for the tensor.
     qwen = lab.model("qwen3", rope_parameters=LLAMA31, max_position_embeddings=131072)
     assert "no tensor for the rotary scaling llama3" in lab.call("export", "--model", qwen, "--gguf", "--output", "x", code=3)
 
@@ -87,7 +89,7 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     for variant, lost in (("cohere2", "full_layers"), ("olmo3", "window_rope_theta")):
         said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
         assert lost in said and not (lab.folder / "x").exists(), said
-    # What llama.cpp's loader has no place for, or asks for.
+    # Models for which llama.cpp's loader has no place, or has a requirement that they miss.
     for variant, part in (("glm", "are 48 of 32"), ("cohere-bias", "has no biases"), ("gemma-untied", "has no biases"), ("starcoder2-window", "has biases in every"),
                           ("gpt-neox-sequential", "has biases in every"), ("falcon-sequential", "has no biases")):
         said = lab.call("export", "--model", lab.model(variant), "--gguf", "--output", "x", code=3)
@@ -102,7 +104,8 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
 
 
 def a_lora_gguf_is_read_back_and_compared(lab: Lab):
-    # Ranks and scales that differ, and rows that the file has in another order; phi3's and gpt-neox's q, k and v in one.
+    # Ranks and scales differ, and the file has rows in another order; phi3 and gpt-neox have q, k
+    # and v in one.
     for name, variant, adapter in (("m-plain", "base", {}), ("m-rslora", "base", SHAPES["rslora"]), ("m-patterns", "base", SHAPES["patterns"]),
                                    ("l-phi3", "phi3", {}), ("l-neox", "gpt-neox", {"use_rslora": True}), ("l-gpt2", "gpt2", {})):
         run = lab.run(name, variant, adapter=adapter)

@@ -1,4 +1,5 @@
-"""What cases of exports stand on: a folder with models and runs, and the formulas of merged weights."""
+"""Helpers of the export cases: a folder with models and runs, and the formulas of merged weights.
+"""
 import json
 import os
 import shutil
@@ -57,7 +58,7 @@ class Lab:
 
 
 def product(b: Tensor, a: Tensor) -> list:
-    """B A, row after row."""
+    """Returns B A, row after row."""
     (rows, rank), columns = b.shape, a.shape[1]
     out = []
     for row in range(rows):
@@ -71,7 +72,7 @@ def product(b: Tensor, a: Tensor) -> list:
 
 
 def expected(base: dict, adapter: dict, config: dict) -> dict:
-    """The merged weights by the formulas of LoRA and DoRA, in double precision."""
+    """Returns the merged weights by the formulas of LoRA and DoRA, in double precision."""
     merged = dict(base)
     for name, a in adapter.items():
         if not name.endswith(".lora_A.weight"):

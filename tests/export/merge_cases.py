@@ -1,4 +1,4 @@
-"""Merged models: weights, types, damage, what may be merged with what, and from where."""
+"""Merged models: weights, types, damage, permitted combinations, and sources."""
 import json
 import shutil
 import signal
@@ -35,7 +35,7 @@ def a_tied_head_is_untied_where_one_of_the_two_was_trained(lab: Lab):
 
 
 def whole_embeddings_that_no_setting_names_are_the_files(lab: Lab):
-    """PEFT's save_embedding_layers writes them so, and loading puts them in the base's place."""
+    """PEFT's save_embedding_layers writes them so, and loading replaces the base's with them."""
     run = lab.run("embedding-named", adapter={"modules_to_save": ["embed_tokens"]})
     lab.report("merge", run, "--dtype", "fp32")
     adapter = lab.folder / "embedding-unnamed"
@@ -144,7 +144,7 @@ def what_an_adapter_cannot_mean_is_refused_by_its_file(lab: Lab):
 def logits_that_are_no_numbers_are_not_equal(lab: Lab):
     adapter = changed_settings(lab, "immense")
     tensors = read_safetensors(adapter / "adapter_model.safetensors")
-    for module in ("gate_proj", "up_proj"):  # whose products overflow
+    for module in ("gate_proj", "up_proj"):  # their products overflow
         factor = tensors[f"base_model.model.model.layers.1.mlp.{module}.lora_A.weight"].values
         factor[:] = type(factor)("f", [1e30] * len(factor))
     write_safetensors(adapter / "adapter_model.safetensors", tensors)
@@ -162,7 +162,7 @@ def a_damaged_checkpoint_is_not_merged(lab: Lab):
     weights.write_bytes(content)
     said = lab.call("merge", weights.parent, "--output", "x", code=5)
     assert str(weights) in said and "another checkpoint" in said, said
-    (run / "checkpoints/step-000004/optimizer.safetensors").unlink()  # which a merge does not read
+    (run / "checkpoints/step-000004/optimizer.safetensors").unlink()  # a merge does not read it
     lab.call("merge", run / "checkpoints/step-000004", "--no-check", "--output", "without-moments")
 
 
@@ -239,7 +239,8 @@ def a_quantised_base_is_a_choice(lab: Lab):
     assert original["difference"]["largest_difference"] > 1e-2, original
     assert "nf4" in (lab.folder / "as-given" / "README.md").read_text()
     assert "there is only one" in lab.call("merge", lab.run("m-plain"), "--base", "original", "--output", "x", code=2)
-    # Also of an adapter that is named beside its model, as long as its run says what it was trained on.
+    # An adapter named beside its model needs the choice, too, if its run says what it was trained
+    # on.
     apart = ("merge", "--model", lab.model(), "--dtype", "fp32", "--adapter", run / "adapter")
     assert "--base original" in lab.call(*apart, "--output", "x", code=2)
     assert "--base original" in lab.call(*apart, "--adapter", lab.run("m-plain") / "adapter", "--output", "x", code=2)
@@ -260,7 +261,7 @@ def a_base_in_fp8_is_a_choice(lab: Lab):
     lost = [abs(a - b) for a, b in zip(given[name].values, through[name].values)]
     assert 0 < max(lost) <= max(map(abs, given[name].values)) / 16, max(lost)  # half a step of the largest numbers is a 28th of them
     assert lab.call("generate", run, "--prompt", "hello", "--max-new-tokens", "4")
-    # Evaluated as it was trained: activations in 8 bits, too.
+    # It is evaluated as it was trained: activations are in 8 bits, too.
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     held_out = [e["eval_loss"] for e in events if e["event"] == "eval"][-1]
     eight = lab.folder / "eight.jsonl"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The memory of a merge or an export, on a model of any size that takes no room on the disk: a sparse file of zeros.
+"""Measures the memory of a merge or an export, on a model of any size in a sparse file of zeros,
+which takes no room on the disk.
 
     python3 tests/export/merge_memory.py build/bin/forge [--layers 32 --hidden 4096 --intermediate 14336 --vocab 128256] [--rank 16]
                                          [--folder DIR] [--limit-gib 3] [-- merge --dtype bf16]
 
-The default shape is Llama 3 8B's. Prints the peak of resident memory, of which /proc counts mapped files too, and the time;
-exits 1 above the limit. The result is removed.
+The default shape is Llama 3 8B's. Prints the time and the peak of resident memory, in which /proc
+counts mapped files too. Exits 1 above the limit. Removes the result.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What Ollama, vLLM, PEFT and their readers are told."""
+"""Files and snippets for Ollama, vLLM, PEFT and their readers."""
 import json
 import shutil
 

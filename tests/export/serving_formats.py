@@ -1,11 +1,12 @@
-"""What Ollama and vLLM read of forge's results, as their documentation and sources state it. Standard library only.
+"""Reads forge's results as Ollama and vLLM do, by their documentation and sources. Standard library
+only.
 
     modelfile = parse_modelfile(text)                    # [("FROM", "./model.gguf"), …]
     render_go_template(template, messages)               # what Ollama would send to the model
     vllm_faults(folder)                                  # why vLLM would refuse an adapter folder
 
-Sources: ollama's docs/modelfile.md and docs/template.md with Go's text/template; vLLM's lora/peft_helper.py (PEFTHelper) and
-lora/utils.py (parse_fine_tuned_lora_name).
+Sources: ollama's docs/modelfile.md and docs/template.md with Go's text/template; vLLM's
+lora/peft_helper.py (PEFTHelper) and lora/utils.py (parse_fine_tuned_lora_name).
 """
 import json
 import re
@@ -18,14 +19,16 @@ NUMBERS = {"num_ctx": int, "repeat_last_n": int, "repeat_penalty": float, "tempe
 
 
 def unquoted(value: str) -> str:
-    """A value in triple quotes holds anything, one in quotes its escapes, another is the rest of the line."""
+    """Returns a value without quotes: triple quotes hold anything, quotes hold escapes, else it is
+    the rest of the line.
+    """
     if value.startswith('"""'):
         return value[3:-3]
     return json.loads(value) if value.startswith('"') else value
 
 
 def parse_modelfile(text: str) -> list[tuple]:
-    """Raises ValueError for what the grammar does not have."""
+    """Parses a Modelfile; raises ValueError for anything outside the grammar."""
     rows, at = [], 0
     instruction = re.compile(r'[ \t]*(#[^\n]*)?\n|[ \t]*([A-Za-z]+)[ \t]+("""(?:.|\n)*?"""|[^\n]*)\n?')
     while at < len(text):
@@ -55,7 +58,9 @@ TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^\s()]+')
 
 
 class GoTemplate:
-    """range, if, else if, else and end; fields and variables; eq, ne, and, or, not."""
+    """Go's text/template with range, if, else if, else and end; fields and variables; eq, ne, and,
+    or, not.
+    """
 
     def __init__(self, text: str):
         self.pieces = []
@@ -77,7 +82,7 @@ class GoTemplate:
         return "".join(out)
 
     def block(self, dot, names, out, live) -> str:
-        """Up to the end or else that closes it, which is returned."""
+        """Renders up to the end or else that closes the block, which is returned."""
         while self.at < len(self.pieces):
             kind, text = self.pieces[self.at]
             self.at += 1
@@ -156,7 +161,9 @@ class GoTemplate:
 
 
 def render_go_template(template: str, messages: list[dict]) -> str:
-    """With Ollama's data: .Messages with .Role and .Content, and .System, all system messages joined."""
+    """Renders with Ollama's data: .Messages with .Role and .Content, and .System, all system
+    messages joined.
+    """
     system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
     turns = [{"Role": m["role"], "Content": m["content"]} for m in messages]
     return GoTemplate(template).render({"Messages": turns, "System": system, "Prompt": "", "Response": "", "Tools": []})

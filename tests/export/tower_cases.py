@@ -1,4 +1,6 @@
-"""Language models of classes with towers: trained, merged and exported as the same model alone, with the towers left as they are."""
+"""Language models of classes with towers: trained, merged and exported as the same model alone,
+with the towers left as they are.
+"""
 import json
 import shutil
 from pathlib import Path
@@ -35,7 +37,9 @@ def losses(run: Path) -> list[float]:
 
 
 def start(lab: Lab, variant: str, older_names: bool | None) -> Path:
-    """A trained adapter of the model alone, or the same under the names that PEFT has for it among towers."""
+    """Writes a trained adapter of the model alone, or the same under the names that PEFT has for it
+    among towers.
+    """
     alone = lab.run(f"t-start-{variant}", variant) / "adapter"
     if older_names is None:
         return alone
@@ -50,7 +54,7 @@ def start(lab: Lab, variant: str, older_names: bool | None) -> Path:
 
 
 def adapted(lab: Lab, variant: str, older_names: bool) -> tuple[Path, Path]:
-    """Runs of the model alone and among towers, from the same adapter."""
+    """Returns runs of the model alone and among towers, from the same adapter."""
     alone = lab.run(f"t-alone-{variant}", variant, adapter={"init_from": str(start(lab, variant, None)), "rank": 4, "alpha": 8})
     name = f"t-{variant}-{'older' if older_names else 'current'}"
     inside = lab.run(name, variant, model={"path": str(base(lab, variant, older_names))},
@@ -105,7 +109,7 @@ def a_full_result_is_the_whole_checkpoint(lab: Lab):
 
 def a_gguf_holds_the_language_model(lab: Lab):
     for variant, older_names, _ in each(lab):
-        if variant == "gemma3":  # its windows and scale are none that a GGUF can say
+        if variant == "gemma3":  # a GGUF cannot express its windows and scale
             continue
         alone, inside = adapted(lab, variant, older_names)
         for kind in ("--gguf", "--gguf-lora"):
@@ -135,7 +139,7 @@ def a_plan_needs_config_json_alone_and_counts_the_language_model(lab: Lab):
 
 
 def shape_sum(model: Path):
-    """Inputs and outputs of every linear layer but the head."""
+    """Returns the sum of inputs and outputs of every linear layer but the head."""
     for name, tensor in read_safetensors(model / "model.safetensors").items():
         if "_proj" in name:
             yield sum(tensor.shape)

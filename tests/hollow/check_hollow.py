@@ -36,21 +36,22 @@ from wide_model import write_wide  # noqa: E402
 
 GOLDENS = ROOT / "tests/parity/goldens"
 CARDS = (75, 80, 89, 90, 100, 120)
-# The allocator rounds each tensor up: to 512 bytes, and of a tiny model's many small ones that is
+# The allocator rounds each tensor up to 512 bytes, which for a tiny model's many small tensors is
 # more than a hundredth.
 MOST_OVER, ROUNDED = 1.01, 1 << 19
-# Completions are planned at their full length and end before it; a cache that doubles may not have to.
+# Completions are planned at their full length and end before it; a cache that doubles may not have
+# to.
 MOST_UNDER, MOST_UNDER_BYTES = 0.05, 4 << 20
 MIB = 1 << 20
 
 
 @dataclass
 class Seen:
-    """What came of a case on a card."""
+    """The outcome of a case on a card."""
     faults: list = field(default_factory=list)
     peak: float = 0  # measured over planned
-    launches: int = 0  # in the graphs of a micro-batch
-    host_us: float = 0  # a micro-batch, the median
+    launches: int = 0  # per micro-batch, in its graphs
+    host_us: float = 0  # per micro-batch, the median
 
     def text(self):
         if self.faults:
@@ -73,7 +74,7 @@ class Hollow:
             "FORGE_HOLLOW_CC": str(capability),
             "FORGE_HOLLOW_REPORT": str(self.reports),
             "OMP_NUM_THREADS": "1",
-            # Kernels of other generations than the build's compute nothing just as well.
+            # Kernels of generations other than the build's compute nothing just as well.
             "FORGE_ENGINE": str(build / "bin/forge-engine-cuda13"),
         }
         self.environment |= {
@@ -122,7 +123,7 @@ class Hollow:
         return path
 
     def run(self, settings, card=0):
-        """forge run → its folder."""
+        """Runs forge run; returns its folder."""
         settings["hardware"] = {"device": f"cuda:{card}"}
         settings["output_dir"] = str(self.folder / "runs")
         done = self.call("run", self.job(settings))
@@ -146,8 +147,8 @@ class Hollow:
             for what, cards in report["by_card"].items():
                 if elsewhere := {c: n for c, n in cards.items() if c != str(card)}:
                     self.fault(f"{what} on other cards than {card}: {elsewhere}")
-            # Forward and backward; the head's, which has three products at most, and those without
-            # products belong to the run.
+            # Graphs of forward and backward. The run's are left out: the head's, which have three
+            # products at most, and those without products.
             self.seen.launches = sum(
                 g["kernels"] + g["products"] + g["copies"]
                 for g in report["graphs"]
@@ -158,18 +159,20 @@ class Hollow:
             self.seen.host_us = sorted(steps)[len(steps) // 2] * 1e6
 
 
-# Mixtures of experts draw no samples: LibTorch's kernels, which the decoder routes tokens by,
-# choose no expert here. Their training has stand-ins (values.cpp).
+# Mixtures of experts sample nothing: LibTorch's kernels, by which the decoder routes tokens, choose
+# no expert here. Their training has stand-ins (values.cpp).
 EXPERTS = ("mixtral", "moe", "gpt-oss", "deepseek")
 
 
 def for_card(precision, capability):
-    """Turing has no bf16."""
+    """Returns the precision that a card has: Turing has no bf16."""
     return "fp16" if capability == 75 and precision == "bf16" else precision
 
 
 def emulated_case(name):
-    """A case of the emulated engine's list, on any card that computes in its types."""
+    """Returns a check: a case of the emulated engine's list, on any card that computes in its
+    types.
+    """
     variant, precision, settings = emulated.CASES[name]
 
     def check(hollow, models):
@@ -178,7 +181,7 @@ def emulated_case(name):
             settings_here["eval"] = {"samples": 0}
         of = (
             "bf16" if fp8 else for_card(precision, hollow.capability)
-        )  # cuBLASLt's products of 8 bits give no fp32
+        )  # cuBLASLt's 8-bit products have no fp32 output
         hollow.run(
             emulated.job(
                 name.replace(" ", "-"), models / variant, of, settings_here, hollow.folder, "cuda:0"
@@ -208,12 +211,12 @@ def second_card(hollow, models):
 
 
 def little_memory(hollow, models):
-    """The plan knows: smaller micro-batches, or values computed again."""
+    """Little memory is planned for: by smaller micro-batches, or values computed again."""
     hollow.run(base_job(models, hollow))
 
 
 def smollm2_job(hollow, **sections):
-    """SmolLM2 (scripts/setup.sh) on this project's own pages."""
+    """Returns a job of SmolLM2 (scripts/setup.sh) on this project's own pages."""
     text = hollow.folder / "text.txt"
     text.write_text("\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))))
     model = os.environ.get("FORGE_SMOLLM2") or str(
@@ -240,8 +243,9 @@ def amendments(run):
 
 
 def filled_card(hollow, models):
-    """A card with no byte more than the plan asks for: LibTorch's allocator, which takes whole
-    pages for each stream, gets along with it."""
+    """A card has no byte more than the plan needs.
+
+    LibTorch's allocator, which takes whole pages for each stream, still manages."""
     job = smollm2_job(hollow, adapter={"type": "none"}, optimizer={"type": "adamw_8bit"})
     free = 8192 * MIB
     hollow.environment["FORGE_HOLLOW_FREE_MIB"] = str(free // MIB)
@@ -276,8 +280,8 @@ def offloads(hollow, models):
     hollow.run(base_job(models, hollow, name="activations", train=full))
 
 
-# Kernels that add in an order that nobody knows; of flash attention's backward the first kernel,
-# which clears sums for them.
+# Kernels that add in an unspecified order; for flash attention's backward the first kernel, which
+# clears sums for them.
 UNORDERED = ("flash_bwd_dot_do_o_kernelILb1", "embedding_atomic_kernel")
 
 
@@ -299,7 +303,9 @@ def deterministic(hollow, models):
 
 
 def few_multiprocessors(hollow, models):
-    """A slice of a card: plan and engine cut grids, and the sums that they leave, for its own number."""
+    """On a slice of a card, plan and engine size grids, and the sums that they leave, by its own
+    multiprocessors.
+    """
     hollow.run(base_job(models, hollow, train={"deterministic": True}))
     plan = json.loads((hollow.folder / "runs/job/plan.json").read_text())
     if (told := plan["device"]["gpu"]["multiprocessors"]) != 14:
@@ -307,8 +313,9 @@ def few_multiprocessors(hollow, models):
 
 
 def launches(hollow, models):
-    """As many as the plan lists for a micro-batch (gpu_launches.h), within 15 %: by flash attention
-    and, in fp32 and on Turing, by LibTorch's efficient one."""
+    """A micro-batch launches as many kernels as the plan lists (gpu_launches.h), within 15 %.
+
+    Flash attention is used and, in fp32 and on Turing, LibTorch's efficient one."""
     for precision in (for_card("bf16", hollow.capability), "fp32"):
         job = hollow.job(
             base_job(models, hollow, name=precision, train={"precision": precision})
@@ -327,7 +334,7 @@ def launches(hollow, models):
 
 
 def shuffled(hollow, models):
-    """Micro-batches of unequal rows: the plan says that they repeat no graph, and they do not."""
+    """Micro-batches of unequal rows: the plan says that they replay no graph, and they do not."""
     job = base_job(
         models,
         hollow,
@@ -374,7 +381,7 @@ def preference(kind):
 
 
 def policy(kind):
-    """Completions that the model draws itself, rewarded by rules."""
+    """Returns a check: the model samples completions itself, rewarded by rules."""
     def check(hollow, models):
         prompts = hollow.folder / "prompts.jsonl"
         prompts.write_text(
@@ -406,12 +413,12 @@ def trained(hollow, models):
 
 
 def uses(hollow, models):
-    """What is done with a result: generate, chat, eval, merge."""
+    """Uses a result in generate, chat, eval and merge."""
     run = trained(hollow, models)
     hollow.call("generate", run, "--prompt", "What is it?", "--max-new-tokens", 6)
     hollow.call("chat", run, "--max-new-tokens", 6, given="What is it?\n")
     hollow.call("eval", run, "--data", emulated.ROWS)
-    # It runs, and what its check then compares are logits that no kernel has computed.
+    # The merge runs, and its check then compares logits that no kernel has computed.
     if (
         "the merged model does not compute"
         not in hollow.call("merge", run, "--output", hollow.folder / "merged", code=70).stderr
@@ -451,7 +458,7 @@ CASES = {
     "bench": bench,
     **{name: emulated_case(name) for name in emulated.CASES},
 }
-# Always run: every objective and command on one card, and one job on every other.
+# Always run: every objective and command on one card, and one job on every other card.
 CORE = (
     [(name, 90) for name in list(CASES)[: list(CASES).index("bench") + 1]]
     + [("replayed lora bf16", c) for c in CARDS]
@@ -510,9 +517,9 @@ def main():
         "--cards", type=lambda text: [int(c) for c in text.split(",")], default=CARDS
     )
     parser.add_argument(
-        "--seconds", type=float, default=150, help="begin no more cases of the sample after so many"
+        "--seconds", type=float, default=150, help="begin no more cases of the sample after this many seconds"
     )
-    parser.add_argument("--seed", default=sample_seed(), help="of the sample (the commit's name)")
+    parser.add_argument("--seed", default=sample_seed(), help="seed of the sample (default: the commit's name)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()

@@ -1,7 +1,8 @@
-# Libraries that LibTorch's CUDA half is linked to and that are only on machines with a GPU: cuBLAS,
-# cuDNN, NCCL … They are stood in for on every machine by empty ones of the same name and version
-# nodes: what a test sees does not depend on the machine, and the real ones take longer to load than
-# it takes to run. Their functions are bound when they are called, and then missing by name.
+# Makes stand-ins for libraries that LibTorch's CUDA half is linked to and that are only on machines
+# with a GPU: cuBLAS, cuDNN, NCCL … On every machine they are empty libraries of the same name and
+# version nodes, so a test does not depend on the machine, and the real ones take longer to load
+# than the test takes to run. Their functions are bound when they are called, and then missing by
+# name.
 #
 #   forge_stand_ins(targets)     # a target for each; the files are in build/hollow
 set(FORGE_HOLLOW_FOLDER ${PROJECT_BINARY_DIR}/hollow)
@@ -19,7 +20,7 @@ function(forge_stand_ins result)
         continue()
       endif()
       list(APPEND names ${name})
-      # "File: libcublas.so.13  Cnt: 1", then a line for each version of it that is asked for.
+      # Parses "File: libcublas.so.13  Cnt: 1", then a line for each required version of it.
       string(REGEX MATCH "File: ${name}  Cnt: 1\n[^\n]*Name: ([^ ]+)" found "${said}")
       if(found)
         set(version_of_${name} ${CMAKE_MATCH_1})

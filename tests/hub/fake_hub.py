@@ -1,4 +1,5 @@
-"""A server of the Hugging Face hub's paths on this machine, which misbehaves as it is told. Standard library only.
+"""A server of the Hugging Face hub's paths on this machine, which misbehaves as a test says.
+Standard library only.
 
     hub = FakeHub({"models/org/name": {"config.json": b"{}"}})
     hub.endpoint                        # "http://127.0.0.1:PORT"
@@ -12,17 +13,17 @@ import urllib.parse
 from dataclasses import dataclass
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-LARGE = 1000  # bytes from which on a file stands in LFS and is redirected to the CDN
+LARGE = 1000  # bytes from which a file is kept in LFS and redirected to the CDN
 
 
 @dataclass
 class Ask:
-    """One request, and what a test may do instead of answering it."""
+    """One request, and the answer that a test may give to it."""
     handler: http.server.BaseHTTPRequestHandler
     path: str
-    cdn: bool       # whether it came to the second port, where redirects lead
-    count: int      # how often this path was asked before
-    content: bytes  # of the file, or the listing
+    cdn: bool       # True if it came to the second port, where redirects lead
+    count: int      # requests of this path before
+    content: bytes  # the file, or the listing
 
     def send(self, status: int, headers: dict, body: bytes = b"") -> bool:
         self.handler.send_response(status)
@@ -49,7 +50,7 @@ class FakeHub:
         self.trouble = None
         self.seen = []      # (cdn, method, path, Authorization, Range)
         self.counts = {}
-        self.token = None   # what Authorization must hold
+        self.token = None   # required in Authorization
         self.ports = [self._serve(cdn) for cdn in (False, True)]
         self.endpoint = f"http://127.0.0.1:{self.ports[0].server_port}"
         self.cdn = f"http://127.0.0.1:{self.ports[1].server_port}"
@@ -116,7 +117,7 @@ class FakeHub:
         ask.send(206, headers | {"Content-Range": f"bytes {begin}-{len(ask.content) - 1}/{len(ask.content)}"}, ask.content[begin:])
 
     def content_of(self, path: str, cdn: bool):
-        """Bytes, or the hub's word for what is not there."""
+        """Returns the bytes, or the hub's error for a missing path."""
         if path.startswith("/api/"):
             name, _, revision = path.removeprefix("/api/").split("?")[0].partition("/revision/")
             return self.listing(name, revision or "main")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""forge fetch against a hub on this machine that cuts, lies, redirects and refuses; and no other command opens a connection.
+"""forge fetch against a hub on this machine that cuts, lies, redirects and refuses; and no other
+command opens a connection.
 
     python3 tests/hub/fetch_test.py build/bin/forge build/tests/hub/record_sockets.so [--only NAME]
 
@@ -60,14 +61,15 @@ class Lab:
         return self.forged("fetch", *(arguments or (NAME,)), code=code, **environment)
 
     def whole(self):
-        """Everything that forge reads is there, and nothing half."""
+        """Checks that everything that forge reads is there, and no partial file."""
         for path in sorted(MODEL.iterdir()):
             assert (self.snapshot / path.name).read_bytes() == path.read_bytes(), path.name
         assert not list(self.model.rglob("*.incomplete")), list(self.model.rglob("*.incomplete"))
         assert (self.model / "refs" / "main").read_text() == COMMIT
 
     def nothing(self):
-        """No commit stands for the revision, and no blob under a hash that it does not have."""
+        """Checks that the revision has no commit, and no blob lies under a hash other than its own.
+        """
         assert not (self.model / "refs").exists()
         blobs = self.model / "blobs"
         for blob in blobs.iterdir() if blobs.exists() else []:
@@ -295,7 +297,9 @@ def an_endpoint_is_an_address(lab: Lab):
 
 
 def a_server_that_trickles_is_given_up(lab: Lab):
-    """Each connection brings ten bytes; or ten bytes and the word that there are no more, in turn."""
+    """Each connection brings ten bytes, or alternately ten bytes and the statement that there are
+    no more.
+    """
     def few(ask):
         if not (ask.cdn and large(ask.path)):
             return False
@@ -373,7 +377,9 @@ def a_killed_fetch_goes_on(lab: Lab):
 
 
 def commands_that_work(folder: Path) -> list:
-    """Every command but fetch, in an order in which each has what it needs; (words, stdin)."""
+    """Returns every command but fetch as (words, stdin), in an order in which each has what it
+    needs.
+    """
     (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"question {i}", "answer": "a"}) + "\n" for i in range(4)))
     (folder / "rewarded.jsonl").write_text(json.dumps({"prompt": "p", "completion": "a b", "answer": "a b"}) + "\n")
     drawn = json.loads((folder / "job.json").read_text()) | {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The program finds its engine and LibTorch wherever installers put them, without an active environment.
+"""The program finds its engine and LibTorch wherever installers put them, without an active
+environment.
 
     layout_test.py FORGE        FORGE: the built program, copied into each layout
 """
@@ -18,7 +19,7 @@ RELEASE = "2.11.0"
 
 
 def put_torch(folder, release=RELEASE):
-    """What the search looks at: the library's name and the version."""
+    """Writes the files that the search reads: the library's name and the version."""
     (folder / "torch/lib").mkdir(parents=True)
     (folder / "torch/lib/libtorch_cpu.so").touch()
     (folder / "torch/version.py").write_text(f"__version__ = '{release}+cu130'\n")
@@ -26,7 +27,7 @@ def put_torch(folder, release=RELEASE):
 
 
 def put_python(path, *folders):
-    """An interpreter whose sys.path is `folders`."""
+    """Writes an interpreter whose sys.path is `folders`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\nprintf '%s\\n' " + shlex.join(map(str, folders)) + "\n")
     path.chmod(0o755)
@@ -41,7 +42,7 @@ class Layouts(unittest.TestCase):
         shutil.copy(FORGE, self.prefix / "bin/forge")
         (self.here / "empty").mkdir()
         self.environment = {"PATH": f"{self.here}/empty:/usr/bin:/bin", "HOME": str(self.here)}
-        # Interpreters of the machine may have LibTorch: the first python3 of PATH has none.
+        # This machine's interpreters may have LibTorch, so the first python3 of PATH has none.
         put_python(self.here / "empty/python3")
 
     def doctor(self, program=None, **variables):

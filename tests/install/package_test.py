@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The packages that scripts/package.sh makes of a build folder: contents, hashes, tags, floors, and that they start.
+"""Checks the packages that scripts/package.sh makes of a build folder: contents, hashes, tags and
+floors, and that they start.
 
     package_test.py SOURCE BUILD        builds nothing: BUILD holds what is packed
 """
@@ -25,12 +26,12 @@ import floors  # noqa: E402
 HERE = pathlib.Path(tempfile.mkdtemp(prefix="forge package "))
 ENGINES = [name for name in ("forge-engine", "forge-engine-cuda13") if (BUILD / "bin" / name).exists()]
 LIBRARIES = ["libsentencepiece.so.0"] + [p.name for p in sorted((BUILD / "lib").glob("libforge-*.so"))]
-# Nothing of this shell's: no LibTorch, no engine, no interpreter but the machine's.
+# The environment has no LibTorch, no engine, and no interpreter but the machine's.
 BARE = {"PATH": "/usr/bin:/bin", "HOME": str(HERE), "LC_ALL": "C.UTF-8"}
 
 
 def package(kind, folder):
-    """The path of the package, made in `folder`."""
+    """Makes the package in `folder`; returns its path."""
     answer = subprocess.run([SOURCE / "scripts/package.sh", kind, "--output", folder, "--as-built"], text=True,
                             capture_output=True, env={**os.environ, "FORGE_BUILD": str(BUILD)})
     assert answer.returncode == 0, answer.stderr
@@ -136,7 +137,9 @@ class Tarball(unittest.TestCase):
         self.assertIn(str(self.tree / "libexec/forge-engine"), doctor.stdout)
 
     def test_binaries(self):
-        """Beside what package.sh itself refuses: the floors are those that the documentation states."""
+        """The floors are those that the documentation states, beyond what package.sh itself
+        refuses.
+        """
         stated = (SOURCE / "docs/packaging.md").read_text()
         floor = floors.floors(self.tree)
         self.assertIn(f"glibc {floor['GLIBC']} and libstdc++ 11 (GLIBCXX_{floor['GLIBCXX']})", stated)
@@ -146,7 +149,7 @@ class Tarball(unittest.TestCase):
 
 
 class Installed(unittest.TestCase):
-    """cmake --install, for the machine that built it."""
+    """Tests `cmake --install`, for the machine that built it."""
 
     def install(self, script):
         prefix = pathlib.Path(tempfile.mkdtemp(dir=HERE))
@@ -171,7 +174,7 @@ class Installed(unittest.TestCase):
 
 
 class Floors(unittest.TestCase):
-    """What package.sh refuses, shown on binaries of this compiler."""
+    """Tests the refusals of package.sh on binaries of this compiler."""
 
     def compiled(self, name, source, *options):
         folder = pathlib.Path(tempfile.mkdtemp(dir=HERE))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An engine for journeys that computes nothing but speaks the protocol of docs/engine-protocol.md.
 
-FAKE chooses what goes wrong: refuse (before the first step), segv, kill, killed_by_kernel, missing_library, silent, garbage, old, diverge, slow,
-deaf (ignores signals).
+FAKE chooses the fault: refuse (before the first step), segv, kill, killed_by_kernel,
+missing_library, silent, garbage, old, diverge, slow, deaf (ignores signals).
 """
 import json
 import os

@@ -3,7 +3,8 @@
 
     tests/journeys/run.py --forge build/bin/forge tests/journeys/*.test
 
-A journey is a block of a .test file, separated by a blank line from the next, and runs in a folder of its own:
+A journey is a block of a .test file, separated by a blank line from the next, and runs in a folder
+of its own:
 
     # A misspelt key is named, placed and corrected.
     file typo.yaml
@@ -13,9 +14,10 @@ A journey is a block of a .test file, separated by a blank line from the next, a
     exit 3
     typo.yaml:2:1: trian: unknown key (did you mean "train"?)
 
-`file NAME` writes the indented lines below it; `bytes NAME` writes a Python bytes literal; `copy NAME` copies
-tests/fixtures/NAME; `set NAME=VALUE` sets a variable. After `$ command` stands the exit code and then all of
-its output, stderr and stdout together. "…" stands for any text within a line, or alone for any number of lines.
+`file NAME` writes the indented lines below it; `bytes NAME` writes a Python bytes literal; `copy
+NAME` copies tests/fixtures/NAME; `set NAME=VALUE` sets a variable. `$ command` is followed by the
+exit code and then all of its output, stderr and stdout together. "…" matches any text within a
+line, or alone any number of lines.
 """
 import argparse
 import ast
@@ -61,7 +63,7 @@ def read_journeys(path):
                 if kind == "$":
                     ends = not following.strip() or re.match(r"(\$|file|bytes|copy|set) ", following)
                 else:
-                    # A blank line belongs to the file when an indented one follows.
+                    # A blank line belongs to the file if an indented one follows.
                     rest = next((l for l in lines[i + 1:] if l.strip()), "")
                     ends = not following.startswith("  ") and not (not following.strip() and rest.startswith("  "))
                 if ends:
@@ -77,7 +79,7 @@ def read_journeys(path):
 
 
 def matches(expected, actual):
-    """Whether the lines match, with "…" as a wildcard."""
+    """True if the lines match, with "…" as a wildcard."""
     if not expected:
         return not actual
     if expected[0] == "…":
@@ -101,7 +103,9 @@ def run_command(command, folder, environment):
 
 
 def perform(journey, environment, update):
-    """The first difference as text, or None. With `update`, the steps are replaced by what really happened."""
+    """Returns the first difference as text, or None. With `update`, the expected output becomes the
+    actual one.
+    """
     with tempfile.TemporaryDirectory(prefix="forge-journey-") as folder:
         folder = os.path.realpath(folder)
         environment = dict(environment, HOME=folder, XDG_CACHE_HOME=folder + "/.cache", TMPDIR=folder)
@@ -143,12 +147,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--forge", required=True)
     parser.add_argument("--real-engine", action="store_true", help="use forge's own engine, not the fake one")
-    parser.add_argument("--update", action="store_true", help="write what happens into the files")
+    parser.add_argument("--update", action="store_true", help="write the actual output into the files")
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     environment = {name: os.environ[name] for name in ("PATH", "FORGE_TORCH_DIR", "FORGE_ENGINE", "LD_LIBRARY_PATH")
                    if name in os.environ}
-    # A journey that depends on the processor states it; all others see the same one on every machine.
+    # A journey that depends on the processor says so; all others see the same one on every machine.
     environment |= {"FORGE_CPU": "avx2", "PATH": str(pathlib.Path(options.forge).resolve().parent) + ":" + environment.get("PATH", ""),
                     "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryDirectory(prefix="forge-torch-") as torch:

@@ -4,18 +4,22 @@
     python3 tests/kill/kill_test.py build/bin/forge [--trials 16] [--signals 6] [--seed 1] [--objective dpo] [--policy [grpo|ppo]]
         [--tools] [--server [--staleness S]] [--keep DIR]
 
-One run of 40 steps with a checkpoint every 3 is left alone. Then, in each trial, the same job is started in a new
-folder, something is killed with SIGKILL at a random moment (the engine, the program or both, in turn; half of the
-moments lie between steps), and the same command must then complete the run, also at once while an engine whose program
-was killed still writes its checkpoint. The adapter's bytes must equal the undisturbed run's,
-metrics.jsonl must hold each step once with the same losses, and nothing temporary may be left. Every fourth trial starts
-the command three times over, each start killed while the one before may still be at work. Signals: SIGTERM must
-end with 75 and a checkpoint, a second SIGINT must end it within seconds, signals that a queue sends to program and engine
-alike must end it with 75 or 130 at any moment, and the runs must then complete as before. --policy: the run draws completions, has them
-scored by a process and takes four steps on each rollout, so that moments lie in drawing, scoring, old log-probabilities and
-updates; the files of its rollouts must be equal too. --tools: a process answers its calls. --server: a server draws, with --staleness
-rollouts ahead. Prints one line per check and
-"N passed, N failed".
+One run of 40 steps with a checkpoint every 3 is left alone. Each trial starts the same job in a new
+folder and kills something with SIGKILL at a random moment: the engine, the program or both, in
+turn; half of the moments lie between steps. The same command must then complete the run, also at
+once while an engine whose program was killed still writes its checkpoint. The adapter's bytes must
+equal the undisturbed run's, metrics.jsonl must hold each step once with the same losses, and no
+temporary file may be left. Every fourth trial starts the command three times over, each start
+killed while the one before may still be at work.
+
+Signals: SIGTERM must end the run with 75 and a checkpoint. A second SIGINT must end it within
+seconds. Signals that a queue sends to program and engine alike must end it with 75 or 130 at any
+moment. The runs must then complete as before.
+
+--policy: the run samples completions, has a process score them and takes four steps on each
+rollout, so that moments lie in sampling, scoring, old log-probabilities and updates; the files of
+its rollouts must be equal too. --tools: a process answers its calls. --server: a server samples,
+with --staleness rollouts ahead. Prints one line per check and "N passed, N failed".
 """
 import argparse
 import json
@@ -39,10 +43,10 @@ LITTER = (".tmp-", ".trash-", ".tmp", ".lock", ".partial", ".discarded", ".damag
 QUEUE_SIGNALS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM)
 
 
-POLICY = None  # the objective that draws completions
+POLICY = None  # the objective of jobs that sample completions
 TOOLS = False  # completions of several turns
-SERVER = None  # that draws them
-STALENESS = 0  # rollouts that it draws ahead
+SERVER = None  # samples them
+STALENESS = 0  # rollouts that the server samples ahead
 JUDGE = """import json, sys, time
 print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
@@ -89,7 +93,9 @@ def draw_completions(job: dict, folder: Path) -> None:
 
 
 def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, objective: str | None = None) -> Path:
-    """`objective` dpo or kto: answers against a reference whose log-probabilities are kept in the run folder."""
+    """Writes a job. Objectives dpo and kto compare answers with a reference whose log-probabilities
+    the run folder keeps.
+    """
     objective = objective or OBJECTIVE
     job = {
         "version": 1, "name": "small", "seed": 5, "output_dir": str(folder / "runs"),
@@ -117,14 +123,16 @@ def write_job(folder: Path, steps: int = STEPS, every: int = EVERY, objective: s
 
 
 def start(forge: str, job: Path, options: tuple = ()) -> subprocess.Popen:
-    """Output goes to files: a pipe whose reader is gone would be a second disturbance."""
+    """Starts a command. Output goes to files: a pipe whose reader is gone would be a second
+    disturbance.
+    """
     log = (job.parent / "output.log").open("ab")
     return subprocess.Popen([forge, "run", str(job), *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                             start_new_session=True)
 
 
 def children(pid: int) -> list[int]:
-    """All descendants of a process, from /proc; the engine is among them."""
+    """Returns all descendants of a process, from /proc; the engine is among them."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -137,7 +145,7 @@ def children(pid: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Exists and is not a zombie."""
+    """True if the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -145,7 +153,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_gone(pids: list[int], limit_s: float) -> list[int]:
-    """Those still alive after the limit."""
+    """Returns the processes that are still alive after the limit."""
     end = time.monotonic() + limit_s
     while any(map(alive, pids)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -161,7 +169,9 @@ def send(pids: list[int], number: int) -> None:
 
 
 def steps_of(folder: Path) -> list[dict]:
-    """Step events so far; a torn last line (of a run that was killed) is not an event yet."""
+    """Returns the step events so far. A torn last line (of a run that was killed) is not an event
+    yet.
+    """
     events = []
     path = folder / "runs" / "small" / "metrics.jsonl"
     for line in path.read_text().splitlines() if path.exists() else []:
@@ -192,7 +202,9 @@ class Checks:
 
 
 def complete(forge: str, job: Path, limit_s: float, attempts: int = 3, options: tuple = ()) -> list[str]:
-    """Repeats the command until it exits 0. Nothing disturbs it any more, so the first repetition must do."""
+    """Repeats the command until it exits 0. Nothing disturbs it any more, so the first repetition
+    must succeed.
+    """
     for attempt in range(attempts):
         process = start(forge, job, options)
         try:
@@ -217,7 +229,7 @@ def kept_checkpoints(folder: Path) -> list[str]:
 
 
 def compare(folder: Path, golden: Path) -> list[str]:
-    """Faults of a finished run, against the undisturbed one."""
+    """Returns the faults of a finished run, compared with the undisturbed one."""
     run, want = folder / "runs" / "small", golden / "runs" / "small"
     faults = litter(folder)
     for name in ("adapter/adapter_model.safetensors", "adapter/adapter_config.json"):
@@ -239,13 +251,17 @@ def compare(folder: Path, golden: Path) -> list[str]:
 
 
 def victims(process: subprocess.Popen, kind: str) -> list[int]:
-    """The processes that a trial kills; without an engine yet (or any more), the program."""
+    """Returns the processes that a trial kills; if there is no engine (yet, or any more), the
+    program.
+    """
     engine = children(process.pid)
     return {"engine": engine or [process.pid], "program": [process.pid], "group": [process.pid, *engine]}[kind]
 
 
 def random_moment(process: subprocess.Popen, folder: Path, seconds: float, rng, at_step: bool) -> None:
-    """Sleeps until a moment in the whole run, or (a start can take longer than all steps) after a random step."""
+    """Sleeps until a moment in the whole run, or (a start can take longer than all steps) after a
+    random step.
+    """
     if at_step:
         wait_for_step(process, folder, rng.randrange(1, STEPS), 30 + 5 * seconds)
         time.sleep(rng.uniform(0, 0.02))
@@ -254,7 +270,9 @@ def random_moment(process: subprocess.Popen, folder: Path, seconds: float, rng, 
 
 
 def complete_at_once(forge: str, job: Path, orphans: list[int], limit_s: float) -> list[str]:
-    """The same command while an orphaned engine may still write: it may wait or refuse, but not interfere."""
+    """Repeats the command while an orphaned engine may still write: it may wait or refuse, but not
+    interfere.
+    """
     while any(map(alive, orphans)):
         process = start(forge, job)
         try:
@@ -269,7 +287,7 @@ def complete_at_once(forge: str, job: Path, orphans: list[int], limit_s: float) 
 
 
 def bury(process: subprocess.Popen, everyone: list[int]) -> list[str]:
-    """Waits until program and engine are gone; those that do not go are faults."""
+    """Waits until program and engine are gone; returns a fault for each that stays."""
     left = wait_gone([pid for pid in everyone if pid != process.pid], ENGINE_GONE_S)
     try:
         process.wait(5)
@@ -301,7 +319,8 @@ def kill_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int
 
 
 def double_start_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
-    """Starts one run three times; none waits for what the previous kill left running."""
+    """Starts one run three times; no start waits for processes that the previous kill left running.
+    """
     folder = root / f"trial-{number}"
     job, starts, moments = write_job(folder), [], []
     for _ in range(3):
@@ -322,7 +341,9 @@ def double_start_trial(checks: Checks, forge: str, root: Path, golden: Path, num
 
 
 def engines_of(folder: Path) -> list[int]:
-    """Engines whose program was killed are no longer our descendants: found by the run folder they have open."""
+    """Finds engines by the run folder that they have open: those whose program was killed are no
+    longer our descendants.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -335,7 +356,7 @@ def engines_of(folder: Path) -> list[int]:
 
 
 def queue_trial(checks: Checks, forge: str, root: Path, golden: Path, number: int, seconds: float, rng) -> None:
-    """As Slurm and the like do it: program and engine both get the signal, and get it again."""
+    """Signals program and engine, and then both again, as Slurm and similar queues do."""
     folder, signum = root / f"queue-{number}", QUEUE_SIGNALS[number % len(QUEUE_SIGNALS)]
     job = write_job(folder)
     process, began = start(forge, job), time.monotonic()
@@ -410,7 +431,7 @@ def double_interrupt_trial(checks: Checks, forge: str, root: Path, golden: Path,
 
 
 def finished_trial(checks: Checks, forge: str, golden: Path) -> None:
-    """The command once more on a finished run: exit 0 and nothing written."""
+    """Repeats the command on a finished run: it exits 0 and writes nothing."""
     def listing():
         return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in (golden / "runs").rglob("*") if p.is_file()}
 
@@ -430,15 +451,15 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="work here (new folder) and keep what failed")
     parser.add_argument("--policy", nargs="?", const="grpo", choices=["grpo", "ppo"], help="draw completions and train on their rewards")
     parser.add_argument("--tools", action="store_true", help="with --policy: a process answers the model's calls")
-    parser.add_argument("--server", action="store_true", help="with --policy: a server draws the completions")
-    parser.add_argument("--staleness", type=int, default=0, help="with --server: rollouts that it draws ahead")
+    parser.add_argument("--server", action="store_true", help="with --policy: a server samples the completions")
+    parser.add_argument("--staleness", type=int, default=0, help="with --server: rollouts that the server samples ahead")
     args = parser.parse_args()
     global OBJECTIVE, POLICY, TOOLS, SERVER, STALENESS
     OBJECTIVE, POLICY, TOOLS, STALENESS = args.objective, args.policy, args.tools, args.staleness
     if args.server:
         sys.path.insert(0, str(TINY.parents[1] / "behaviour"))
         from completion_server import Server
-        SERVER = Server(TINY, most_adapters=10 ** 6).__enter__()  # whoever is killed unloads nothing
+        SERVER = Server(TINY, most_adapters=10 ** 6).__enter__()  # a killed client unloads nothing
     checks, rng = Checks(), random.Random(args.seed)
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep.resolve() if args.keep else Path(temporary)

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Kills forge right before its calls that change files, one after the other, and expects nothing lost. Standard library only.
+"""Kills forge right before its calls that change files, one after the other, and expects nothing
+lost. Standard library only.
 
     python3 tests/kill/sweep_test.py build/bin/forge build/tests/kill/kill_at_call.so [--sample 14] [--only STAGE] [--keep DIR]
 
-Each stage is a command that is first left alone, which counts its calls (kill_at_call.cpp): a whole run and the extension
-of a finished one (checkpoints, retention, exports, reports), an export alone, `--fresh`, and the program's own part of a
-first start. Then, for each call, the command is repeated and killed there, and the plain command must complete the run:
-the same bits and losses, the same files and no others. A write is also killed when half of it is done. --errors: the call fails
-instead, as disks do; the command must end by itself, with 0 only where nothing is missing, and not with a bug.
+Each stage is a command that is first left alone, which counts its calls (kill_at_call.cpp): a whole
+run and the extension of a finished one (checkpoints, retention, exports, reports), an export alone,
+`--fresh`, and the program's own part of a first start. Then, for each call, the command is repeated
+and killed there, and the plain command must complete the run: the same bits and losses, the same
+files and no others. A write is also killed when half of it is done. --errors: the call fails
+instead, as disks do; the command must end by itself, with 0 only if nothing is missing, and not
+with a bug.
 
-All calls are many minutes. --sample takes so many, of as different calls and files as there are; which ones changes with
-the program's build, and a failure names its call.
+All calls take many minutes. --sample takes that many, of as many different calls and files as there
+are. The choice changes with the program's build, and a failure names its call.
 """
 import argparse
 import collections
@@ -34,9 +37,9 @@ STEPS, EVERY, LIMIT_S = 5, 2, 120
 @dataclasses.dataclass
 class Stage:
     name: str
-    process: str        # whose calls count
-    before: Path        # what the folder holds when the command starts
-    golden: Path        # the same after an undisturbed run
+    process: str        # its calls count
+    before: Path        # the folder's content before the command
+    golden: Path        # the folder's content after an undisturbed run
     options: tuple = ()       # settings of the command that is killed
     afterwards: tuple = ()    # settings of the command that must complete it
 
@@ -66,7 +69,7 @@ class Bench:
         return complete(self.forge, self.work / "small.json", LIMIT_S, options=options)
 
     def calls(self, stage: Stage) -> list:
-        """The calls of the undisturbed command, "fsync …/state.json"."""
+        """Returns the calls of the undisturbed command, each as "fsync …/state.json"."""
         self.restore(stage.before)
         log = self.root / "calls"
         log.unlink(missing_ok=True)
@@ -76,7 +79,7 @@ class Bench:
 
 
 def names(folder: Path) -> list:
-    """Every file of the runs, but for the time in the TensorBoard file's name."""
+    """Returns every file of the runs, without the time in the TensorBoard file's name."""
     found = [str(path.relative_to(folder)) for path in (folder / "runs").rglob("*")]
     return sorted(re.sub(r"tfevents\..*", "tfevents", name) for name in found)
 
@@ -100,13 +103,14 @@ def stages(bench: Bench, preference: bool) -> list:
 
 
 def kind(call: str) -> str:
-    """Groups calls that do the same to the same kind of file."""
+    """Returns a key that groups calls that do the same to the same kind of file."""
     return re.sub(r"\d{3,}", "N", re.sub(r"[0-9a-f]{32}", "HASH", call))
 
 
 def points_of(stage: Stage, calls: list) -> list:
-    """(stage, number of the call, call, half done): every call, but of writes one after the other to one file the first and
-    the last."""
+    """Returns [(stage, number of the call, call, half done)].
+
+    It has every call, but only the first and the last of successive writes to one file."""
     points = []
     for index, call in enumerate(calls):
         is_write = call.startswith("write ")
@@ -131,7 +135,7 @@ def fail(bench: Bench, checks: Checks, stage: Stage, number: int, call: str, tor
     bench.restore(stage.before)
     code = bench.run(stage, at=number, torn=torn, error=error)
     faults = [] if code in (0, 5) else [f"exit {code}, expected 0 or 5"]
-    # A run outlives a checkpoint that could not be written, or removed, and says so.
+    # A run continues after a checkpoint that could not be written, or removed, and says so.
     outlived = [fault for fault in compare(bench.work, stage.golden) if not fault.startswith(("checkpoints ", "litter: "))]
     faults += outlived if code == 0 else bench.complete(stage.afterwards) or compare(bench.work, stage.golden)
     checks.say(f"{stage.name}, call {number}{' half done' if torn else ''} fails with {errno.errorcode[error]}, exit {code}: {call}", faults)
@@ -144,7 +148,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--errors", action="store_true", help="calls fail; nothing is killed")
-    parser.add_argument("--seed", default="", help="another sample")
+    parser.add_argument("--seed", default="", help="seed of another sample")
     parser.add_argument("--preference", action="store_true", help="train on pairs, with a kept reference")
     parser.add_argument("--keep", type=Path, help="work here (new folder)")
     args = parser.parse_args()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every row of the table of objectives and of policies, wrong in one place: a sign, a divisor, a gate. A test must notice each.
+"""Makes every row of the tables of objectives and policies wrong in one place: a sign, a divisor, a
+gate. A test must notice each.
 
     python3 tests/objective/mutate.py build [objective | reinforce | rollout]…
 
-Compiles each changed source anew, links the test of its folder with it and runs it. Prints one line a mutation, and exits 1 when
-one lives.
+Compiles each changed source, links the test of its folder with it and runs the test. Prints one
+line a mutation, and exits 1 if one survives.
 """
 import shlex
 import subprocess
@@ -13,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# By folder of core; one of them must notice.
+# {folder of core: tests}; one of them must notice.
 TESTS = {"objective": ["objective_test"], "reinforce": ["reinforce_test", "rollout_test"], "rollout": ["rollout_test"]}
 
-# file -> function, or none where the text stands once in the file -> (kind, original text, replacement)
+# {file: {function ("" if the text occurs once in the file): [(kind, original text, replacement)]}}
 MUTATIONS = {
     "objective/dpo.cpp": {
         "sigmoid": [("sign", "flip * logistic(u) - (1 - flip) * logistic(-u)", "(1 - flip) * logistic(-u) - flip * logistic(u)"),
@@ -152,7 +153,9 @@ MUTATIONS = {
 
 
 def body_of(text: str, function: str) -> tuple[int, int]:
-    """The extent of its definition: from its name after a type to the next line with a lone brace."""
+    """Returns the extent of a function's definition: from its name after a type to the next line
+    with a lone brace.
+    """
     if not function:
         return 0, len(text)
     begin = text.index(f" {function}(")

@@ -1,17 +1,19 @@
-"""The training runs of the tiny model whose numbers are goldens, as settings of the oracle and as job files of forge.
+"""The training runs of the tiny model whose numbers are goldens, as settings of the oracle and as
+job files of forge.
 
-Standard library only: make_model_goldens.py trains each case with transformers + peft, check_tiny.py with forge.
+Standard library only: make_model_goldens.py trains each case with transformers + peft,
+check_tiny.py with forge.
 """
 from dataclasses import dataclass, field
 from pathlib import Path
 
-JOINED = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]  # gpt-oss's experts, all of a layer in one tensor
+JOINED = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]  # gpt-oss's experts, one tensor for all of a layer
 ALL_LINEAR = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.0, "target_modules": "all-linear"}
 
 
 @dataclass
 class Settings:
-    """What a run is trained with."""
+    """Training settings of a run."""
 
     learning_rate: float
     steps: int
@@ -31,18 +33,18 @@ class Case:
     settings: Settings
     variant: str = "base"
     lora: dict | None = None  # PEFT's LoraConfig
-    adapter: dict = field(default_factory=dict)  # forge's adapter section, beside rank, alpha and init_from
+    adapter: dict = field(default_factory=dict)  # forge's adapter section, without rank, alpha and init_from
     seed: int = 3
     random_b: bool = True
     init_from: bool = True  # forge starts from the adapter that PEFT wrote
     compare_effective: bool = False  # compare base + s B A instead of A and B
     keep_gradients: bool = False
     stride: int = 1
-    worst: float = 1e-3  # tolerance of the worst tensor's change
-    cuts: bool = False  # also cut into micro-batches, packed and recomputed
-    recomputed: bool = False  # that alone: the loss is not a sum over tokens
-    pairs: bool = False  # of an encoder-decoder: rows of a source and an answer
-    still: str = ""  # suffix of tensors whose gradient is zero but for rounding: what is added to all keys of a text changes nothing
+    worst: float = 1e-3  # tolerance of the largest change of a tensor
+    cuts: bool = False  # True if the run is also cut into micro-batches, packed and recomputed
+    recomputed: bool = False  # True if the run is also recomputed but not cut: the loss is not a sum over tokens
+    pairs: bool = False  # True for an encoder-decoder: rows are a source and an answer
+    still: str = ""  # suffix of tensors whose gradient is zero up to rounding: adding one vector to all keys of a text changes nothing
 
     @property
     def rows(self) -> str:
@@ -55,7 +57,9 @@ def lora_case(name: str, lora: dict, adapter: dict | None = None, **more) -> Cas
 
 
 def family_cases(variant: str, rate: float = 1.0, **more) -> list[Case]:
-    """Every gradient, as one step of SGD that subtracts it times the rate, and ten steps of LoRA."""
+    """Returns cases of every gradient, as one step of SGD that subtracts it times the rate, and ten
+    steps of LoRA.
+    """
     once = Settings(rate, 1, weight_decay=0.0, max_grad_norm=0.0, optimizer="sgd", schedule="constant")
     return [
         Case(f"gradients-{variant}", once, variant=variant, stride=7, worst=1e-4, pairs=more.get("pairs", False),
@@ -65,7 +69,9 @@ def family_cases(variant: str, rate: float = 1.0, **more) -> list[Case]:
 
 
 def vocabulary_case(name: str, settings: dict, variant: str = "base") -> Case:
-    """Ten steps of an adapter that changes the embedding or the head; `settings` are PEFT's and forge's."""
+    """Returns ten steps of an adapter that changes the embedding or the head; `settings` are PEFT's
+    and forge's.
+    """
     return lora_case(name, settings, settings, variant=variant, settings=Settings(5e-3, 10, eps=1e-4), stride=3)
 
 
@@ -75,8 +81,8 @@ TOKENS = [2, 5, 17, 100, 383]
 CASES = [
     Case("full", Settings(1e-3, 20), keep_gradients=True, cuts=True),
     Case("full-tied", Settings(1e-3, 3), variant="tied", stride=7),
-    # eps 1e-4: with less a single weight whose first gradient is rounding decides the worst tensor alone, and which one
-    # depends on the processor.
+    # eps 1e-4: with a smaller one a single weight whose first gradient is rounding decides the
+    # worst tensor alone, and the processor decides which one.
     Case("full-bias", Settings(1e-3, 3, eps=1e-4), variant="bias", stride=7),
     Case("full-head-dim", Settings(1e-3, 3), variant="head-dim", stride=7),
     Case("full-rope-llama3", Settings(1e-3, 3), variant="rope-llama3", stride=7),
@@ -146,7 +152,7 @@ CASES = [
     *family_cases("falcon-sequential"),
     *family_cases("stablelm"),
     *family_cases("stablelm-parallel"),
-    # Seeds whose runs keep clear of edges (edges.py).
+    # The seeds are of runs that keep clear of edges (edges.py).
     *family_cases("mixtral", cuts=True, seed=101),
     *family_cases("mixtral-balanced", recomputed=True),
     *family_cases("qwen2-moe", cuts=True, seed=100),
@@ -154,7 +160,7 @@ CASES = [
     *family_cases("qwen3-moe", cuts=True, seed=101),
     *family_cases("qwen3-moe-sparse"),
     *family_cases("gpt-oss", cuts=True),
-    # At rate 1 its loss after the step is ten times as sensitive.
+    # At rate 1 the loss after the step is ten times as sensitive.
     *family_cases("gpt-oss-balanced", rate=0.25, recomputed=True, seed=109),
     *[lora_case(f"experts-{variant}", {"target_parameters": JOINED}, {"target_parameters": JOINED}, variant=variant,
                 settings=Settings(5e-3, 10, eps=1e-4), worst=1e-4) for variant in ("gpt-oss", "gpt-oss-balanced")],
@@ -168,7 +174,7 @@ CASES = [
     *family_cases("t5-gated", pairs=True, cuts=True),
     *family_cases("bart", pairs=True, cuts=True, still="k_proj.bias"),
     *family_cases("bart-scaled", pairs=True, still="k_proj.bias"),
-    # The layers that recipes name, of one stack alone.
+    # Recipes name these layers, of one stack alone.
     lora_case("lora-t5-qv", {"target_modules": ["q", "v"]}, {"target_modules": ["q", "v"]}, variant="t5", pairs=True, worst=1e-4,
               settings=Settings(5e-3, 3, eps=1e-4)),
     lora_case("lora-bart-decoder", {"target_modules": r".*decoder.*\.(q|v)_proj"}, {"target_modules": r".*decoder.*\.(q|v)_proj"},
@@ -176,12 +182,14 @@ CASES = [
 ]
 
 
-PROVIDER = "auto"  # of every job; check_tiny.py --provider sets it
+PROVIDER = "auto"  # of every job; set by check_tiny.py --provider
 
 
 def job(case: Case, name: str, model: Path, goldens: Path, output: Path, train: dict | None = None,
         data: dict | None = None) -> dict:
-    """forge's job for a case, as JSON. `train` and `data` add settings that must not change the numbers."""
+    """Returns forge's job for a case, as JSON. `train` and `data` add settings that must not change
+    the numbers.
+    """
     s = case.settings
     adapter = {"type": "none"}
     if case.lora:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Adapters of PEFT go on in forge as they do in PEFT: unusual ones, each with random tensors, three steps of AdamW.
+"""Checks that forge continues PEFT's adapters as PEFT does: unusual ones, each with random tensors,
+three steps of AdamW.
 
     python tests/parity/check_adapters.py build/bin/forge [--only NAME …]     # needs the oracle
 
-Compared are the losses of the steps, what the loaded adapter computes before them, and the logits of what forge wrote, loaded by
-PEFT, with those of PEFT's own result. Prints "N passed, N failed".
+Compares the losses of the steps, the loaded adapter's output before them, and the logits of PEFT's
+own result with those of forge's files, loaded by PEFT. Prints "N passed, N failed".
 """
 import argparse
 import copy
@@ -34,7 +35,8 @@ QKVO = ["q_proj", "k_proj", "v_proj", "o_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 STEPS = 3
 
-# What PEFT writes for each, and what may be odd about it. `modules` are the names of a family's own linear layers.
+# {name: settings of the adapter that PEFT writes, each with an oddity}. `modules` are the names of
+# a family's own linear layers.
 SHAPES = {
     "all": dict(target_modules=QKVO + MLP),
     "rank-1": dict(r=1, lora_alpha=3, target_modules=["v_proj"]),
@@ -79,7 +81,7 @@ SHAPES = {
     "biases-dora": dict(target_modules=["q_proj", "o_proj"], bias="lora_only", use_dora=True),
     "rank-over-size": dict(r=40, lora_alpha=20, target_modules=["k_proj", "v_proj"]),
 }
-FUSED = {"all", "rslora", "dora", "all-linear", "alpha-negative", "wide"}  # with phi3's names in place of llama's
+FUSED = {"all", "rslora", "dora", "all-linear", "alpha-negative", "wide"}  # with phi3's names instead of llama's
 OWN_NAMES = {"gpt2": ["c_attn"], "gpt-neox": ["query_key_value", "dense_4h_to_h"]}
 VARIANTS = {
     "base": [shape for shape in SHAPES if shape != "token-rows-tied"],
@@ -103,7 +105,7 @@ def settings_of(variant: str, shape: str) -> dict:
 
 
 def randomised(model, shape: str):
-    """Every trained tensor is moved off its start, as training would."""
+    """Moves every trained tensor off its start, as training would."""
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             if not tensor.requires_grad:
@@ -128,7 +130,7 @@ def relative(got: torch.Tensor, want: torch.Tensor) -> float:
 
 
 def check(variant: str, shape: str, root: Path, rows, forge: str) -> str:
-    """What was measured; raises AssertionError."""
+    """Runs a check; returns the measurements; raises AssertionError."""
     torch.manual_seed(7)
     model_path = root / "models" / variant
     if not model_path.exists():
@@ -157,7 +159,9 @@ def check(variant: str, shape: str, root: Path, rows, forge: str) -> str:
 
 
 def check_start(init: str, root: Path, rows, forge: str) -> str:
-    """forge's first A and B are PEFT's up to the signs of directions, and PEFT on the plain base computes what forge trained."""
+    """forge's first A and B are PEFT's up to the signs of directions; PEFT on the plain base
+    computes what forge trained.
+    """
     model_path = root / "models" / "base"
     if not model_path.exists():
         write_variant("base", model_path)
@@ -185,8 +189,11 @@ def check_start(init: str, root: Path, rows, forge: str) -> str:
 
 
 def check_loftq(root: Path, rows, forge: str) -> str:
-    """forge's first B A over nf4 is what PEFT's replace_lora_weights_loftq computes with alpha = r, a scale of 1: its decomposition of
-    what nf4 in blocks of 64 loses. (It wants a GPU itself, and bitsandbytes' CPU path quantises rows shorter than a block otherwise.)"""
+    """forge's first B A over nf4 equals that of PEFT's replace_lora_weights_loftq with alpha = r, a
+    scale of 1.
+
+    PEFT decomposes what nf4 in blocks of 64 loses. Its function itself needs a GPU, and
+    bitsandbytes' CPU path quantises rows shorter than a block in another way."""
     model_path = write_variant("base", root / "models" / "loftq")
     case = cases.Case("start-loftq", cases.Settings(1e-30, 1), lora={"r": 4, "lora_alpha": 4, "target_modules": "all-linear"},
                       adapter={"init": "loftq"}, init_from=False)
@@ -208,8 +215,10 @@ def check_loftq(root: Path, rows, forge: str) -> str:
 
 
 def check_eva(name: str, variant: str, settings: dict, root: Path, rows, forge: str) -> str:
-    """forge's first A is PEFT's with rho 1, on the same batches. PEFT's randomised SVD of twice the rank is taken out of it: of the random
-    tiny models it finds other directions with every seed, and how far it is from itself is measured beside."""
+    """forge's first A is PEFT's with rho 1, on the same batches.
+
+    PEFT's randomised SVD of twice the rank is replaced by an exact one: for the random tiny models
+    it finds other directions with every seed. The output also says how far it is from itself."""
     lora = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
     model_path = write_variant(variant, root / "models" / f"eva-{variant}")
     batches = [oracle.pad(rows[i:i + 8]) for i in range(0, len(rows), 8)]
@@ -226,7 +235,7 @@ def check_eva(name: str, variant: str, settings: dict, root: Path, rows, forge: 
     case = cases.Case(f"start-eva-{name}", cases.Settings(1e-30, 1), lora=lora, adapter={"init": "eva", "eva": settings}, init_from=False)
     ours = load_file(forge_run.run_job(forge, cases.job(case, case.name, model_path, GOLDENS, root / "runs"), root).folder / "adapter/adapter_model.safetensors")
 
-    def cosine(a: dict, b: dict) -> float:  # of the closest directions of a layer, by their place
+    def cosine(a: dict, b: dict) -> float:  # the least over a layer's directions, paired by position
         return min(float(torch.nn.functional.cosine_similarity(a[key], b[key]).abs().min()) for key in exact)
 
     # PEFT whitens in place, and so once for each of the layers that read the same input.

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Merged models against transformers + PEFT, GGUF files against llama.cpp and the gguf package. Needs torch, transformers, peft,
-gguf and a library with llama.cpp in it.
+"""Compares merged models with transformers + PEFT, and GGUF files with llama.cpp and the gguf
+package.
 
     python tests/parity/check_export.py build/bin/forge --llama LIBRARY [--model FOLDER|FILE.gguf] [--types f32,f16,…] [--what merge,gguf]
 
-With a model, an adapter is put on it: trained for some steps where --train names its rows, else with random factors. Without one
-the variants of the tiny model are taken, each with an adapter of an unusual shape. Prints what was measured and "N passed, N failed".
+With a model, an adapter is put on it: trained for some steps if --train names its rows, else with
+random factors. Without one the variants of the tiny model are taken, each with an adapter of an
+unusual shape. Needs torch, transformers, peft, gguf and a library with llama.cpp in it. Prints the
+measurements and "N passed, N failed".
 """
 import argparse
 import json
@@ -36,16 +38,17 @@ VARIANTS = ["base", "tied", "qwen3", "bias", "phi3", "gemma2", "head-dim", "gemm
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 def linears_of(model: torch.nn.Module) -> list[str]:
-    """The names that linear layers of the model's layers have."""
+    """Returns the names that linear layers of the model's layers have."""
     return sorted({name.split(".")[-1] for name, module in model.named_modules()
                    if isinstance(module, torch.nn.Linear) and re.search(r"\.(layers|h)\.", name)})
 
 
 def fits(settings: dict, model: torch.nn.Module) -> bool:
-    """Whether the model has every module that the settings name."""
+    """True if the model has every module that the settings name."""
     modules = dict(model.named_modules())
     targets = settings["target_modules"]
-    # transformers 5 joins experts: PEFT adapts the joined tensors, or none where these names are given; files hold each expert's own.
+    # transformers 5 joins experts: PEFT adapts the joined tensors, or none if these names are
+    # given; files hold each expert's own.
     of_experts = targets == "all-linear" or {"gate_proj", "up_proj", "down_proj"} & set(targets)
     if of_experts and hasattr(model.config, "num_experts_per_tok"):
         return False
@@ -56,7 +59,7 @@ def fits(settings: dict, model: torch.nn.Module) -> bool:
     return set(named) <= {name.split(".")[-1] for name in modules}
 
 
-# What PEFT writes for each, and what may be odd about it.
+# {name: settings of the adapter that PEFT writes, each with an oddity}
 SHAPES = {
     "all": dict(r=8, lora_alpha=16, target_modules=ALL),
     "rank-1": dict(r=1, lora_alpha=3, target_modules=["v_proj"]),
@@ -79,8 +82,9 @@ SHAPES = {
     "negative": dict(r=4, lora_alpha=-8, target_modules=ALL),
     "all-linear": dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["k_proj"]),
 }
-# f32 differs by the order of sums alone. The others are what 11 and 8 bits do to random weights whose logits reach 25.
-# Blocks are held against those of llama.cpp's own quantiser; what they cost is measured, and no limit of ours.
+# f32 differs only by the order of sums. The others are the effect of 11 and 8 bits on random
+# weights whose logits reach 25. Blocks are compared with those of llama.cpp's own quantiser; their
+# loss is measured and has no limit here.
 MOST_DIVERGENCE = {"f32": 1e-9, "f16": 5e-5, "bf16": 1e-2}
 tally = Tally()
 check = tally.check
@@ -99,7 +103,7 @@ def load(path: Path):
 
 
 def make_adapter(model, settings: dict, folder: Path) -> torch.nn.Module:
-    """An adapter whose every tensor is random, saved by PEFT."""
+    """Saves an adapter whose every tensor is random, by PEFT; returns the model with it."""
     torch.manual_seed(3)
     adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
     with torch.no_grad():
@@ -120,7 +124,9 @@ def logits(model, ids: list[list[int]]) -> np.ndarray:
 
 
 class HalfGelu(torch.nn.Module):
-    """llama.cpp's GELU on a CPU: a table by halves of the approximation with tanh, also of models that compute it by erf."""
+    """llama.cpp's GELU on a CPU: a table in fp16 of the tanh approximation, used also for models
+    that compute it by erf.
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         halves = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().to(x.dtype)
@@ -128,7 +134,7 @@ class HalfGelu(torch.nn.Module):
 
 
 def with_llama_gelu(model: torch.nn.Module) -> bool:
-    """Puts it in place of the model's own GELU; false for a model that has none."""
+    """Replaces the model's GELU by HalfGelu; returns False for a model that has none."""
     found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if "GELU" in type(child).__name__]
     for parent, name in found:
         setattr(parent, name, HalfGelu())
@@ -136,7 +142,11 @@ def with_llama_gelu(model: torch.nn.Module) -> bool:
 
 
 def least_divergence(model_path: Path, ids) -> float:
-    """The limit of f32: a model with a table of halves takes another of its entries for a rounding of fp32, which fp64 shows."""
+    """Returns the limit for f32.
+
+    A model with a table in fp16 takes another of its entries after a rounding of fp32; a comparison
+    with fp64 shows the effect.
+    """
     exact, rounded = load(model_path).double(), load(model_path)
     if not with_llama_gelu(exact):
         return MOST_DIVERGENCE["f32"]
@@ -145,7 +155,7 @@ def least_divergence(model_path: Path, ids) -> float:
 
 
 def divergence(a: np.ndarray, b: np.ndarray, without: int = 0) -> float:
-    """The mean over positions, `without` so many of the largest."""
+    """Returns the mean divergence over positions, without the `without` largest ones."""
     p, q = (torch.log_softmax(torch.tensor(x, dtype=torch.float64), -1) for x in (a, b))
     each = (p.exp() * (p - q)).sum(-1).flatten().sort().values
     return float(each[:len(each) - without].mean())
@@ -181,7 +191,9 @@ ROUNDED = {"f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def rounded(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """With the matrices that a file of 16 bits would hold; vectors and routers stay in fp32 there."""
+    """Rounds the matrices that a file of 16 bits would hold; vectors and routers stay in fp32
+    there.
+    """
     for name, weight in model.named_parameters():
         if weight.dim() > 1 and not name.endswith("mlp.gate.weight"):
             weight.data = weight.data.to(dtype).float()
@@ -206,10 +218,12 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
             want = logits(reference, ids)
             got = np.concatenate([model.logits(row) for row in ids])
             kl, worst = divergence(want, got), float(np.abs(want - got).max())
-            # Past what 11 bits cost only by GELU's table: to f32's limit it is compared with that in place.
+            # A divergence beyond 11 bits' is allowed only from GELU's table: with that table in
+            # place, f32's limit holds.
             exact = divergence(logits(as_there, ids), got) if gelu and kind == "f32" else kl
-            # Rounded weights choose another expert here and there, which is no fault: what is written is the rounded model. So may
-            # llama.cpp's rounded activations, for a token or two.
+            # Rounded weights choose another expert here and there, which is no fault: the file
+            # holds the rounded model. llama.cpp's rounded activations may do so too, for a token or
+            # two.
             if kind in ROUNDED and hasattr(reference.config, "num_experts_per_tok"):
                 exact = kl = divergence(logits(rounded(load(merged), ROUNDED[kind]), ids), got, without=2)
             greedy = model.greedy(ids[0], 16)
@@ -229,7 +243,7 @@ def check_types(name: str, source: list, merged: Path, folder: Path, library: Ll
 
 
 def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library: LlamaCpp, texts_ids) -> None:
-    """Of a model path whose `folder` holds the merged one."""
+    """Checks the adapter's GGUF over a model path whose `folder` holds the merged model."""
     base = json.loads(forge("export", "--model", model_path, "--gguf", "--type", "f32", "--output", folder / "base", "--json", "--no-check"))["file"]
     merged = json.loads(forge("export", "--model", model_path, "--adapter", adapter, "--gguf", "--type", "f32", "--output",
                               folder / "whole", "--json", "--no-check"))["file"]
@@ -244,8 +258,10 @@ def check_lora(name: str, model_path: Path, adapter: Path, folder: Path, library
 
 
 def as_llama_has_it(model_path: Path) -> None:
-    """The variant's family with random weights and settings that llama.cpp knows: every fourth layer without a window, one base of the
-    angles, heads that are together as wide as the model."""
+    """Writes the variant's family with random weights and settings that llama.cpp knows.
+
+    They are: every fourth layer without a window, one base of the angles, and heads that are
+    together as wide as the model."""
     config = AutoConfig.from_pretrained(model_path)
     if config.model_type == "glm":
         config.head_dim = config.hidden_size // config.num_attention_heads
@@ -262,14 +278,14 @@ def as_llama_has_it(model_path: Path) -> None:
 
 
 def check_tiny_gguf(variant: str, model_path: Path, folder: Path, library: LlamaCpp, ids) -> None:
-    if variant in ("gemma2", "gemma3", "smollm3"):  # what a GGUF has no key for must be what its readers assume
+    if variant in ("gemma2", "gemma3", "smollm3"):  # a setting for which GGUF has no key must have the value that its readers assume
         config = json.loads((model_path / "config.json").read_text())
         assumed = {"no_rope_layers": [1, 1, 1]} if variant == "smollm3" else {"query_pre_attn_scalar": config["head_dim"]}
         assumed |= {"sliding_window_pattern": 6} if variant == "gemma3" else {}
         (model_path / "config.json").write_text(json.dumps(config | assumed))
     if variant in ("glm", "cohere2", "olmo3"):
         as_llama_has_it(model_path)
-    # Of a mixture peft adapts the experts as transformers 5 has joined them.
+    # peft adapts a mixture's experts as transformers 5 has joined them.
     mixture = variant.startswith(("mixtral", "qwen2-moe", "qwen3-moe"))
     targets = ["q_proj", "k_proj", "v_proj", "o_proj"] if mixture else "all-linear"
     make_adapter(load(model_path), dict(r=4, lora_alpha=8, target_modules=targets), folder / "adapter")
@@ -286,7 +302,9 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 4.0, "orig
 
 
 def check_long(folder: Path, library: LlamaCpp) -> None:
-    """Rotary scaling that a GGUF keeps as tensors: logits and greedy text behind more tokens than the original context has."""
+    """Rotary scaling that a GGUF keeps as tensors: logits and greedy text after more tokens than
+    the original context.
+    """
     for name, variant, rope, count, most in (("llama3", "base", LLAMA31, 8400, 131072), ("llama3-32", "base", LLAMA31 | {"factor": 32.0}, 8400, 131072),
                                              ("longrope", "phi3-longrope", LONGROPE, 4500, 8192)):
         model_path = write_variant(variant, folder / "long" / name)
@@ -329,7 +347,7 @@ def tiny(folder: Path, library: LlamaCpp) -> None:
 
 
 def trained_adapter(path: Path, folder: Path) -> None:
-    """forge's own, of rank 8 on every linear layer."""
+    """Trains forge's own adapter, of rank 8 on every linear layer."""
     job = {"name": "trained", "output_dir": str(folder), "model": {"path": str(path.resolve())}, "adapter": {"type": "lora", "rank": 8, "alpha": 16},
            "data": {"train": str(arguments.train.resolve()), "max_length": 512},
            "train": {"max_steps": 60, "global_batch_size": 8}, "optimizer": {"learning_rate": 5e-4}, "hardware": {"device": "cpu"}}
@@ -368,12 +386,12 @@ parser = argparse.ArgumentParser()
 parser.add_argument("forge")
 parser.add_argument("--llama", required=True)
 parser.add_argument("--model", type=Path)
-parser.add_argument("--what", default="merge,gguf,long", help="of the tiny model's variants; long: past the original context")
+parser.add_argument("--what", default="merge,gguf,long", help="checks of the tiny model's variants; long: past the original context")
 parser.add_argument("--types", default=",".join(TYPES))
-parser.add_argument("--variants", default=",".join(VARIANTS), help="of the tiny model")
-parser.add_argument("--shapes", default=",".join(SHAPES), help="of the adapters that are merged into them")
-parser.add_argument("--train", type=Path, help="of a real model: rows to train the adapter on")
-parser.add_argument("--text", type=Path, help="of a real model: the text whose perplexity the types are compared by; its first 1,024 tokens")
+parser.add_argument("--variants", default=",".join(VARIANTS), help="variants of the tiny model")
+parser.add_argument("--shapes", default=",".join(SHAPES), help="shapes of the adapters that are merged into them")
+parser.add_argument("--train", type=Path, help="rows to train a real model's adapter on")
+parser.add_argument("--text", type=Path, help="text whose perplexity compares the types of a real model; its first 1,024 tokens are used")
 arguments = parser.parse_args()
 with tempfile.TemporaryDirectory(prefix="forge-export-") as name:
     llama = LlamaCpp(arguments.llama)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The families' table of docs/families.md: what each has, and the checks behind it. Standard library only.
+"""Checks the families' table of docs/families.md: the properties of each, and the checks behind it.
+Standard library only.
 
     python3 tests/parity/check_families.py build/bin/forge [--write]
 
-A family is `forge list families`; its checks are the variants of tests/fixtures of its model_type that have goldens by transformers
-and peft. Fails where the table on the page is another, and where a family has no check.
+The families are those of `forge list families`. A family's checks are the variants of
+tests/fixtures with its model_type that have goldens by transformers and peft. Fails if the table on
+the page differs, or if a family has no check.
 """
 import argparse
 import json
@@ -22,14 +24,14 @@ BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
 
 
 def families(forge: str) -> list[list[str]]:
-    """(model_type, class, GGUF architecture or "")."""
+    """Returns [(model_type, class, GGUF architecture or "")]."""
     text = subprocess.run([forge, "list", "families"], check=True, capture_output=True, text=True).stdout
     rows = [line.split() for line in text.splitlines() if "For" in line or "LMHead" in line]
     return [[row[0], row[1], row[3] if len(row) > 3 else ""] for row in rows]
 
 
 def configs() -> dict[str, dict]:
-    """Variant → its config.json."""
+    """Returns {variant: its config.json}."""
     base = json.loads((variants.BASE / "config.json").read_text())
     recipes = {path.stem: json.loads(path.read_text()) for path in sorted(variants.VARIANTS.glob("*.json"))}
     return {"base": base} | {name: base | recipe["config"] for name, recipe in recipes.items()}
@@ -64,7 +66,7 @@ def row(family: list[str], configs_: dict[str, dict], logits: str) -> tuple[str,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge")
-    parser.add_argument("--write", action="store_true", help="write the page's table anew")
+    parser.add_argument("--write", action="store_true", help="rewrite the page's table")
     args = parser.parse_args()
     logits = (HERE / "logits_test.cpp").read_text()
     head = ["| model_type | class | logits | gradients | LoRA | GGUF | variants |", "|---|---|---|---|---|---|---|"]

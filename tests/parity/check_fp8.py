@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A step on a base in fp8 against transformers and peft (make_fp8_goldens.py): the loss, the adapter's gradients, and what the gate before it
-says, passes and refuses.
+"""Compares a step on a base in fp8 with transformers and peft (make_fp8_goldens.py): loss,
+adapter's gradients, and the gate.
 
     python3 tests/parity/check_fp8.py build/bin/forge
 
-Gradient descent with the rate 1 leaves them in the adapter. Standard library only.
+Gradient descent with the rate 1 leaves the gradients in the adapter. The gate before the step is
+checked for its figures, and for the runs that it passes and refuses. Standard library only.
 """
 import itertools
 import json
@@ -19,12 +20,15 @@ from tensors import change_error, read_safetensors, write_safetensors  # noqa: E
 from wide_model import write_wide, write_wide_adapter  # noqa: E402
 
 GOLDENS = HERE / "goldens"
-# In fp32, of the loss and of all gradients together. A sum in another order may tip a number over to the next code.
+# Limits in fp32, of the loss and of all gradients together. A sum in another order may tip a number
+# over to the next code.
 LOSS, GRADIENTS = 2e-6, 1e-4
-# bf16 rounds what is quantised, tips one code in eight, and that other ones: what then remains is that fp8 changes no more of the base's
-# gradients than it does in fp32, but for bf16's own 2 %.
+# bf16 rounds the numbers before they are quantised, which tips one code in eight, and others than
+# in the golden. The remaining check is that fp8 changes the base's gradients no more than it does
+# in fp32, plus bf16's own 2 %.
 MORE_IN_BF16 = 0.03
-# Of the gate: its loss in bf16, whose products of the file's weights round as often as those of fp8.
+# The limit for the gate's loss in bf16, whose products of the file's weights round as often as
+# those of fp8.
 GATE_IN_BF16 = 2e-3
 
 
@@ -44,7 +48,7 @@ def values(tensors):
 
 
 def trained(forge, root, precision, quantization):
-    """→ the loss of the step, and the adapter behind it"""
+    """Runs the step; returns its loss and the adapter after it."""
     run = forge_run.run_job(forge, job(root, precision, quantization), root)
     return run.losses[0], values(run.tensors())
 
@@ -63,18 +67,18 @@ def events(root, name, kind):
 
 
 def gate_errors(event, wanted):
-    """of the two losses together, and of the error's size"""
+    """Returns the relative errors of the two losses together, and of the standard error."""
     return max(abs(event[key] - wanted[key]) / wanted[key] for key in ("loss", "fp8_loss")), abs(event["standard_error"] / wanted["standard_error"] - 1)
 
 
 def taken(root, name):
-    """→ of the planned memory the share that a run took, and the plan's last line"""
+    """Returns the share of the planned memory that a run took, and the plan's last line."""
     memory = json.loads((root / name / "report.json").read_text())["memory"]
     return memory["measured_peak_bytes"] / memory["predicted_peak_bytes"], memory["lines"][-1]["name"]
 
 
 def gate_sizes(forge, root):
-    """How many tokens the gate looks at, and its memory."""
+    """Checks how many tokens the gate looks at, and its memory."""
     rows = [json.loads(line) for line in (GOLDENS / "tiny-batches.jsonl").read_text().splitlines()]
     tokens, trained = [len(row["input_ids"]) for row in rows], [sum(label >= 0 for label in row["labels"][1:]) for row in rows]
     many = job(root, "fp32", "fp8") | {"name": "many"}
@@ -89,7 +93,7 @@ def gate_sizes(forge, root):
     many |= {"name": "more", "train": many["train"] | {"max_steps": 1}}
     many["data"]["train"][0]["path"] = str(root / "more.jsonl")
     forge_run.run_job(forge, many, root)
-    room = max(tokens[:8]), max(trained[:8])  # of the one step that is planned for
+    room = max(tokens[:8]), max(trained[:8])  # the room that one step is planned with
     fitting = [n for n, t in zip(tokens, trained) if n <= room[0] and t <= room[1]] * 6
     wanted = next(total for total in itertools.accumulate(fitting) if total >= 16384)
     seen = events(root, "more", "fp8_gate")[0]["tokens"]
@@ -103,7 +107,7 @@ def gate_sizes(forge, root):
 
 
 def gate_checks(forge, root, wanted):
-    """Behind the runs of `checks`."""
+    """Checks the gate; must come after the runs of `checks`."""
     event = events(root, "fp8-fp32", "fp8_gate")[0]
     loss, scatter = gate_errors(event, wanted)
     same = event["supervised_tokens"] == wanted["supervised_tokens"] and event["split"] == "train"
@@ -116,7 +120,7 @@ def gate_checks(forge, root, wanted):
 
     yield from gate_sizes(forge, root)
 
-    # 0.21 % is what these tokens leave possible.
+    # These tokens leave 0.21 % possible.
     settings = job(root, "fp32", "fp8") | {"name": "gated"}
     settings["model"] = settings["model"] | {"fp8_tolerance": 0.002}
     settings["data"] = settings["data"] | {"eval": [{"path": str(GOLDENS / "tiny-batches.jsonl"), "format": "tokens", "limit": 8}]}
@@ -138,7 +142,7 @@ def gate_checks(forge, root, wanted):
 
 
 def vanishing(root):
-    """The model with rows of one number that dwarfs the others."""
+    """Gives the model rows with one number that dwarfs the others."""
     tensors = read_safetensors(root / "wide/model.safetensors")
     weight = tensors["model.layers.1.mlp.up_proj.weight"]
     for row in range(4):
@@ -147,7 +151,7 @@ def vanishing(root):
 
 
 def checks(forge, root):
-    """(whether it holds, what was seen) of each"""
+    """Yields (True if the check holds, its description) for each check."""
     write_wide(root / "wide"), write_wide_adapter(root / "wide-adapter")
     golden, start = values(read_safetensors(GOLDENS / "fp8.safetensors")), values(read_safetensors(root / "wide-adapter/adapter_model.safetensors"))
     said = json.loads((GOLDENS / "fp8.json").read_text())

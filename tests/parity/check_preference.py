@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares forge's preference objectives with the goldens of TRL on the tiny model. Standard library only.
+"""Compares forge's preference objectives with the goldens of TRL on the tiny model. Standard
+library only.
 
     python3 tests/parity/check_preference.py build/bin/forge [--only NAME] [--provider reference]
 
-For every case: the losses and gradient norms of five steps, the gradient of the first step tensor by tensor, and that no
-way of cutting a step changes it. Then that a run starts where its reference is (check_start), and that a reward model made by
-PEFT gives transformers' scores. Prints one line per check and "N passed, N failed"; exits 1 if any failed.
+Checks for every case the losses and gradient norms of five steps, the gradient of the first step
+tensor by tensor, and that no way of cutting a step changes it. Then checks that a run starts at its
+reference (check_start), and that a reward model made by PEFT gives transformers' scores. Prints one
+line per check and "N passed, N failed"; exits 1 if any failed.
 """
 import argparse
 import json
@@ -22,7 +24,7 @@ from tensors import read_safetensors, squared
 HERE = Path(__file__).resolve().parent
 GOLDENS, TINY = HERE / "goldens", HERE.parent / "fixtures" / "tiny-llama"
 FIRST_LOSS, GRADIENT, STEPS, CUT = 1e-6, 1e-5, 1e-4, 1e-6
-# A step of eight pairs, cut as it likes: the examples have unequal lengths. `packed` counts tokens.
+# Ways to cut a step of eight pairs; the examples have unequal lengths. `packed` counts tokens.
 CUTS = {
     "4+4": ({"micro_batch_size": 4}, {}),
     "3+3+2": ({"micro_batch_size": 3}, {}),
@@ -49,13 +51,14 @@ def start_of(case) -> dict:
 
 
 def gradient_of(run: forge_run.Run, case) -> dict[str, list[float]]:
-    """Rate 1 and no decay: what the step took away."""
+    """Returns the first step's gradient: with rate 1 and no decay it is what the step subtracted.
+    """
     start = start_of(case)
     return {name: [a - b for a, b in zip(start[name].values, tensor.values, strict=True)] for name, tensor in run.tensors().items()}
 
 
 def distance(got: dict, want: dict) -> float:
-    """Relative, all tensors together."""
+    """Returns the relative distance, all tensors together."""
     if set(got) != set(want):
         return math.inf
     off = sum(squared([a - b for a, b in zip(got[n], want[n], strict=True)]) for n in want)
@@ -90,7 +93,8 @@ def check_cuts(checks: Checks, forge: str, case, gradient: dict, root: Path) -> 
         checks.limit(f"{case.name} cut {name}", distance(cut, gradient), CUT)
 
 
-# How a run may start: nothing is learned yet, so answers are exactly as likely as under the reference.
+# Ways in which a run may start: nothing is learned yet, so answers are exactly as likely as under
+# the reference.
 LORA = {"type": "lora", "rank": 4, "alpha": 8}
 STARTS = {"lora": LORA, "gaussian": LORA | {"init": "gaussian"}, "pissa": LORA | {"init": "pissa"}, "dora": LORA | {"use_dora": True},
           "modules_to_save": LORA | {"modules_to_save": ["lm_head", "embed_tokens", "norm"]},
@@ -107,7 +111,7 @@ def check_start(checks: Checks, forge: str, root: Path) -> None:
                     continue
                 case = next(c for c in preference_cases.CASES if c.objective["type"] == objective)
                 own = {"type": objective} | ({} if objective == "reward" else {"reference_cache": cached})
-                if objective == "reward" and "modules_to_save" in adapter:  # which has no vocabulary's head
+                if objective == "reward" and "modules_to_save" in adapter:  # a reward model has no vocabulary's head
                     adapter = adapter | {"modules_to_save": [m for m in adapter["modules_to_save"] if m != "lm_head"]}
                 label = f"start-{objective}-{name}-{'kept' if cached else 'computed'}"
                 job = preference_cases.job(case, label, TINY, GOLDENS, root / "runs") | {"adapter": adapter, "objective": own}
@@ -118,7 +122,9 @@ def check_start(checks: Checks, forge: str, root: Path) -> None:
 
 
 def check_scores(checks: Checks, forge: str, golden: list[float]) -> None:
-    """Of the first pairs; forge score reads a PEFT folder that transformers' model was made with."""
+    """Checks the scores of the first pairs; forge score reads the PEFT folder of transformers'
+    model.
+    """
     done = subprocess.run([forge, "score", str(GOLDENS / "tiny-pairs.jsonl"), "--model", str(TINY), "--adapter",
                            str(GOLDENS / "adapter-init-score"), "--limit", str(preference_cases.PAIRS), "--threads", "1", "--json"],
                           check=True, capture_output=True, text=True)

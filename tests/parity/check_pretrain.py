@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A described model trained from drawn weights, against transformers on the same rows (make_pretrain_goldens.py).
+"""Compares training from random weights of a described model with transformers on the same rows
+(make_pretrain_goldens.py).
 
     python3 tests/parity/check_pretrain.py build/bin/forge
 """
@@ -29,7 +30,7 @@ def check_losses(what: str, found: list[float], wanted: list[float]) -> None:
 
 
 def check_start(forge: str, folder: Path, golden: dict) -> None:
-    """The drawn weights, which a seed decides."""
+    """Checks the random weights, which a seed decides."""
     first = run_job(forge, start_job(folder), folder).tensors()
     again = run_job(forge, start_job(folder) | {"name": "again"}, folder).tensors()
     other = run_job(forge, start_job(folder) | {"name": "other", "seed": 6}, folder).tensors()
@@ -48,7 +49,7 @@ def check_case(forge: str, folder: Path, case: str, golden: dict) -> None:
     check_losses(f"{case}, evaluations", eval_losses(run.folder), golden["eval_losses"])
     plan = json.loads((run.folder / "plan.json").read_text())
     assert plan["data"]["train"]["examples"] == golden["rows"], (case, plan["data"]["train"]["examples"], golden["rows"])
-    # In the middle of an epoch: steps behind a checkpoint are made again.
+    # The run stops in the middle of an epoch: steps after a checkpoint are made again.
     whole = {name: tensor.values for name, tensor in run.tensors().items()}
     losses = run.losses
     (run.folder / "report.json").unlink()
@@ -61,7 +62,7 @@ def check_case(forge: str, folder: Path, case: str, golden: dict) -> None:
 
 
 def check_result(forge: str, folder: Path) -> None:
-    """The result is a model like any other, and says so."""
+    """Checks that the result is a model like any other, and says so."""
     config = json.loads((folder / "runs" / "joined" / "model" / "config.json").read_text())
     assert {key: config[key] for key in ARCHITECTURE} == ARCHITECTURE, config
     said = json.loads(call(forge, "eval", folder / "runs" / "joined", "--json"))

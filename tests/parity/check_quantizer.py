@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""forge's GGUF types beside llama.cpp's own quantiser on the same weights: blocks, error and perplexity.
+"""Compares forge's GGUF types with llama.cpp's own quantiser on the same weights: blocks, error and
+perplexity.
 
     python tests/parity/check_quantizer.py build/bin/forge --llama libllama.so --model FOLDER|FILE.gguf --text FILE [--types q4_0,…]
 
-Needs gguf, numpy and a library with llama.cpp in it that exports ggml_quantize_chunk. The f32 GGUF that forge writes is what both
-quantise, and the types of the tensors are forge's. Prints a table and "N passed, N failed": forge's mean square error of every type is at most 1.02 times llama.cpp's, and so is
-its perplexity.
+Needs gguf, numpy and a library with llama.cpp in it that exports ggml_quantize_chunk. Both quantise
+the f32 GGUF that forge writes, and forge chooses the types of the tensors. Prints a table and "N
+passed, N failed": forge's mean square error of every type must be at most 1.02 times llama.cpp's,
+and its perplexity as well.
 """
 import argparse
 import json

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Every line of every result's README, as it stands: Python and forge are run; what is for llama-cli is loaded and asked by llama.cpp; lines
-for vLLM and Ollama are held against their documented formats (tests/export/serving_formats.py).
+"""Runs every line of every result's README as it is written.
 
     python tests/parity/check_readmes.py build/bin/forge --llama LIBRARY --llama-python llama_cpp_python-0.3.36 [--model FOLDER]
 
-Needs torch, transformers, peft, gguf, bitsandbytes, llama.cpp as a library and llama-cpp-python's unpacked source (llama_binding.py).
-Prints "N passed, N failed".
+Python and forge are run. llama.cpp loads what is for llama-cli and answers. Lines for vLLM and
+Ollama are compared with their documented formats (tests/export/serving_formats.py). Needs torch,
+transformers, peft, gguf, bitsandbytes, llama.cpp as a library and llama-cpp-python's unpacked
+source (llama_binding.py). Prints "N passed, N failed".
 """
 import argparse
 import json
@@ -55,7 +56,7 @@ def asked_of_llama_cpp(words: list[str], folder: Path) -> str:
 
 
 def held_against_vllm(words: list[str], folder: Path) -> str:
-    """vllm serve MODEL [--enable-lora --max-lora-rank N --lora-modules NAME=PATH]"""
+    """Checks `vllm serve MODEL [--enable-lora --max-lora-rank N --lora-modules NAME=PATH]`."""
     model = folder / words[2]
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         assert (model / name).is_file(), f"no {name} in {model}"

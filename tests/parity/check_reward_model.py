@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Reward models both ways: transformers and PEFT load what forge wrote, forge what they wrote, with the same scores.
+"""Checks reward models both ways: transformers and PEFT load forge's, and forge loads theirs, with
+the same scores.
 
     python tests/parity/check_reward_model.py build/bin/forge
 
-Needs torch, transformers and peft. Trains the tiny model by objective: reward, as an adapter and whole, and takes each result
-as its README.md says into transformers and PEFT; makes models with those and takes them into
-forge score. Texts are scored one by one and, by transformers, as a padded batch. Prints one line per check.
+Needs torch, transformers and peft. Trains the tiny model by objective: reward, as an adapter and
+whole, and loads each result into transformers and PEFT as its README.md says. Makes models with
+those and loads them into forge score. Texts are scored one by one and, by transformers, as a padded
+batch. Prints one line per check.
 """
 import json
 import os
@@ -114,7 +116,7 @@ def main() -> int:
 
 
 def copied(folder: Path) -> Path:
-    """With the tokenizer beside the weights, as save_pretrained leaves it out."""
+    """Returns a copy with the tokenizer beside the weights, which save_pretrained leaves out."""
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((TINY / name).read_bytes())
     return folder

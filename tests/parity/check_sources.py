@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Rows of random CSV, TSV, JSON, JSONL and text files as `forge data` reads them, against Python's own readers.
+"""Compares rows of random CSV, TSV, JSON, JSONL and text files as `forge data` reads them with
+Python's own readers.
 
     python tests/parity/check_sources.py build/bin/forge [--rounds 40] [--seed 1]
 
-Every file is also packed with gzip, and with zstd where the zstandard package is there, whole or in two pieces.
-Compared is the text of every example (`forge data --dump`), which for a pair is prompt and completion and eos.
-Python's csv module, json and gzip are the oracle.
+Every file is also packed with gzip, and with zstd if the zstandard package is installed, whole or
+in two pieces. Compares the text of every example (`forge data --dump`), which for a pair is prompt,
+completion and eos. Python's csv module, json and gzip are the oracle.
 """
 import argparse
 import csv
@@ -103,7 +104,8 @@ def main():
                 suffix, data = packed(rng, content)
                 path = folder / f"train.{extension}{suffix}"
                 path.write_bytes(data)
-                # The same rows as plain JSONL are the reference: tokens are compared, so nothing is lost in decoding.
+                # Rows as plain JSONL are the reference: tokens are compared, so nothing is lost in
+                # decoding.
                 plain = folder / "expected.jsonl"
                 plain.write_text("".join(json.dumps({"prompt": p, "completion": c}) + "\n" for p, c in expected))
                 got, wanted = forge_texts(args.forge, folder, path), forge_texts(args.forge, folder, plain)

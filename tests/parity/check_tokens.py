@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Tokens added to a model (model.add_tokens): the same ids, rows, losses and results as transformers + PEFT have them.
+"""Compares tokens added to a model (model.add_tokens) with transformers + PEFT: ids, rows, losses
+and results.
 
     python tests/parity/check_tokens.py build/bin/forge [--llama LIBRARY]     # needs the oracle
 
-For a tied and an untied tiny model: the rows that added tokens start from; ten steps of LoRA with trained rows, by PEFT from the same
-start; the result loaded by PEFT after resize_token_embeddings; merged, in transformers; as a GGUF, in llama.cpp, where a library is
-named. And full fine-tuning, whose result has the larger vocabulary. Prints "N passed, N failed".
+Checks for a tied and an untied tiny model: the rows that added tokens start from; ten steps of LoRA
+with trained rows, by PEFT from the same start; the result loaded by PEFT after
+resize_token_embeddings; merged, in transformers; as a GGUF, in llama.cpp, if a library is named.
+Also checks full fine-tuning, whose result has the larger vocabulary. Prints "N passed, N failed".
 """
 import argparse
 import json
@@ -46,7 +48,8 @@ def load(path: Path):
 
 
 def grown(path: Path, rows: int):
-    """The base with room for the tokens, filled with something else than forge starts from."""
+    """Returns the base with room for the tokens, filled with other values than forge starts from.
+    """
     model = load(path)
     model.resize_token_embeddings(rows, mean_resizing=False)
     return model

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The language model of a class with towers (Gemma 3, Mistral 3) against transformers + peft, in both generations of tensor names.
+"""Compares the language model of a class with towers (Gemma 3, Mistral 3) with transformers + peft,
+in both generations of tensor names.
 
     python tests/parity/check_towers.py build/bin/forge     # needs torch, transformers, peft
 
-For each class and generation: an adapter of PEFT goes on in forge as in PEFT, and comes back under PEFT's names; the merged checkpoint
-has the base's names and the towers' bytes, and computes in transformers what PEFT does; so does one that was trained whole.
+For each class and generation: forge continues an adapter of PEFT as PEFT does, and writes it under
+PEFT's names; the merged checkpoint has the base's names and the towers' bytes, and computes in
+transformers what PEFT does; so does one that was trained whole.
 """
 import argparse
 import copy
@@ -47,7 +49,7 @@ TOWERS = r"model\.(vision_tower|multi_modal_projector)\..*"
 
 
 def write_base(kind: str, generation: str, folder: Path) -> type:
-    """A checkpoint of random weights with `generation`'s names. Returns its class."""
+    """Writes a checkpoint of random weights with `generation`'s names; returns its class."""
     model_class, config_class, settings = CLASSES[kind]
     torch.manual_seed(11)
     model = model_class(config_class(**copy.deepcopy(settings)))
@@ -65,7 +67,7 @@ def write_base(kind: str, generation: str, folder: Path) -> type:
     names = list(load_file(folder / "model.safetensors"))
     assert any(name.startswith({"older": "language_model.model.", "current": "model.language_model."}[generation]) for name in names), names
     config = json.loads((folder / "config.json").read_text())
-    if kind == "mistral3":  # as published: nothing says whether head and embedding are one
+    if kind == "mistral3":  # as published: nothing says that head and embedding are one, or that they are not
         for place in (config, config["text_config"]):
             place.pop("tie_word_embeddings", None)
     (folder / "config.json").write_text(json.dumps(config))
@@ -119,7 +121,9 @@ def tensors_of(folder: Path) -> dict:
 
 
 def check_whole(name: str, folder: Path, base: Path, load, want, rows, tally: Tally) -> None:
-    """The folder holds all of the base, under its names, with the towers' bytes, and computes what is wanted."""
+    """Checks that the folder holds all of the base, under its names, with the towers' bytes, and
+    computes `want`.
+    """
     before, after = tensors_of(base), tensors_of(folder)
     towers = [key for key in before if "language_model" not in key and not key.endswith("lm_head.weight")]
     same = all(torch.equal(before[key], after[key]) for key in towers if key in after)

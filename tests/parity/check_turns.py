@@ -1,12 +1,13 @@
-"""train_on each_assistant over chat templates as they come, against transformers:
+"""Compares train_on each_assistant over published chat templates with transformers.
 
     python tests/parity/check_turns.py build/bin/forge MODEL_DIR TEMPLATE.jinja…     (needs transformers)
 
-MODEL_DIR lends tokenizer and shapes. Of every assistant turn the example must be apply_chat_template of the
-conversation up to it, trained behind apply_chat_template of what precedes the turn with the generation prompt. Where
-the prompt opens a thought that the text leaves out, an answer that begins with that opening follows the prompt word for
-word; any other has no such mask, and forge must refuse it. Templates that mark generation say themselves what is trained and
-are left out. Prints a line a template.
+MODEL_DIR lends tokenizer and shapes. For every assistant turn the example must be
+apply_chat_template of the conversation up to it, trained after apply_chat_template of what precedes
+the turn with the generation prompt. If the prompt opens a thought that the text leaves out, an
+answer that begins with that opening follows the prompt word for word; any other has no such mask,
+and forge must refuse it. Templates that mark generation say themselves what is trained and are left
+out. Prints a line a template.
 """
 import json
 import pathlib
@@ -34,7 +35,7 @@ CONVERSATIONS = [
 
 
 def expected(tokenizer, template, messages):
-    """[(ids, mask)], or None where a turn has no mask; raises what the template raises."""
+    """Returns [(ids, mask)], or None if a turn has no mask; raises what the template raises."""
     render = lambda part, prompt=False: tokenizer.apply_chat_template(
         part, chat_template=template, tokenize=False, add_generation_prompt=prompt)
     examples = []

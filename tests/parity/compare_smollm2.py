@@ -2,9 +2,10 @@
 
     python tests/parity/compare_smollm2.py RUNDIR [--cache ~/.cache/forge/parity] [--per-example EXAMPLES.jsonl]
 
-RUNDIR is runs/smollm2-lora, runs/smollm2-lora-packed or runs/smollm2-full (jobs/*.yaml; run_smollm2.py runs them all).
-The cache is make_smollm2_goldens.py's. EXAMPLES.jsonl is what `forge eval --per-example` gave on the first five rows
-with what the run wrote; for an adapter, peft loads the same files and must give the same losses.
+RUNDIR is runs/smollm2-lora, runs/smollm2-lora-packed or runs/smollm2-full (jobs/*.yaml;
+run_smollm2.py runs them all). The cache is make_smollm2_goldens.py's. EXAMPLES.jsonl is the output
+of `forge eval --per-example` on the first five rows with the run's result; for an adapter, peft
+loads the same files and must give the same losses.
 """
 import argparse
 import json
@@ -55,7 +56,9 @@ def check_change(checks: Checks, name: str, run: Path, cache: Path) -> None:
 
 
 def load_trained(checks: Checks, name: str, run: Path, cache: Path):
-    """The run's result by peft or transformers; any warning of missing or unexpected keys is a failure."""
+    """Loads the run's result by peft or transformers; a warning of missing or unexpected keys is a
+    failure.
+    """
     if not smollm2.RUNS[name]["lora"]:
         from transformers import AutoModelForCausalLM
 

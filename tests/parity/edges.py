@@ -1,13 +1,17 @@
-"""Places where a gradient jumps: a clamp's bounds, and the choice between two experts. A value that lies on one is sent to either side
-by rounding alone, which differs between processors; no golden may depend on that.
+"""Finds places where a gradient jumps: a clamp's bounds, and the choice between two experts.
+
+Rounding alone sends a value that lies on one to either side, which differs between processors; no
+golden may depend on that.
 """
 import torch
 
-NEAR = 1e-5  # some ten times what rounding moves an activation by in ten steps
+NEAR = 1e-5  # about ten times the error of an activation by rounding after ten steps
 
 
 class Edges:
-    """While it is entered, `closest` is the least distance of any value clamped or chosen to its edge."""
+    """Records in `closest`, while it is entered, the least distance of a clamped or chosen value to
+    its edge.
+    """
 
     def __init__(self):
         self.closest = float("inf")

@@ -1,14 +1,15 @@
 """Mixtures of experts as their files have them: one linear layer for each matrix of each expert.
 
-transformers 5 joins the experts of a layer into two tensors when it reads a model. Files hold them one by one, and so do adapters of
-peft with transformers 4, which peft converts when it reads them. `stored` gives the files' names; `apart` puts linear layers back,
-so that peft adapts each by itself.
+transformers 5 joins the experts of a layer into two tensors when it reads a model. Files hold them
+one by one, and so do adapters of peft with transformers 4, which peft converts when it reads them.
+`stored` gives the files' names; `apart` puts linear layers back, so that peft adapts each by
+itself.
 """
 import torch
 from torch import nn
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
-# model_type -> (the block's name, gate, up, down)
+# {model_type: (the block's name, gate, up, down)}
 NAMES = {
     "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
     "qwen2_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
@@ -16,11 +17,11 @@ NAMES = {
     "deepseek_v2": ("mlp", "gate_proj", "up_proj", "down_proj"),
     "deepseek_v3": ("mlp", "gate_proj", "up_proj", "down_proj"),
 }
-BARE_ROUTERS = ("deepseek_v2", "deepseek_v3")  # a parameter in transformers 4 too: no adapter of all linear layers sits on it
+BARE_ROUTERS = ("deepseek_v2", "deepseek_v3")  # a parameter in transformers 4 too: an adapter of all linear layers leaves it out
 
 
 def stored(weights: dict[str, torch.Tensor], model_type: str) -> dict[str, torch.Tensor]:
-    """A state_dict by the names of the model's files."""
+    """Returns a state_dict under the names of the model's files."""
     if model_type not in NAMES:
         return weights
     block, *projections = NAMES[model_type]
@@ -83,7 +84,7 @@ class SparseMlp(nn.Module):
 
 
 def apart(model) -> None:
-    """In place. Nothing for a model without experts."""
+    """Replaces the model's experts in place; does nothing to a model without experts."""
     model_type = model.config.model_type
     if model_type not in NAMES:
         return
@@ -95,7 +96,7 @@ def apart(model) -> None:
         own = SparseMlp(layer.mlp, projections, normalise, model_type in BARE_ROUTERS)
         if block != "mlp":
             del layer.mlp
-            object.__setattr__(layer, "mlp", own)  # who calls it; its parameters have the other name
+            object.__setattr__(layer, "mlp", own)  # the module that forward calls; its parameters have the other name
         setattr(layer, block, own)
     # transformers would look for its own routers; balance_loss does it for these.
     balanced = model_type not in BARE_ROUTERS and model.config.output_router_logits
@@ -104,7 +105,7 @@ def apart(model) -> None:
 
 
 def balance_loss(model, out, attention_mask) -> torch.Tensor | float:
-    """What transformers adds to the loss of a model with output_router_logits."""
+    """Returns what transformers adds to the loss of a model with output_router_logits."""
     if getattr(out, "aux_loss", None) is not None:
         return model.config.router_aux_loss_coef * out.aux_loss
     if not getattr(model.config, "router_weight", 0):

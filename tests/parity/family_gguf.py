@@ -1,8 +1,10 @@
-"""Writes a model folder as the GGUF that llama.cpp's convert_hf_to_gguf.py would make of it, without its tokenizer.
+"""Writes a model folder as the GGUF that llama.cpp's convert_hf_to_gguf.py would make of it,
+without its tokenizer.
 
-Names of tensors and keys are the gguf package's, so that forge's own table is compared with llama.cpp's. What a converter changes is
-written as it changes it: Gemma's norms have 1 added, rows of q and k of Llama's relatives lie in the order that rotates neighbours,
-Gemma's query_pre_attn_scalar is not stored (a reader takes the head's width), and of q, k and v in one matrix all of q come first.
+Names of tensors and keys are the gguf package's, so that forge's own table is compared with
+llama.cpp's. Changes by the converter are made here too: Gemma's norms have 1 added, rows of q and k
+of Llama's relatives are in the order that rotates neighbours, Gemma's query_pre_attn_scalar is not
+stored (a reader takes the head's width), and in a matrix of q, k and v all of q come first.
 """
 import json
 import re
@@ -37,32 +39,34 @@ ARCHITECTURES = {
     "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
     "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
 }
-# What GPT-2's config.json calls common settings.
+# {setting: its name in GPT-2's config.json}
 GPT2 = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
         "intermediate_size": "n_inner"}
 PERMUTED = ("llama", "smollm3", "granite", "mixtral")
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
-    """LlamaModel.permute of the converter."""
+    """Follows the converter's LlamaModel.permute."""
     return rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def all_queries_first(rows: np.ndarray, heads: int, groups: int) -> np.ndarray:
-    """GPTNeoXModel.modify_tensors and FalconModel.modify_tensors of the converter; GPT-NeoX has a group for each head."""
+    """Follows the converter's GPTNeoXModel.modify_tensors and FalconModel.modify_tensors; GPT-NeoX
+    has a group for each head.
+    """
     parts = rows.reshape(groups, heads // groups + 2, -1, *rows.shape[1:])
     return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in (parts[:, :-2], parts[:, -2], parts[:, -1])])
 
 
 def groups_of(config: dict) -> int:
-    """Heads of k and v."""
+    """Returns the heads of k and v."""
     if config["model_type"] == "falcon" and not config.get("new_decoder_architecture") and config.get("multi_query", True):
         return 1
     return config.get("num_kv_heads") or config.get("num_key_value_heads") or config["num_attention_heads"]
 
 
 def llama3_divisors(rope: dict, head_dim: int) -> np.ndarray:
-    """LlamaModel.generate_extra_tensors of the converter."""
+    """Follows the converter's LlamaModel.generate_extra_tensors."""
     wavelengths = 2 * np.pi * rope["rope_theta"] ** (np.arange(0, head_dim, 2, dtype=np.float32) / head_dim)
     context, factor = rope["original_max_position_embeddings"], rope["factor"]
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
@@ -75,7 +79,8 @@ def llama3_divisors(rope: dict, head_dim: int) -> np.ndarray:
 
 
 def write_rope_factors(writer: gguf.GGUFWriter, config: dict) -> None:
-    """The tensors of llama3 scaling, and of longrope as Phi3MiniModel of the converter writes it."""
+    """Writes the tensors of llama3 scaling, and of longrope as the converter's Phi3MiniModel does.
+    """
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     rope = {"rope_theta": config.get("rope_theta"), **rope}
     kind = rope.get("rope_type", rope.get("type"))
@@ -145,7 +150,9 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
 
 
 def joined_experts(tensors: dict) -> dict:
-    """A layer's experts as one tensor for each of their matrices, by the name of it without the expert's number."""
+    """Joins a layer's experts into one tensor for each of their matrices, under its name without
+    the expert's number.
+    """
     joined = {}
     for name, tensor in tensors.items():
         apart = re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name)

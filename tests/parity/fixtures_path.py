@@ -1,4 +1,6 @@
-"""Makes tests/fixtures/variants.py importable from this folder: `from fixtures_path import variants`."""
+"""Makes tests/fixtures/variants.py importable from this folder: `from fixtures_path import
+variants`.
+"""
 import sys
 from pathlib import Path
 

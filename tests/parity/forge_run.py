@@ -1,4 +1,4 @@
-"""Runs forge and reads what it leaves. Standard library only.
+"""Runs forge and reads its results. Standard library only.
 
     run = run_job(forge, job_dict, folder)      # writes folder/NAME.json, runs it, reads folder/runs/NAME
     run.losses, run.tensors
@@ -26,7 +26,7 @@ class Run:
         return [event["loss"] for event in self.steps]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The adapter's tensors under PEFT's names, or the model's under Hugging Face's."""
+        """Returns the adapter's tensors under PEFT's names, or the model's under Hugging Face's."""
         adapter = self.folder / "adapter" / "adapter_model.safetensors"
         if adapter.exists():
             return read_safetensors(adapter)
@@ -37,7 +37,7 @@ class Run:
 
 
 def call(forge: str, *arguments: str) -> str:
-    """stdout of forge; raises ForgeFailed with what it said."""
+    """Returns forge's stdout; raises ForgeFailed with its output."""
     done = subprocess.run([forge, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()[-8:]
@@ -59,14 +59,14 @@ def run_job(forge: str, job: dict, folder: Path) -> Run:
 
 
 def per_example(forge: str, model: Path, adapter: Path | None, data: Path, out: Path) -> list[dict]:
-    """The rows of `forge eval --per-example`."""
+    """Returns the rows of `forge eval --per-example`."""
     extra = ["--adapter", adapter] if adapter else []
     call(forge, "eval", "--model", model, *extra, "--data", data, "--precision", "fp32", "--per-example", out)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
 def relative_error(got: list[float], want: list[float]) -> float:
-    """The largest relative difference of two lists; infinite when their lengths differ."""
+    """Returns the largest relative difference of two lists; infinite if their lengths differ."""
     if len(got) != len(want):
         return float("inf")
     return max((abs(a - b) / max(abs(b), 1e-30) for a, b in zip(got, want)), default=0.0)

@@ -1,9 +1,11 @@
-"""llama-cpp-python's own Python code over another build of llama.cpp, for machines that cannot build its library.
+"""Runs llama-cpp-python's own Python code over another build of llama.cpp, for machines that cannot
+build its library.
 
     environment = binding(Path("llama_cpp_python-0.3.36"), "libllama.so", folder)     # what a snippet runs with
 
-The package's folder is its source distribution, unpacked (pip download --no-deps --no-binary :all: llama-cpp-python). Functions that the
-library does not export, such as the quantiser of some bindings, end the process when they are called.
+The package's folder is its source distribution, unpacked (pip download --no-deps --no-binary :all:
+llama-cpp-python). Functions that the library does not export, such as the quantiser of some
+bindings, end the process when they are called.
 """
 import os
 import re

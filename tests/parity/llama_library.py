@@ -1,9 +1,11 @@
-"""llama.cpp by its C interface, through whatever shared library holds it. Structs are passed as they come from the library's own
-defaults, so that their layout does not matter here.
+"""Calls llama.cpp by its C interface, through any shared library that holds it.
+
+Structs are passed as they come from the library's own defaults, so that their layout does not
+matter here.
 
     library = LlamaCpp("libllama.so")
     model = library.load("model.gguf")
-    model.tokenize("Hello"), model.logits([1, 2, 3])     # [tokens, vocab], behind every token
+    model.tokenize("Hello"), model.logits([1, 2, 3])     # [tokens, vocab], after every token
 """
 import ctypes
 
@@ -20,8 +22,10 @@ class Batch(ctypes.Structure):
 
 
 def in_f32(parameters: Opaque) -> Opaque:
-    """Keys and values in f32: the one place where f16 (1), their default, stands twice in a row behind the scalars. No flash attention,
-    which rounds queries to f16: the last of the four choices that are left open (-1)."""
+    """Sets keys and values to f32, and no flash attention, which rounds queries to f16.
+
+    The types are found as the one place after the scalars where f16 (1), their default, occurs
+    twice in a row. Flash attention is the last of the four choices that are left open (-1)."""
     words = (ctypes.c_int32 * 256).from_buffer(parameters)
     cache = next(i for i in range(16, 64) if words[i] == 1 and words[i + 1] == 1)
     words[cache] = words[cache + 1] = 0
@@ -31,8 +35,9 @@ def in_f32(parameters: Opaque) -> Opaque:
 
 
 def in_plain_buffers(parameters: Opaque) -> Opaque:
-    """Without use_extra_bufts, which crashes on processors with AMX: the last switch that is on by default, in the group of switches
-    behind the pointers."""
+    """Switches use_extra_bufts off, which crashes on processors with AMX.
+
+    It is the last switch that is on by default, in the group of switches after the pointers."""
     group = next(i for i in range(48, 128, 8) if any(parameters.bytes[i:i + 8]))
     last = max(i for i in range(group, group + 8) if parameters.bytes[i] == 1)
     parameters.bytes[last] = 0
@@ -87,7 +92,7 @@ class Model:
         parameters = in_f32(c.llama_context_default_params())
         (ctypes.c_int32 * 256).from_buffer(parameters)[0] = context  # the first member
         self.context = c.llama_init_from_model(self.model, parameters)
-        c.llama_set_n_threads(self.context, 1, 1)  # several threads would spin waiting for each other on a busy machine
+        c.llama_set_n_threads(self.context, 1, 1)  # several threads would spin and wait for each other on a busy machine
         self.vocab = c.llama_model_get_vocab(self.model)
         self.size = c.llama_vocab_n_tokens(self.vocab)
 

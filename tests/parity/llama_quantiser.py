@@ -1,8 +1,9 @@
-"""llama.cpp's own quantiser over the tensors of a GGUF: what forge's blocks are held against. Needs gguf, numpy and a library that
-exports ggml_quantize_chunk.
+"""Runs llama.cpp's own quantiser over the tensors of a GGUF, to compare forge's blocks with.
 
     found = compare(library, own, exact, folder / "theirs.gguf")     # forge's file, the f32 GGUF that it was made of
     found.equal, found.tensors, found.good
+
+Needs gguf, numpy and a library that exports ggml_quantize_chunk.
 """
 import ctypes
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from llama_library import LlamaCpp
 
-MOST = 1.02  # of llama.cpp's mean square error
+MOST = 1.02  # times llama.cpp's mean square error
 
 
 def tensors(path: Path) -> dict:
@@ -21,7 +22,9 @@ def tensors(path: Path) -> dict:
 
 
 def requantise(library: LlamaCpp, own: Path, exact: dict, target: Path) -> None:
-    """forge's file with every block made by llama.cpp's quantiser, in forge's choice of types."""
+    """Writes forge's file with every block made by llama.cpp's quantiser, in forge's choice of
+    types.
+    """
     chunk = library.c.ggml_quantize_chunk
     chunk.restype, chunk.argtypes = ctypes.c_size_t, [ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
                                                       ctypes.c_int64, ctypes.c_void_p]
@@ -44,16 +47,16 @@ def values(tensor) -> np.ndarray:
 
 
 def squared_error(quantised: dict, exact: dict) -> float:
-    """Over all weights, relative to their own squares."""
+    """Returns the squared error over all weights, relative to their own squares."""
     errors = sum(float(((values(quantised[name]) - values(exact[name])) ** 2).sum()) for name in exact)
     return errors / sum(float((values(tensor) ** 2).sum()) for tensor in exact.values())
 
 
 @dataclass
 class Comparison:
-    equal: int  # tensors, byte for byte
+    equal: int  # tensors that are equal byte for byte
     tensors: int
-    error: float  # of the weights' squares
+    error: float  # relative to the weights' squares
     their_error: float
 
     @property
@@ -62,7 +65,7 @@ class Comparison:
 
 
 def compare(library: LlamaCpp, own: Path, exact: dict, theirs: Path) -> Comparison:
-    """Leaves llama.cpp's file at `theirs`."""
+    """Compares the quantisers; leaves llama.cpp's file at `theirs`."""
     requantise(library, own, exact, theirs)
     a, b = tensors(own), tensors(theirs)
     return Comparison(sum(np.array_equal(a[name].data, b[name].data) for name in exact), len(exact), squared_error(a, exact), squared_error(b, exact))

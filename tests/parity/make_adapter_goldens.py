@@ -1,13 +1,16 @@
-"""What PEFT makes of adapter_config.json: ranks and scales by module, and which files it loads.
+"""Writes what PEFT reads from adapter_config.json: ranks and scales by module, and the files that
+it loads.
 
     python tests/parity/make_adapter_goldens.py
 
-Writes tests/export/goldens/adapter-rules.json, adapter-edits.json and adapter-tensors.json. Needs torch, transformers and peft.
+Writes tests/export/goldens/adapter-rules.json, adapter-edits.json and adapter-tensors.json. Needs
+torch, transformers and peft.
 
-rules: settings with the module that each adapts, [rank, scale], or the error's class. edits: one change to the settings of
-tests/parity/goldens/adapter-init-lora each, and "loads"; "refused", with the error's class; or "partly" where PEFT loads it and says
-that tensors are missing or left over, or sets a key aside that it does not know. tensors: other names of the tensors, by what stands
-in them and what takes its place ("" removes them), with settings that go with them; and the same outcomes.
+rules: settings with the module that each adapts, [rank, scale], or the error's class. edits: one
+change each to the settings of tests/parity/goldens/adapter-init-lora, with "loads", or "refused"
+and the error's class, or "partly" if PEFT loads it and says that tensors are missing or left over,
+or sets aside a key that it does not know. tensors: other names of the tensors, by a part of them
+and its replacement ("" removes them), with settings that go with them, and the same outcomes.
 """
 import json
 import random

@@ -1,7 +1,9 @@
-"""Writes goldens/blocks.safetensors and blocks-expected.safetensors: matrices in blocks as gpt-oss (mxfp4) and DeepSeek-V3 (fp8) store them,
-and what transformers makes of them.
+"""Writes goldens/blocks.safetensors and blocks-expected.safetensors: matrices in blocks, and their
+values by transformers.
 
     python tests/parity/make_block_goldens.py     # needs torch, safetensors, transformers
+
+The blocks are as gpt-oss (mxfp4) and DeepSeek-V3 (fp8) store them.
 """
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
-EXPERTS, OUT, BLOCKS = 3, 10, 2  # of 32 inputs
+EXPERTS, OUT, BLOCKS = 3, 10, 2  # with 32 inputs a block
 SQUARE, ROWS, COLUMNS = 16, 48, 32
 
 

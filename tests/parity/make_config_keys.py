@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What transformers' classes make of config.json: writes core/families/config_keys.txt.
+"""Lists what transformers' classes read from config.json: writes core/families/config_keys.txt.
 
   make_config_keys.py            writes the table
   make_config_keys.py --check    fails if the table is another
 
-For every family of forge (core/families/families.cpp) the table has the keys that the family's language model reads, in
-its modelling file or in its configuration class, the other names that transformers takes for them (attribute_map), and
-the keys that the class declares and nothing reads. It is made by reading transformers' source (`ast`): a key is read
-where the model's class, or a class or function that it names, has `config.KEY`, `self.config.KEY`, `getattr(config, "KEY")`
-or, in the configuration class, `self.KEY` and `kwargs.pop("KEY")`. Needs transformers 5.17.0, and no torch.
+For every family of forge (core/families/families.cpp) the table has the keys that the family's
+language model reads, in its modelling file or in its configuration class, the other names that
+transformers takes for them (attribute_map), and the keys that the class declares and nothing reads.
+It is made by reading transformers' source (`ast`): a key is read if the model's class, or a class
+or function that it names, has `config.KEY`, `self.config.KEY`, `getattr(config, "KEY")` or, in the
+configuration class, `self.KEY` and `kwargs.pop("KEY")`. Needs transformers 5.17.0, and no torch.
 """
 
 import argparse
@@ -24,11 +25,11 @@ TABLE = ROOT / "core/families/config_keys.txt"
 VERSION = "5.17.0"
 # Shared files that modelling files import their masks, angles and heads from.
 SHARED = ["masking_utils", "modeling_rope_utils", "modeling_layers"]
-# What PreTrainedModel reads of every class and what changes its loss or its weights.
+# Keys that PreTrainedModel reads for every class and that change its loss or its weights.
 OF_ALL = {"tie_word_embeddings", "quantization_config", "fusion_config", "transformers_weights"}
 # Values of classes, which no file has.
 CLASS_VALUES = {"default_rope_type", "default_theta", "ignore_keys_at_rope_validation"}
-# Methods that draw weights or check values: they change nothing that a loaded model computes.
+# Methods that initialise weights or check values: they change nothing that a loaded model computes.
 NOT_COMPUTING = re.compile(r"_init_weights|reset_parameters|validate_\w+|get_mtp_config|__init_subclass__")
 HEADER = f"""\
 # What transformers {VERSION}'s classes make of config.json, by tests/parity/make_config_keys.py. One family a block:
@@ -42,7 +43,9 @@ HEADER = f"""\
 
 
 class Source:
-    """A module of transformers: its top-level classes, functions and tables, and the names it imports from shared files."""
+    """A module of transformers: its top-level classes, functions and tables, and the names it
+    imports from shared files.
+    """
 
     def __init__(self, path):
         self.tree = ast.parse(path.read_text())
@@ -71,7 +74,7 @@ def is_self(node):
 
 
 def nodes_of(node):
-    """All nodes below one, without those of methods that compute nothing."""
+    """Returns all nodes below one, without those of methods that compute nothing."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef) and NOT_COMPUTING.fullmatch(child.name):
@@ -80,7 +83,9 @@ def nodes_of(node):
 
 
 def keys_read(node, holder):
-    """Keys of `holder` (a predicate) that code reads: attributes, getattr, hasattr, and what is taken out of kwargs."""
+    """Returns the keys of `holder` (a predicate) that code reads: attributes, getattr, hasattr, and
+    kwargs taken out.
+    """
     keys = set()
     for found in nodes_of(node):
         if isinstance(found, ast.Attribute) and holder(found.value) and isinstance(found.ctx, ast.Load):
@@ -98,7 +103,7 @@ def keys_read(node, holder):
 
 
 def reached(sources, module, name, seen):
-    """Keys that a class or function reads, with all that it names."""
+    """Returns the keys that a class or function reads, with everything that it names."""
     source = sources[module]
     if name in source.shared:
         module, name = source.shared[name]
@@ -114,12 +119,12 @@ def reached(sources, module, name, seen):
     return keys
 
 
-# Classes with towers, and the model_type of their text_config.
+# {class with towers: the model_type of its text_config}
 TEXTS = {"gemma3": "gemma3_text", "mistral3": "mistral"}
 
 
 def file_of(root, kind, model_type):
-    """models/gemma3/modeling_gemma3.py of gemma3_text."""
+    """Returns the file of a model_type, such as models/gemma3/modeling_gemma3.py of gemma3_text."""
     folder = model_type.removesuffix("_text")
     return root / f"models/{folder}/{kind}_{folder}.py"
 
@@ -147,14 +152,14 @@ def block(root, shared, model_type, architecture):
     reads = reached(sources, model_type, architecture, set()) | keys_read(config, is_self) | OF_ALL
     if "rope_parameters" in declared:
         mixin = keys_read(shared["modeling_rope_utils"].tops["RotaryEmbeddingConfigMixin"], is_self)
-        reads |= mixin - ({"layer_types"} - declared)  # there it only tells angles by layer from angles of all
+        reads |= mixin - ({"layer_types"} - declared)  # there it only tells angles by layer from angles for all
         for name, function in shared["modeling_rope_utils"].tops.items():
             if name.startswith("_compute_"):
                 reads |= keys_read(function, is_config)
     methods = {n.name for n in ast.walk(shared["modeling_rope_utils"].tree) if isinstance(n, ast.FunctionDef)}
     reads -= (functions - declared) | methods | CLASS_VALUES
     reads = {aliases.get(key, key) for key in reads if not key.startswith("_")}
-    if model_type in TEXTS:  # the language model's own keys are those of its class, and stand in text_config
+    if model_type in TEXTS:  # the language model's own keys are those of its class, and are in text_config
         reads &= declared | OF_ALL
     text = [f"{model_type} {architecture}", "reads " + " ".join(sorted(reads))]
     if aliases:
@@ -170,7 +175,8 @@ def block(root, shared, model_type, architecture):
 
 
 def default_of(config, key):
-    """The default of a declared key as JSON without spaces; null where it is not a constant."""
+    """Returns the default of a declared key as JSON without spaces; null if it is not a constant.
+    """
     value = next(n.value for n in config.body if isinstance(n, ast.AnnAssign) and n.target.id == key)
     if isinstance(value, ast.Call):
         value = next((k.value for k in value.keywords if k.arg == "default"), None)
@@ -178,7 +184,9 @@ def default_of(config, key):
 
 
 def patterns_of(source, name):
-    """_keys_to_ignore_on_load_unexpected of a class, of its bases and of the model that it holds."""
+    """Returns _keys_to_ignore_on_load_unexpected of a class, of its bases and of the model that it
+    holds.
+    """
     patterns = []
     for node in [source.tops[name], *(source.tops[n.id] for n in ast.walk(source.tops[name]) if isinstance(n, ast.Name) and n.id in source.tops)]:
         for item in getattr(node, "body", []):
@@ -188,7 +196,7 @@ def patterns_of(source, name):
 
 
 def families():
-    """name and architecture of every family, as the sources of core/families have them."""
+    """Returns name and architecture of every family, as the sources of core/families have them."""
     rows, names, architectures = [], r'(?:\.name = |family\.name = )"(\w+)"', r'architecture = "(\w+)"'
     for path in sorted((ROOT / "core/families").glob("*.cpp")):
         text = path.read_text()

@@ -1,11 +1,12 @@
-"""Writes tests/data/goldens: a tiny tokenizer with several chat templates, rows of data, and the ids and loss masks
-that transformers makes of them. Run by hand when the goldens must change:
+"""Writes tests/data/goldens: a tiny tokenizer with several chat templates, rows of data, and their
+ids and loss masks by transformers.
 
     python tests/parity/make_data_goldens.py          (needs transformers, tokenizers, jinja2)
 
-Where a template marks {% generation %}, the mask is apply_chat_template(return_assistant_tokens_mask=True). Where it
-does not, it is found from prefixes of the conversation: an assistant turn is what rendering up to and including it
-adds to rendering up to it with the generation prompt; a token is trained when its first character lies there.
+Run it by hand when the goldens must change. If a template marks {% generation %}, the mask is
+apply_chat_template(return_assistant_tokens_mask=True). If it does not, the mask is found from
+prefixes of the conversation: an assistant turn is what rendering up to and including it adds to
+rendering up to it with the generation prompt; a token is trained if its first character lies there.
 """
 import json
 import pathlib
@@ -32,12 +33,12 @@ MARKED = (
     "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}"
     "{{ message['content'] + '<|im_end|>\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
-# The answer follows its header without a newline and ends with eos: boundaries that words straddle.
+# The answer follows its header without a newline and ends with eos: words straddle the boundaries.
 PLAIN = (
     "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'assistant' %}{{ ' ASSISTANT:' + "
     "message['content'] + eos_token }}{% else %}{{ message['role'] | upper + ': ' + message['content'] }}{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}")
-# As Qwen3: thoughts are kept only behind the last question of the user.
+# Keeps thoughts only after the user's last question, as Qwen3 does.
 FORGETS = (
     "{% set ns = namespace(last=-1) %}{% for message in messages %}{% if message['role'] == 'user' %}"
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for message in messages %}"
@@ -116,14 +117,17 @@ def chat_case(tokenizer, template, messages, train_on):
                                              return_assistant_tokens_mask=True)
         assert both["input_ids"] == ids
         marked = both["assistant_masks"]
-        # transformers marks every turn; the markers leave out the newline behind the end of the turn.
+        # transformers marks every turn; the markers leave out the newline after the end of the
+        # turn.
         mask = [m if t else 0 for m, t in zip(marked, mask)]
     mask[0] = 0
     return text, ids, mask
 
 
 def turn_cases(tokenizer, template, messages):
-    """Every assistant turn behind the conversation up to it, as a model reads it when it answers."""
+    """Returns every assistant turn after the conversation up to it, as a model reads it when it
+    answers.
+    """
     for i in trained_turns(messages, "assistant"):
         _, ids, mask = chat_case(tokenizer, template, messages[:i + 1], "last_assistant")
         yield {"ids": ids, "mask": mask}

@@ -1,10 +1,12 @@
-"""What forge eval --task should find on the tiny model, by transformers; for tests/evaluate/eval_test.py.
+"""Writes what forge eval --task should find on the tiny model, by transformers; for
+tests/evaluate/eval_test.py.
 
     python tests/parity/make_eval_goldens.py    # needs the oracle
 
-Long text: the loop of transformers' page "Perplexity of fixed-length models", once as it is printed there (`recipe`: a window's
-mean counts for one token less than it has) and once with every prediction counted once. Choices: the sum of log-probabilities
-of the tokens behind the prompt. Answers: greedy.
+Long text: the loop of transformers' page "Perplexity of fixed-length models", once as it is printed
+there (`recipe`: a window's mean counts for one token less than it has) and once with every
+prediction counted once. Choices: the sum of log-probabilities of the tokens after the prompt.
+Answers: greedy.
 """
 import json
 import math

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Writes goldens/fp8.safetensors and fp8.json: the loss and the adapter's gradients of tests/fixtures/wide_model.py on a base in fp8,
-and ("base.") on the base itself. Of the model without its adapter what the gate compares.
+"""Writes goldens/fp8.safetensors and fp8.json: loss and adapter's gradients of
+tests/fixtures/wide_model.py on a base in fp8.
 
     python3 tests/parity/make_fp8_goldens.py        # wants torch, transformers, peft
 
-transformers and peft, whose frozen layers multiply numbers that went through torch.float8_e4m3fn: weights and rows of x with a scale a row,
-and for d x rows of d y that the weights' scales were multiplied into. Products are fp64: what is compared is the scheme.
+Names with "base." are on the base itself. The files also hold the gate's figures, which are of the
+model without its adapter.
+
+The numbers are by transformers and peft, with frozen layers that multiply numbers that went through
+torch.float8_e4m3fn: weights and rows of x with a scale a row, and for d x rows of d y multiplied by
+the weights' scales. Products are fp64, so that the scheme is compared.
 """
 import json
 import sys
@@ -28,7 +32,7 @@ LARGEST = 448.0
 
 
 def through_fp8(x):
-    """→ the numbers of the codes, and the scale of each row; x in fp32"""
+    """Returns the numbers of the codes, and the scale of each row; x is fp32."""
     largest = x.abs().amax(-1, keepdim=True)
     codes = (x * (LARGEST / largest)).clamp(-LARGEST, LARGEST).nan_to_num().to(torch.float8_e4m3fn)
     return codes.double(), torch.where(largest > 0, largest / LARGEST, torch.ones_like(largest))

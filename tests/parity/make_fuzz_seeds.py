@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/seeds/gguf/: small whole GGUF files, one per kind of vocabulary. Needs gguf and numpy.
+"""Writes tests/fuzz/seeds/gguf/: small whole GGUF files, one per kind of vocabulary. Needs gguf and
+numpy.
 
     python tests/parity/make_fuzz_seeds.py
 """

@@ -1,9 +1,10 @@
-"""Writes tests/io/goldens/quantise.safetensors: float32 values, and the bytes that ggml makes of them in each block type.
+"""Writes tests/io/goldens/quantise.safetensors: float32 values, and ggml's bytes for them in each
+block type.
 
     python tests/parity/make_ggml_goldens.py LIBRARY    # libggml-base.so of any recent llama.cpp, or what holds it
 
-`values` [rows, 512]; a tensor for each type [rows, bytes of a row]. Rows: normal weights, weights with outliers, positive ones,
-constants, zeros, one value alone, tiny and huge ones.
+`values` is [rows, 512]; each type has a tensor [rows, bytes of a row]. Rows: normal weights,
+weights with outliers, positive ones, constants, zeros, one value alone, tiny and huge ones.
 """
 import ctypes
 import sys

@@ -1,8 +1,11 @@
-"""Writes tests/io/goldens/types.gguf, a llama of two layers with every tensor type and every kind of metadata that
-forge reads, and types.expected.safetensors, its tensors as float32 under Hugging Face names in Hugging Face order.
+"""Writes tests/io/goldens/types.gguf and types.expected.safetensors.
 
-Oracles: gguf.quants.dequantize for the blocks, transformers' LlamaTensorProcessor for the order of rows.
-Needs the packages gguf, numpy, safetensors, torch, transformers. Usage: python tests/parity/make_gguf_goldens.py
+    python tests/parity/make_gguf_goldens.py
+
+types.gguf is a llama of two layers with every tensor type and every kind of metadata that forge
+reads. types.expected.safetensors has its tensors as float32 under Hugging Face names in Hugging
+Face order. Oracles: gguf.quants.dequantize for the blocks, transformers' LlamaTensorProcessor for
+the order of rows. Needs the packages gguf, numpy, safetensors, torch, transformers.
 """
 import os
 
@@ -16,13 +19,15 @@ FOLDER = os.path.join(os.path.dirname(__file__), "..", "io", "goldens")
 HEADS, KV_HEADS, WIDTH = 4, 2, 256
 rng = np.random.default_rng(20)
 
-# Where a block holds halves (scales, minima); the rest of its bytes may be anything.
+# Offsets of halves (scales, minima) in a block; the rest of its bytes may be anything.
 HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2],
           T.Q6_K: [208], T.F16: [0]}
 
 
 def random_blocks(rows, type_):
-    """Rows of WIDTH elements as bytes: random, with finite halves, among them zeros of both signs and subnormals."""
+    """Returns rows of WIDTH elements as bytes: random, with finite halves, among them zeros of both
+    signs and subnormals.
+    """
     if type_ == T.F32:
         return rng.normal(size=(rows, WIDTH)).astype(np.float32)
     elements, size = gguf.GGML_QUANT_SIZES[type_]

@@ -1,9 +1,10 @@
-"""Writes a Hugging Face folder with the true shapes of a large model and no weights: config.json and a safetensors
-file whose header is real and whose data is a hole (a sparse file of full length, all zeros, a few KiB on disk).
+"""Writes a Hugging Face folder with the true shapes of a large model and no weights.
 
-Usage: python tests/parity/make_header.py llama-3.1-8b FOLDER [--shards N] [--header-only]
-With --header-only the file ends after its header, as `open_safetensors(path, Data::optional)` accepts.
-Needs nothing but Python.
+    python tests/parity/make_header.py llama-3.1-8b FOLDER [--shards N] [--header-only]
+
+The folder has config.json and a safetensors file whose header is real and whose data is a hole (a
+sparse file of full length, all zeros, a few KiB on disk). With --header-only the file ends after
+its header, as `open_safetensors(path, Data::optional)` accepts. Standard library only.
 """
 import argparse
 import json
@@ -47,7 +48,7 @@ MODELS = {
 
 
 def tensors_of(config):
-    """Name and shape of every weight, in the order of a checkpoint."""
+    """Returns name and shape of every weight, in the order of a checkpoint."""
     width, inner = config["hidden_size"], config["intermediate_size"]
     head = config.get("head_dim", width // config["num_attention_heads"])
     queries, keys = config["num_attention_heads"] * head, config["num_key_value_heads"] * head

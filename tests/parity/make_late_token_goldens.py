@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tokens and templates that stand beside a tokenizer.json: writes tests/text/goldens/late_tokens.json.
+"""Writes tests/text/goldens/late_tokens.json: tokens and templates that are kept beside a
+tokenizer.json.
 
-Each case is a tokenizer of the goldens with the files that a model folder may have beside it, and the ids that transformers'
-AutoTokenizer gives. Needs transformers 5.17.0 and no torch.
+Each case is a tokenizer of the goldens with the files that a model folder may have beside it, and
+the ids that transformers' AutoTokenizer gives. Needs transformers 5.17.0 and no torch.
 """
 
 import itertools
@@ -23,7 +24,7 @@ def token(content, **flags):
 
 
 def late_cases(size):
-    """name → config, special_tokens_map, added_tokens; `size` is the first free id."""
+    """Returns {name: (config, special_tokens_map, added_tokens)}; `size` is the first free id."""
     both = {str(size): token("<late>"), str(size + 1): token("<done>")}
     yield "decoder", {"added_tokens_decoder": both}, None, None
     yield "decoder, unordered", {"added_tokens_decoder": {str(size + 1): token("<late>"), str(size): token("<done>")}}, None, None

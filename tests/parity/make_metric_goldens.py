@@ -1,8 +1,10 @@
-"""Exact match and F1 of torchmetrics' SQuAD, ROUGE-L of rouge_score, for tests/evaluate/text_metrics_test.cpp.
+"""Exact match and F1 of torchmetrics' SQuAD, ROUGE-L of rouge_score, for
+tests/evaluate/text_metrics_test.cpp.
 
     python tests/parity/make_metric_goldens.py    # needs rouge-score==0.1.2, torchmetrics and torch
 
-Texts of words that the normalisations treat in different ways, drawn with one seed, and a few written by hand.
+Texts have words that the normalisations treat in different ways; one seed generates most, and a few
+are written by hand.
 """
 import json
 import pathlib

@@ -1,8 +1,10 @@
-"""Goldens of the tiny model: logits of every variant, gradients, and training runs, by transformers and peft.
+"""Goldens of the tiny model: logits of every variant, gradients, and training runs, by transformers
+and peft.
 
     python tests/parity/make_model_goldens.py [--only NAME …]     # cases and variants to add; without: all anew
 
-Writes tests/parity/goldens/ (README.md there is this folder's: what each file holds). Needs tests/fixtures/tiny-llama.
+Writes tests/parity/goldens/. README.md in this folder says what each file holds. Needs
+tests/fixtures/tiny-llama.
 """
 import argparse
 import copy
@@ -33,12 +35,15 @@ BATCH, STEPS = 8, 20
 
 
 def make_rows() -> list[dict]:
-    """160 rows of 6 to 40 tokens; a prefix is not supervised, and every fifth row has a hole in its supervision."""
+    """Returns 160 rows of 6 to 40 tokens; a prefix is not supervised, and every fifth row has a
+    hole in its supervision.
+    """
     rng = random.Random(11)
     rows = []
     for index in range(BATCH * STEPS):
         length = rng.randint(6, 40)
-        # A skewed, first-order text: what follows depends on what was before, so that there is something to learn.
+        # A skewed, first-order text: each token depends on the one before, so that there is
+        # something to learn.
         ids = [1]
         while len(ids) < length:
             ids.append((ids[-1] * 7 + rng.choice((3, 3, 3, 5, 11)) + 3) % VOCAB)
@@ -52,7 +57,9 @@ def make_rows() -> list[dict]:
 
 
 def make_pairs() -> list[dict]:
-    """A source of 1 to 40 tokens, and an answer of 1 to 24 that begins with some of the source's."""
+    """Returns pairs: a source of 1 to 40 tokens, and an answer of 1 to 24 that begins with some of
+    the source's.
+    """
     rng = random.Random(12)
     pairs = []
     for _ in range(BATCH * STEPS):
@@ -67,20 +74,23 @@ def batches_of(rows):
 
 
 def load(name: str, root: Path):
-    """fp32 and eager attention: plain matmul and softmax, the arithmetic to compare with."""
+    """Loads in fp32 with eager attention: plain matmul and softmax, the arithmetic to compare with.
+    """
     kind = AutoModelForSeq2SeqLM if AutoConfig.from_pretrained(root / name).is_encoder_decoder else AutoModelForCausalLM
     return kind.from_pretrained(root / name, dtype=torch.float32, attn_implementation="eager")
 
 
 def logits_golden(name: str, root: Path) -> dict:
-    """Each sequence alone and in a fresh model: dynamic RoPE keeps state between calls in transformers."""
+    """Computes each sequence alone and in a fresh model: transformers' dynamic RoPE keeps state
+    between calls.
+    """
     generator = torch.Generator().manual_seed(5)
     tensors, summary = {}, {"loss": [], "max_abs_logit": []}
     for length in LENGTHS:
         ids = torch.randint(3, VOCAB, (length,), generator=generator)
         model = load(name, root)
         inputs = {"input_ids": ids[None]}
-        if model.config.is_encoder_decoder:  # an answer whose length is another
+        if model.config.is_encoder_decoder:  # an answer of another length
             inputs["labels"] = torch.randint(3, VOCAB, (1, 45 - length), generator=generator)
             tensors[f"answer_{length}"] = inputs["labels"][0]
         with torch.no_grad():
@@ -98,7 +108,7 @@ def logits_golden(name: str, root: Path) -> dict:
 
 
 def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
-    """The likeliest token after each, with a cache. Ends of texts do not end it."""
+    """Returns the likeliest token after each, with a cache. Ends of texts do not end it."""
     tokens, cache, fresh, source = [], None, prompt[None], {}
     key = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
     if model.config.is_encoder_decoder:
@@ -112,11 +122,11 @@ def greedy(model, prompt: torch.Tensor) -> torch.Tensor:
     return torch.tensor(tokens)
 
 
-# Llama 3.1's own.
+# Llama 3.1's own settings.
 LLAMA31 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
            "original_max_position_embeddings": 8192}
 ONE_BASE = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
-# Settings that a GGUF has a place for, or that its readers assume.
+# Settings for which a GGUF has a place, or which its readers assume.
 GGUFS = {
     "gemma": {},
     "gemma2": {"query_pre_attn_scalar": 12},
@@ -145,13 +155,13 @@ GGUFS = {
     "qwen3-moe": {},
     "phi3": {},
     "phi3-longrope": {},
-    "rope-llama3": {},  # settings that no released model has
+    "rope-llama3": {},  # settings of no released model
     "base": {"rope_parameters": LLAMA31, "max_position_embeddings": 131072},
 }
 
 
 def gguf_golden(variant: str, root: Path) -> dict:
-    """A variant as a GGUF, and the logits of the same model from its folder."""
+    """Writes a variant as a GGUF; returns the logits of the same model from its folder."""
     name = f"{variant}-gguf"
     folder = root / name
     variants.write_variant(variant, folder)
@@ -163,12 +173,16 @@ def gguf_golden(variant: str, root: Path) -> dict:
 
 
 def adapter_tensors(model) -> dict[str, torch.Tensor]:
-    """Without the copies of frozen matrices that peft stores beside factors of the embedding and the head."""
+    """Returns the adapter's tensors, without the frozen matrices that peft stores beside factors of
+    embedding and head.
+    """
     return {n: t.clone().contiguous() for n, t in get_peft_model_state_dict(model).items() if not n.endswith(".base_layer.weight")}
 
 
 def with_adapter(model, case: cases.Case):
-    """PEFT's adapter with a non-zero B, so that every tensor has a gradient from the first step on."""
+    """Returns the model with PEFT's adapter and a non-zero B, so that every tensor has a gradient
+    from the first step on.
+    """
     torch.manual_seed(case.seed)
     experts_apart.apart(model)
     # Under its own name peft would look for the experts that transformers 5 has joined.
@@ -200,7 +214,9 @@ def save_initial_adapter(case: cases.Case, model) -> None:
 
 
 def check_joined(case: cases.Case, model, root: Path) -> None:
-    """peft reads the adapter of experts one by one over transformers' joined experts, too, and computes the same."""
+    """Checks that peft reads the adapter of experts one by one over joined experts, too, and
+    computes the same.
+    """
     folder = GOLDENS / f"adapter-init-{case.name}"
     joined = PeftModel.from_pretrained(load(case.variant, root), folder)
     ids = torch.arange(3, 40)[None]
@@ -236,7 +252,9 @@ def train_case(case: cases.Case, batches, root: Path) -> dict:
 
 
 def fix_adapter_config(folder: Path) -> None:
-    """The base model's place is the reader's business, and sets are written in a changing order."""
+    """Removes the base model's place, which is the reader's business, and sorts sets, whose order
+    varies.
+    """
     path = folder / "adapter_config.json"
     config = json.loads(path.read_text())
     config["base_model_name_or_path"] = "tests/fixtures/tiny-llama"
@@ -247,7 +265,9 @@ def fix_adapter_config(folder: Path) -> None:
 
 
 def effective_weights(model) -> dict[str, torch.Tensor]:
-    """Base + s B A of every adapted layer. PiSSA's A and B have free signs; their product has none."""
+    """Returns base + s B A of every adapted layer. PiSSA's A and B have free signs; their product
+    has none.
+    """
     out = {}
     for name, module in model.named_modules():
         if hasattr(module, "lora_A") and "default" in module.lora_A:
@@ -258,7 +278,7 @@ def effective_weights(model) -> dict[str, torch.Tensor]:
 
 def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
     if not case.lora:
-        neox = model.config.model_type == "gpt_neox"  # whose files have another name for the head
+        neox = model.config.model_type == "gpt_neox"  # its files have another name for the head
         names = {n: n.replace("lm_head.", "embed_out.") if neox else n for n, _ in model.named_parameters()}
         weights = {names[n]: p.detach().clone() for n, p in model.named_parameters()}
         weights |= {n: b.clone() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias")}
@@ -267,13 +287,17 @@ def state(model, case: cases.Case) -> dict[str, torch.Tensor]:
 
 
 def initial_products(model) -> dict[str, torch.Tensor]:
-    """s B A at the start: what PiSSA took out of the base. An adapter that is stored as PEFT stores it needs it."""
+    """Returns s B A at the start, which PiSSA took out of the base. An adapter stored as PEFT
+    stores it needs it.
+    """
     modules = {n: m for n, m in model.named_modules() if hasattr(m, "lora_A") and "default" in m.lora_A}
     return {strip(n) + ".weight": m.get_delta_weight("default").detach().clone() for n, m in modules.items()}
 
 
 def save_final(case: cases.Case, start, final, products) -> None:
-    """Whole tensors, or (stride) every stride-th entry of each, flattened, of the start and of the end."""
+    """Saves whole tensors, or (stride) every stride-th entry of each, flattened, of the start and
+    of the end.
+    """
     if case.stride == 1:
         save_file(final, GOLDENS / f"final-{case.name}.safetensors")
         return
@@ -285,7 +309,8 @@ def save_final(case: cases.Case, start, final, products) -> None:
 
 
 def schedules() -> dict:
-    """Learning rates (of 1) by transformers.get_scheduler over 20 steps, with the job that forge gets."""
+    """Returns learning rates (of 1) by transformers.get_scheduler over 20 steps, with forge's job.
+    """
     settings = {
         "constant": ({"type": "constant"}, "constant", 0, {}),
         "constant-warmup": ({"type": "constant", "warmup_steps": 5}, "constant_with_warmup", 5, {}),
@@ -328,7 +353,7 @@ def clear() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", help="these cases and variants, beside those that are there")
+    parser.add_argument("--only", nargs="+", help="make these cases and variants and keep the others")
     only = parser.parse_args().only
     wanted = lambda name: only is None or name in only  # noqa: E731
     torch.set_num_threads(1)

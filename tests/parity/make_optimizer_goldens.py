@@ -1,10 +1,11 @@
-"""Fifty updates of each optimizer by its reference implementation, and fifty rates of each schedule, for
-tests/engine/optimizer_reference_test.cpp.
+"""Fifty updates of each optimizer by its reference implementation, and fifty rates of each
+schedule.
 
     python tests/parity/make_optimizer_goldens.py    # needs torch 2.11, transformers, schedulefree==1.4.1 and lion-pytorch==0.2.5
 
-torch.optim.Muon orthogonalizes in bf16; here it does so in fp32 as forge does on a CPU ("muon"), and once as it is
-("muon_bf16"), which shows how far that rounding leads.
+For tests/engine/optimizer_reference_test.cpp. torch.optim.Muon orthogonalizes in bf16; here it does
+so in fp32 as forge does on a CPU ("muon"), and once in bf16 ("muon_bf16"), which shows how far that
+rounding leads.
 """
 import pathlib
 
@@ -17,13 +18,14 @@ from transformers.optimization import Adafactor
 
 OUTPUT = pathlib.Path(__file__).resolve().parents[1] / "engine" / "goldens" / "optimizers.safetensors"
 STEPS, SEEN, RATE, DECAY = 50, (1, 10, 50), 0.02, 0.1
-# In the order of the test's parameters; norms do not decay, and only the first four are hidden matrices.
+# In the order of the test's parameters; norms do not decay, and only the first four are hidden
+# matrices.
 SHAPES = {"square": (12, 12), "wide": (12, 20), "a": (4, 20), "b": (24, 4), "norm": (12,), "embedding": (30, 8)}
 HIDDEN = ("square", "wide", "a", "b")
 
 torch.manual_seed(11)
 start = {name: torch.randn(shape) * 0.3 for name, shape in SHAPES.items()}
-# Of a size that differs from row to row, with a direction that lasts.
+# Gradients whose size differs from row to row, with a direction that lasts.
 grads = {name: ((torch.randn(STEPS, *shape) + torch.randn(shape)) * torch.logspace(-3, 0, shape[0]).view(-1, *[1] * (len(shape) - 1))).half()
          for name, shape in SHAPES.items()}
 out = {f"start.{name}": value for name, value in start.items()} | {f"grads.{name}": value for name, value in grads.items()}
@@ -35,7 +37,9 @@ def groups(weights, names):
 
 
 def rates_of(step):
-    """A warmup of five steps, then constant: what a scheduler of transformers sets."""
+    """Returns the rates of a warmup of five steps, then constant, as a scheduler of transformers
+    sets them.
+    """
     return RATE * min(1, step / 5)
 
 

@@ -2,8 +2,8 @@
 
     python3 tests/parity/make_parquet_goldens.py     # with pyarrow; writes tests/data/goldens/parquet
 
-Beside NAME.parquet lies NAME.jsonl: to_pylist() of the columns that JSON can say, with maps as objects and NaN and
-infinities as null. bad_text.parquet has none: its third row is not UTF-8.
+NAME.jsonl beside NAME.parquet has to_pylist() of the columns that JSON can express, with maps as
+objects and NaN and infinities as null. bad_text.parquet has none: its third row is not UTF-8.
 """
 import datetime
 import decimal
@@ -52,7 +52,7 @@ def chat(count):
 
 
 def types():
-    """Two rows in three are null somewhere."""
+    """Returns a table with a column of every type; most are null in one row of three."""
     def column(kind, *values):
         return pa.array([None if i % 3 == 2 else values[i % len(values)] for i in range(50)], kind)
     point = pa.struct([("x", pa.float64()), ("name", pa.string())])

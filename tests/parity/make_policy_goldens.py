@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What TRL's trainers make of given completions and rewards, in float64: tests/rollout/goldens/policy.json.
+"""Writes tests/rollout/goldens/policy.json: losses by TRL's trainers for given completions and
+rewards, in float64.
 
     python3 tests/parity/make_policy_goldens.py        # needs trl 1.16.0
 
-The losses are TRL's own methods, called on stand-ins that hold the settings and hand out the log-probabilities; advantages are
-made as _generate_and_score_completions makes them, from the same helpers. Two optimizer settings each: ratios away from 1, and
-1 (no old log-probabilities). Each case holds the loss and its gradient to every log-probability.
+The losses are TRL's own methods, called on stand-ins that hold the settings and return the
+log-probabilities. Advantages are made as _generate_and_score_completions makes them, from the same
+helpers. Each has two optimizer settings: ratios other than 1, and ratios of 1 (no old
+log-probabilities). Each case holds the loss and its gradient to every log-probability.
 """
 import json
 import types
@@ -19,7 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_trainer import RLOOTrainer
 from trl.trainer.utils import nanstd
 
-torch.set_default_dtype(torch.float64)  # TRL counts in the default type: in float32 its deviations are off by 1e-8
+torch.set_default_dtype(torch.float64)  # TRL computes in the default type: in float32 its deviations are off by 1e-8
 
 OUT = Path(__file__).resolve().parents[1] / "rollout" / "goldens" / "policy.json"
 MODEL = Path(__file__).resolve().parents[1] / "fixtures" / "tiny-llama"
@@ -27,7 +29,7 @@ LENGTHS = [[5, 3, 7, 1], [2, 6, 4, 4], [3, 3, 3, 3]]  # groups of four
 REWARDS = [[1.0, 0.0, 0.25, 0.0], [0.5, 0.5, 1.5, -1.0], [1.0, 1.0, 1.0, 1.0]]
 WIDTH = max(max(group) for group in LENGTHS)
 
-# TRL's settings, and forge's objective.
+# {name: (TRL's settings, forge's objective)}
 CASES = {
     "grpo": (dict(loss_type="grpo", level="token", low=0.2, high=0.2, scale="group"),
              dict(mean="sequence", clip_high=0.2)),
@@ -44,7 +46,8 @@ CASES = {
     "cispo": (dict(loss_type="cispo", level="token", low=0.2, high=2.0, scale="group"), dict(policy="cispo", clip_high=1)),
     "sapo": (dict(loss_type="sapo", level="token", low=0.2, high=0.2, scale="group"), dict(type="sapo", mean="sequence")),
     "rloo": (dict(loss_type="rloo", low=0.2, high=0.2), dict(type="rloo", kl=0)),
-    # Truncated importance weights of what a sampler drew whose log-probabilities are others (vllm_importance_sampling_mode token_truncate).
+    # Truncated importance weights for a sampler's other log-probabilities
+    # (vllm_importance_sampling_mode token_truncate).
     "grpo_truncated": (dict(loss_type="grpo", level="token", low=0.2, high=0.2, scale="group", correction=1.5),
                        dict(mean="sequence", clip_high=0.2)),
     "gspo_truncated": (dict(loss_type="dapo", level="sequence", low=0.1, high=0.1, scale="group", correction=1.2),
@@ -60,7 +63,8 @@ def numbers(seed: int, spread: float) -> torch.Tensor:
 
 
 def advantages_of(settings: dict) -> torch.Tensor:
-    """As trl/trainer/{grpo,rloo}_trainer.py make them of one generation batch."""
+    """Returns advantages as trl/trainer/{grpo,rloo}_trainer.py make them of one generation batch.
+    """
     rewards = torch.tensor(REWARDS, dtype=torch.float64)
     if settings["loss_type"] == "rloo":
         total, count = rewards.nansum(dim=1, keepdim=True), rewards.size(1)
@@ -89,7 +93,7 @@ def stand_in(settings: dict, logps: torch.Tensor) -> types.SimpleNamespace:
 def run(settings: dict, on_policy: bool) -> dict:
     lengths = torch.tensor(LENGTHS).flatten()
     mask = (torch.arange(WIDTH)[None, :] < lengths[:, None]).long()
-    # As float32 can say them, which is what forge keeps of a rollout.
+    # Values are rounded to float32, which forge keeps of a rollout.
     old = (-1 + numbers(1, 0.5)).float().double()
     base = (-1 + numbers(2, 0.5)).float().double()
     drawn = (old + numbers(5, 0.4)).float().double()
@@ -99,7 +103,7 @@ def run(settings: dict, on_policy: bool) -> dict:
         "completion_ids": torch.zeros_like(mask), "completion_mask": mask, "advantages": advantages_of(settings),
         "old_per_token_logps": None if on_policy else old, "ref_per_token_logps": base, "num_items_in_batch": mask.sum().double(),
         "old_logps": ((logps.detach() if on_policy else old) * mask).sum(1)}
-    if "correction" in settings:  # as _generate_and_score_completions has it
+    if "correction" in settings:  # follows _generate_and_score_completions
         inputs["importance_sampling_ratio"] = torch.clamp(torch.exp((old - drawn) * mask), max=settings["correction"])
     trainer = RLOOTrainer if settings["loss_type"] == "rloo" else GRPOTrainer
     loss = trainer._compute_loss(stand_in(settings, logps), None, inputs)
@@ -111,7 +115,10 @@ def run(settings: dict, on_policy: bool) -> dict:
 
 
 def whole_step(settings: dict, temperature: float) -> dict:
-    """The tiny Llama's gradient, in float64, through TRL's loss: of each weight its norm and its product with cos(0, 1, 2, …)."""
+    """Returns the tiny Llama's gradient, in float64, through TRL's loss.
+
+    For each weight it has the norm and the product with cos(0, 1, 2, …).
+    """
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float64)
     prompts = [[(13 * g + 5 * t + 3) % 380 for t in range(4 + g)] for g in range(len(LENGTHS))]
     ids = [[[(37 * (4 * g + i) + 11 * t * t + 9) % 380 for t in range(n)] for i, n in enumerate(group)] for g, group in enumerate(LENGTHS)]

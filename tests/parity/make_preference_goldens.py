@@ -1,12 +1,16 @@
-"""Goldens of the preference objectives, by TRL 1.16.0: its loss functions on numbers in float64, and on the tiny model.
+"""Goldens of the preference objectives, by TRL 1.16.0: its loss functions on numbers in float64,
+and on the tiny model.
 
     python tests/parity/make_preference_goldens.py
 
-Writes tests/objective/goldens/trl.json, and in tests/parity/goldens tiny-pairs.jsonl, tiny-answers.jsonl, tiny-margins.jsonl,
-adapter-init-score, preference.json (losses of five steps) and preference.safetensors (the gradient of the first). TRL's own code computes every loss; what is written here
-is what stands around it: rows to tokens, log-probabilities of the answers, one optimizer step after the other. Where
-TRL's terms depend on how a step is cut into micro-batches (the likelihood of ORPO, CPO and DPO's sft term: a mean over
-the tokens of the micro-batch, in ORPO with those of the prompt), forge's definition is taken: the mean over pairs of the
+Writes tests/objective/goldens/trl.json, and in tests/parity/goldens tiny-pairs.jsonl,
+tiny-answers.jsonl, tiny-margins.jsonl, adapter-init-score, preference.json (losses of five steps)
+and preference.safetensors (the gradient of the first).
+
+TRL's own code computes every loss. This script does the rest: rows to tokens, log-probabilities of
+the answers, one optimizer step after the other. TRL's likelihood in ORPO, CPO and DPO's sft term
+depends on how a step is cut into micro-batches: it is a mean over the tokens of the micro-batch, in
+ORPO with those of the prompt. There the script uses forge's definition: the mean over pairs of the
 mean over the chosen answer's tokens.
 """
 import json
@@ -41,7 +45,9 @@ class Metrics(dict):
 
 
 def trl_dpo(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, references) -> torch.Tensor:
-    """Mean loss of DPOTrainer; log_probs and mask [chosen rows, then rejected rows, positions]."""
+    """Returns the mean loss of DPOTrainer; log_probs and mask are [chosen rows, then rejected rows,
+    positions].
+    """
     rows, length = mask.shape
     outputs = SimpleNamespace(log_probs=log_probs, entropy=torch.zeros(rows, length), mean_logits=torch.zeros(rows, length),
                               is_top1=torch.zeros(rows, length, dtype=torch.bool))
@@ -51,14 +57,16 @@ def trl_dpo(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, refere
         precompute_ref_logps=True, f_divergence_type="reverse_kl", loss_types=[objective["loss"]], loss_weights=[1.0],
         beta=objective["beta"], label_smoothing=objective.get("label_flip", 0.0), use_weighting=False, args=None,
         _metrics=Metrics(), _total_train_tokens=0, _tp_size=1)
-    whole = torch.cat([torch.zeros(rows, 1, dtype=torch.long), mask], 1)  # of the ids, one more than the predictions
+    whole = torch.cat([torch.zeros(rows, 1, dtype=torch.long), mask], 1)  # the mask of the ids, which are one more than the predictions
     inputs = {"input_ids": torch.zeros_like(whole), "attention_mask": torch.ones_like(whole), "completion_mask": whole,
               "ref_chosen_logps": references[0], "ref_rejected_logps": references[1]}
     return DPOTrainer._compute_loss(trainer, model, inputs, False)
 
 
 def trl_without_reference(objective: dict, chosen: torch.Tensor, rejected: torch.Tensor, counts) -> torch.Tensor:
-    """Losses by pair of CPOTrainer and ORPOTrainer from sums; both without their likelihood."""
+    """Returns the losses by pair of CPOTrainer and ORPOTrainer from sums; both without their
+    likelihood.
+    """
     if objective["type"] == "cpo":
         trainer = SimpleNamespace(alpha=0.0, loss_type="sigmoid", beta=objective["beta"], label_smoothing=0.0, accelerator=Accelerator())
         return CPOTrainer.cpo_loss(trainer, chosen, rejected)[0]
@@ -68,7 +76,7 @@ def trl_without_reference(objective: dict, chosen: torch.Tensor, rejected: torch
                                   label_smoothing=0.0, accelerator=Accelerator())
         return CPOTrainer.cpo_loss(trainer, chosen, rejected)[0]
     trainer = SimpleNamespace(beta=objective["odds_weight"], accelerator=Accelerator())
-    narrow, torch.Tensor.float = torch.Tensor.float, lambda self: self  # TRL computes this one in fp32, whatever it gets
+    narrow, torch.Tensor.float = torch.Tensor.float, lambda self: self  # TRL computes this one in fp32, whatever its input is
     try:
         return -ORPOTrainer.odds_ratio_loss(trainer, chosen, rejected)[0]
     finally:
@@ -76,7 +84,9 @@ def trl_without_reference(objective: dict, chosen: torch.Tensor, rejected: torch
 
 
 def trl_kto(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, references, labels: list[bool], kl) -> torch.Tensor:
-    """Mean loss of KTOTrainer; `kl`: log-probabilities of the mismatched answers, and the reference's."""
+    """Returns the mean loss of KTOTrainer; `kl` has log-probabilities of the mismatched answers,
+    and the reference's.
+    """
     rows, length = mask.shape
     outputs = SimpleNamespace(log_probs=log_probs, entropy=torch.zeros(rows, length), mean_logits=torch.zeros(rows, length))
     trainer = SimpleNamespace(
@@ -91,7 +101,7 @@ def trl_kto(objective: dict, log_probs: torch.Tensor, mask: torch.Tensor, refere
 
 
 def trl_reward(objective: dict, scores: torch.Tensor, margins) -> torch.Tensor:
-    """Mean loss of RewardTrainer; scores of chosen texts, then of rejected ones."""
+    """Returns the mean loss of RewardTrainer; scores are of chosen texts, then of rejected ones."""
     trainer = SimpleNamespace(model=SimpleNamespace(training=True), accelerator=Accelerator(), _metrics={"train": Metrics()},
                               args=SimpleNamespace(center_rewards_coefficient=objective["center"] or None),
                               _total_train_tokens=0, _tp_size=1)
@@ -101,7 +111,9 @@ def trl_reward(objective: dict, scores: torch.Tensor, margins) -> torch.Tensor:
 
 
 def loss_of(objective: dict, log_probs, mask, references, whole=None) -> torch.Tensor:
-    """`whole`: the mask of all tokens but the first, for nll_on: all, as ORPOTrainer's likelihood has it."""
+    """Returns the loss. `whole` is the mask of all tokens but the first, for nll_on: all, as in
+    ORPOTrainer's likelihood.
+    """
     everything, log_probs = log_probs, log_probs * mask
     chosen, rejected = log_probs.sum(1).chunk(2)
     counts = mask.sum(1).chunk(2)
@@ -132,7 +144,9 @@ def scores_golden(case: preference_cases.PreferenceCase, generator) -> dict:
 
 
 def numbers_golden(case: preference_cases.PreferenceCase, seed: int) -> dict:
-    """Five pairs of answers, of which one is as the reference has it."""
+    """Returns the golden of five pairs of answers, one of which is as likely as under the
+    reference.
+    """
     generator = torch.Generator().manual_seed(seed)
     if case.objective["type"] == "reward":
         return scores_golden(case, generator)
@@ -167,7 +181,7 @@ def make_pairs() -> list[dict]:
 
 
 def make_answers(pairs: list[dict]) -> list[dict]:
-    """Two good answers for one that is bad."""
+    """Returns two good answers for each bad one."""
     return [{"prompt": pair["prompt"], "completion": pair["rejected" if i % 3 == 1 else "chosen"], "label": i % 3 != 1}
             for i, pair in enumerate(pairs)]
 
@@ -177,7 +191,7 @@ def make_margins(pairs: list[dict]) -> list[dict]:
 
 
 def tokens_of(tokenizer, prompt: str, answer: str) -> tuple[list[int], int]:
-    """Ids with the end of sequence, and how many of them are the prompt's."""
+    """Returns the ids with the end of sequence, and how many of them are the prompt's."""
     encoded = tokenizer(prompt + answer, add_special_tokens=False, return_offsets_mapping=True)
     own = sum(begin < len(prompt) for begin, _ in encoded["offset_mapping"])
     return encoded["input_ids"] + [tokenizer.eos_token_id], own
@@ -189,7 +203,9 @@ def sides_of(tokenizer, rows: list[dict]) -> list[tuple[list[int], int]]:
 
 
 def rotated(sides: list[tuple[list[int], int]]) -> list[tuple[list[int], int]]:
-    """Each prompt with the completion of the one before it, as KTOTrainer's add_kl_completion_ids has them."""
+    """Returns each prompt with the completion of the one before it, as KTOTrainer's
+    add_kl_completion_ids does.
+    """
     completions = [ids[prompt:] for ids, prompt in sides]
     completions = [completions[-1]] + completions[:-1]
     return [(ids[:prompt] + completion, prompt) for (ids, prompt), completion in zip(sides, completions, strict=True)]
@@ -209,7 +225,9 @@ def log_probs_of(model, batch) -> torch.Tensor:
 
 
 def make_score_adapter() -> None:
-    """adapter-init-lora-plus for a reward model: PEFT's task SEQ_CLS, with a head that is not zero."""
+    """Writes adapter-init-lora-plus for a reward model: PEFT's task SEQ_CLS, with a head that is
+    not zero.
+    """
     source, target = GOLDENS / "adapter-init-lora-plus", GOLDENS / "adapter-init-score"
     target.mkdir(exist_ok=True)
     config = json.loads((source / "adapter_config.json").read_text())
@@ -222,14 +240,16 @@ def make_score_adapter() -> None:
 
 
 def open_reward_model():
-    """Texts end with eos, so that the padding is any other token."""
+    """Opens the reward model. Texts end with eos, so the padding is another token."""
     base = AutoModelForSequenceClassification.from_pretrained(TINY, dtype=torch.float32, attn_implementation="eager", num_labels=1)
     base.config.pad_token_id = 0
     return PeftModel.from_pretrained(base, GOLDENS / "adapter-init-score", is_trainable=True)
 
 
 def scores_of_pairs(tokenizer, rows: list[dict]) -> list[float]:
-    """Chosen and rejected texts in turn, by transformers and PEFT from adapter-init-score, each alone."""
+    """Returns the scores of chosen and rejected texts in turn, by transformers and PEFT from
+    adapter-init-score, each alone.
+    """
     model = open_reward_model().eval()
     with torch.no_grad():
         return [model(input_ids=torch.tensor([tokens_of(tokenizer, row["prompt"], row[side])[0]])).logits.item()

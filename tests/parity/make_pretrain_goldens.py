@@ -1,4 +1,4 @@
-"""Losses of transformers on the batches of check_pretrain.py, from the weights that forge draws.
+"""Losses of transformers on the batches of check_pretrain.py, from forge's initial weights.
 
     python tests/parity/make_pretrain_goldens.py build/bin/forge    # needs torch, transformers and tokenizers
 """
@@ -21,7 +21,9 @@ tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
 
 
 def rows_of(texts: list[str], case: str) -> list[list[int]]:
-    """As run_clm.py groups texts, but with the rest as a last shorter row; or each text by itself."""
+    """Groups texts as run_clm.py does, but keeps the rest as a last shorter row; or keeps each text
+    by itself.
+    """
     ids = [tokenizer.encode(text).ids + [config.eos_token_id] for text in texts]
     streams = [sum(ids, [])] if case == "joined" else ids
     rows = [stream[begin : begin + LENGTH] for stream in streams for begin in range(0, len(stream), LENGTH)]
@@ -29,7 +31,7 @@ def rows_of(texts: list[str], case: str) -> list[list[int]]:
 
 
 def loss_of(model, rows: list[list[int]]) -> torch.Tensor:
-    """The mean over the tokens of all rows that have one before them."""
+    """Returns the mean over the tokens of all rows that have one before them."""
     total, count = 0.0, 0
     for row in rows:
         ids = torch.tensor([row])

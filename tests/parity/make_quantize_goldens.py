@@ -1,9 +1,10 @@
-"""Quantised blocks as bitsandbytes makes them on a CPU, for tests/engine/quantize_test.cpp.
+"""Blocks quantised by bitsandbytes on a CPU, for tests/engine/quantize_test.cpp.
 
     python tests/parity/make_quantize_goldens.py    # needs bitsandbytes==0.50.2 and torch
 
-Writes tests/engine/goldens/quantize.safetensors: for every case its values [rows, columns], and per format the codes,
-absmax and dequantised values; a nested case also has the scales of absmax and its mean.
+Writes tests/engine/goldens/quantize.safetensors: for every case its values [rows, columns], and per
+format the codes, absmax and dequantised values; a nested case also has the scales of absmax and its
+mean.
 """
 import pathlib
 
@@ -16,7 +17,9 @@ BLOCK = 64
 
 
 def tail_on_limits():
-    """A short block whose values lie where dividing by absmax and multiplying by its inverse choose another code."""
+    """Returns a short block for whose values dividing by absmax and multiplying by its inverse
+    choose different codes.
+    """
     nf4 = F.get_4bit_type("nf4", "cpu")
     limits = (nf4[1:] + nf4[:-1]) / 2
     while True:
@@ -27,7 +30,7 @@ def tail_on_limits():
 
 
 def values():
-    """Named fp32 matrices: ordinary weights, and error-prone blocks."""
+    """Returns named fp32 matrices: ordinary weights, and error-prone blocks."""
     torch.manual_seed(5)
     cases = {"normal": torch.randn(48, 64) * 0.02}
     cases["many_blocks"] = torch.randn(130, 128) * torch.rand(130, 1)  # 260 absmax: a second scale
@@ -58,7 +61,8 @@ def values():
 
 def four_bits(name, x, kind, nested):
     codes, state = F.quantize_4bit(x, blocksize=BLOCK, quant_type=kind, compress_statistics=nested)
-    # The kernel's rows must hold whole blocks: dequantised flat, block by block, as the formula has it.
+    # The kernel's rows must hold whole blocks, so values are dequantised flat, block by block, by
+    # the formula.
     absmax = state.absmax
     if nested:
         absmax = F.dequantize_blockwise(state.absmax, state.state2) + state.offset
@@ -94,7 +98,7 @@ def main():
                 goldens.update(four_bits(name, x, kind, nested))
         goldens.update(eight_bits(name, x))
     for name in [n for n in goldens if n.startswith("many_blocks") and n.endswith("values")]:
-        # The codes and scales of the large case say it all; its values would be most of the file.
+        # The codes and scales of the large case are enough; its values would be most of the file.
         goldens[name] = goldens[name][:4].contiguous()
     goldens["book.nf4"] = F.get_4bit_type("nf4", "cpu")
     goldens["book.fp4"] = F.get_4bit_type("fp4", "cpu")

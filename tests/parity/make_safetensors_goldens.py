@@ -1,5 +1,9 @@
-"""Writes tests/io/goldens/{all_types,metadata,empty}.safetensors with the Python package safetensors, whose bytes
-forge's writer must equal. Needs the package safetensors. Usage: python tests/parity/make_safetensors_goldens.py
+"""Writes tests/io/goldens/{all_types,metadata,empty}.safetensors with the Python package
+safetensors.
+
+    python tests/parity/make_safetensors_goldens.py     # needs the package safetensors
+
+forge's writer must write the same bytes.
 """
 import os
 
@@ -10,7 +14,7 @@ FOLDER = os.path.join(os.path.dirname(__file__), "..", "io", "goldens")
 SIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
          "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1}
 rng = np.random.default_rng(7)
-alive = []  # a TensorSpec holds a bare address
+alive = []  # keeps arrays alive: a TensorSpec holds a bare address
 
 
 def tensor(dtype, shape):

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Folders with a tokenizer.model and no tokenizer.json: writes tests/text/goldens/sentencepiece_folders.json.
+"""Folders with a tokenizer.model and no tokenizer.json: writes
+tests/text/goldens/sentencepiece_folders.json.
 
     python tests/parity/make_sentencepiece_goldens.py
 
-`models` holds two small SentencePiece models as base64, which this script trains from its own text. Each of `cases` is one of them
-with its tokenizer_config.json, and what transformers' AutoTokenizer makes of `texts`: `ids` without and `ids_with_special` with
-add_special_tokens, `decoded` from `ids`. The configurations state what decides where blanks are put: class, legacy or
-add_prefix_space, add_bos_token and add_eos_token. core/text/tokenizer/load/load_sentencepiece.cpp says what transformers 5.17 does
-if they are silent.
+`models` holds two small SentencePiece models as base64, which this script trains on its own text.
+Each of `cases` is one of them with its tokenizer_config.json, and the output of transformers'
+AutoTokenizer for `texts`: `ids` without and `ids_with_special` with add_special_tokens, `decoded`
+from `ids`. The configurations state what decides where blanks are put: class, legacy or
+add_prefix_space, add_bos_token and add_eos_token. docs/decisions.md says what transformers 5.17
+does if they are silent.
 
 Needs transformers 5.17.0, sentencepiece 0.2.3 and protobuf, and no torch.
 """

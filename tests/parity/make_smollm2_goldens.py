@@ -1,12 +1,15 @@
-"""Oracle of the real model: SmolLM2-135M-Instruct, dequantised from its GGUF to fp32, by transformers + peft.
+"""Oracle of the real model: SmolLM2-135M-Instruct, dequantised from its GGUF to fp32, by
+transformers + peft.
 
     python tests/parity/make_smollm2_goldens.py --gguf SmolLM2-135M-Instruct.gguf [--cache ~/.cache/forge/parity]
 
-Writes to the cache (large, never committed): base/ (the dequantised model as safetensors), adapter-init/ (as PEFT
-writes it), lora/ and full/ (final tensors). Writes beside this file (small, committed): goldens/smollm2.json and
-goldens/smollm2-logits.safetensors, goldens/smollm2-changes.safetensors. About 5 minutes on 2 cores.
+Writes to the cache (large, never committed): base/ (the dequantised model as safetensors),
+adapter-init/ (as PEFT writes it), lora/ and full/ (final tensors). Writes beside this file (small,
+committed): goldens/smollm2.json, goldens/smollm2-logits.safetensors and
+goldens/smollm2-changes.safetensors. About 5 minutes on 2 cores.
 
-Rows are smollm2-rows.jsonl: ids, because transformers' copy of this tokenizer does not split digits as the GGUF says.
+Rows are smollm2-rows.jsonl: ids, because transformers' copy of this tokenizer does not split digits
+as the GGUF says.
 """
 import argparse
 import json
@@ -32,7 +35,7 @@ def dequantise(gguf: Path, folder: Path) -> None:
         return
     read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     settings = {k: v for k, v in read.config.to_dict().items() if k not in ("quantization_config", "dtype")}
-    plain = LlamaForCausalLM(LlamaConfig(**settings))  # transformers refuses to save what it calls quantised
+    plain = LlamaForCausalLM(LlamaConfig(**settings))  # transformers refuses to save a model that it calls quantised
     plain.load_state_dict(read.state_dict())
     plain.to(torch.float32).save_pretrained(folder)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
@@ -80,7 +83,9 @@ def start_model(name: str, cache: Path):
 
 
 def train(name: str, cache: Path, rows, thin: dict) -> dict:
-    """Trains one of smollm2.RUNS; keeps the final tensors in the cache and a thin sample of the change for git."""
+    """Trains one of smollm2.RUNS; keeps the final tensors in the cache and a thin sample of the
+    change for git.
+    """
     run = smollm2.RUNS[name]
     if run["lora"]:
         make_initial_adapter(cache)

@@ -1,8 +1,10 @@
-"""Makes smollm2-rows.jsonl: 100 entries of The Devil's Dictionary (public domain) as ids, at most 64 tokens each.
+"""Makes smollm2-rows.jsonl: 100 entries of The Devil's Dictionary (public domain) as ids, at most
+64 tokens each.
 
     python tests/parity/make_smollm2_rows.py devil.dict.dz SmolLM2-135M-Instruct.gguf
 
-The headword is the prompt, the definition is supervised. Lengths differ, so that padding and packing matter.
+The headword is the prompt, the definition is supervised. Lengths differ, so that padding and
+packing matter.
 """
 import gzip
 import json
@@ -17,7 +19,7 @@ import smollm2
 
 
 def entries(path: str) -> list[tuple[str, str]]:
-    """(headword, definition): paragraphs that begin like `ABATIS, n.  Rubbish ...`."""
+    """Returns [(headword, definition)] of paragraphs that begin like `ABATIS, n.  Rubbish ...`."""
     text = gzip.open(path).read().decode("utf-8", "replace")
     found = re.findall(r"(?:^|\n\n)([A-Z][A-Z' -]+, [a-z.]+)  (.+?)(?=\n\n|\Z)", text, re.DOTALL)
     return [(head, " ".join(body.split())) for head, body in found if len(body) > 60]

@@ -2,9 +2,10 @@
 
     python tests/parity/make_state_goldens.py    # needs bitsandbytes==0.50.2 and torch
 
-bitsandbytes' optimizer code and maps run on a CPU. Its CPU path rounds a value to one of 65,536 steps before it looks for
-the nearest entry, which loses second moments below 2e-5 of a block's largest; its CUDA kernels do not, and are what
-people train with. So the quantisation is replaced by its own definition, the nearest entry.
+bitsandbytes' optimizer code and maps run on a CPU. Its CPU path rounds a value to one of 65,536
+steps before it looks for the nearest entry, which loses second moments below 2e-5 of a block's
+largest. Its CUDA kernels do not, and people train with those. So the quantisation is replaced by
+its own definition, the nearest entry.
 """
 import pathlib
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Goldens of the template language and of chat templates, made with jinja2 under transformers' own settings.
+"""Goldens of the template language and of chat templates, made with jinja2 under transformers' own
+settings.
 
   make_template_goldens.py write                        writes tests/text/goldens/{expressions,chat}.json
   make_template_goldens.py compare PROBE FILE...        renders every .jinja file over all conversations with
@@ -21,7 +22,7 @@ from template_expressions import EXPRESSIONS, VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests/text/goldens"
-NOW = 1700000000  # what strftime_now shows
+NOW = 1700000000  # the time of strftime_now
 
 
 class FixedDatetime(datetime):
@@ -48,7 +49,7 @@ def render(source, variables):
 
 
 def render_chat(source, conversation, prompt):
-    """Text and, in code points, the spans of {% generation %}."""
+    """Returns the text and, in code points, the spans of {% generation %}."""
     try:
         kwargs = {**SPECIAL_TOKENS, **conversation.get("variables", {})}
         texts, spans = chat_utils.render_jinja_template(

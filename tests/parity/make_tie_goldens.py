@@ -1,10 +1,11 @@
-"""How tokenizers and sentencepiece decide between cuts of equal scores.
+"""Records how tokenizers and sentencepiece decide between cuts of equal scores.
 
     python tests/parity/make_tie_goldens.py
 
-Writes tests/text/goldens/unigram_ties.json: random vocabularies of few scores, so that most texts have several best cuts, as a tokenizer.json
-(`tokenizers`, in fp64 word by word) and as a SentencePiece model (`sentencepiece`, in fp32 over the whole text), with texts and their
-ids. Needs tokenizers 0.23 and sentencepiece 0.2.3.
+Writes tests/text/goldens/unigram_ties.json: random vocabularies of few scores, so that most texts
+have several best cuts, as a tokenizer.json (`tokenizers`, in fp64 word by word) and as a
+SentencePiece model (`sentencepiece`, in fp32 over the whole text), with texts and their ids. Needs
+tokenizers 0.23 and sentencepiece 0.2.3.
 """
 import json
 import random
@@ -32,7 +33,9 @@ def field(number: int, value) -> bytes:
 
 
 def model_file(pieces, byte_fallback: bool) -> bytes:
-    """sentencepiece_model.proto: pieces 1 {piece, score, type}, trainer_spec 2, normalizer_spec 3."""
+    """Returns a sentencepiece_model.proto: pieces 1 {piece, score, type}, trainer_spec 2,
+    normalizer_spec 3.
+    """
     out = b"".join(field(1, field(1, text.encode()) + field(2, score) + field(3, kind)) for text, score, kind in pieces)
     out += field(2, field(3, 1) + (field(35, 1) if byte_fallback else b""))
     return out + field(3, field(1, b"identity") + field(3, 1) + field(4, 1) + field(5, 1))
@@ -65,7 +68,7 @@ def main() -> None:
         content = model_file(pieces, byte_fallback)
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
         cases.append({"model": content.hex(), "texts": texts, "ids": [processor.encode(text) for text in texts]})
-        # Has the same scores as a tokenizer.json, without what it has no types for.
+        # A tokenizer.json with the same scores, without the pieces whose types it does not have.
         vocab = [(text, score) for text, score, kind in pieces if kind in (UNKNOWN, NORMAL)]
         tokenizer = Tokenizer(models.Unigram(vocab, 0, False))
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=number % 2 == 0)

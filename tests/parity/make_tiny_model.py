@@ -1,9 +1,10 @@
-"""Makes tests/fixtures/tiny-llama (61 k parameters, fp32, with tokenizer) and tests/fixtures/tiny-variants.
+"""Makes tests/fixtures/tiny-llama (61 k parameters, fp32, with tokenizer) and
+tests/fixtures/tiny-variants.
 
     python tests/parity/make_tiny_model.py [--variants]     # needs torch, transformers, tokenizers; see README.md for versions
 
-Weights are drawn larger than transformers' default (which gives logits near 0 at this width), so that a wrong
-attention, norm or RoPE shows in the logits.
+Random weights are larger than transformers' default (which gives logits near 0 at this width), so
+that a wrong attention, norm or RoPE shows in the logits.
 """
 import json
 import math
@@ -26,7 +27,7 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-# What the tokenizer is trained on: enough for 125 merges, in this repository's own words.
+# The tokenizer's training text: enough for 125 merges, in this repository's own words.
 CORPUS = """The user asks a question and the assistant gives an answer. A small model learns what the data says:
 the loss of the next token, the mean over all the tokens that are trained. The weights change a little at each step,
 and the learning rate decides how much. What is the capital of the country? The capital is the city where the government
@@ -75,7 +76,9 @@ def base_config() -> LlamaConfig:
 
 
 def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: float = 1) -> torch.Tensor:
-    """Random values by the tensor's role: unit embedding, norms around `norm`, linear layers of gain 1.2."""
+    """Fills a tensor with random values by its role: unit embedding, norms around `norm`, linear
+    layers of gain 1.2.
+    """
     noise = torch.randn(tensor.shape, generator=generator)
     if name.endswith("bias"):
         return 0.3 * noise
@@ -85,7 +88,7 @@ def fill(tensor: torch.Tensor, name: str, generator: torch.Generator, norm: floa
         return norm + 0.2 * noise
     if any(table in name for table in ("embed_tokens", "embed_in", "word_embeddings", "wte", "wpe", "shared", "embed_positions", "attention_bias")):
         return noise
-    if name.endswith("Attention.q.weight"):  # T5's, whose scores have no scale
+    if name.endswith("Attention.q.weight"):  # T5's scores have no scale
         return 0.4 * noise / math.sqrt(tensor.shape[1])
     return 1.2 * noise / math.sqrt(tensor.shape[1])
 
@@ -120,8 +123,8 @@ def family(model_type: str, architecture: str) -> dict:
     return {"model_type": model_type, "architectures": [architecture]}
 
 
-# Keys that replace the base's. Old checkpoints write rope_scaling and rope_theta, transformers 5 rope_parameters:
-# both spellings stand here.
+# Keys that replace the base's. Old checkpoints write rope_scaling and rope_theta, transformers 5
+# writes rope_parameters: both spellings occur here.
 OLD = {"rope_parameters": None, "rope_theta": 10000.0}
 GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
 GEMMA3 = (
@@ -165,12 +168,13 @@ EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 
 GPT_OSS = (
     LLAMAS_OWN
     | family("gpt_oss", "GptOssForCausalLM")
-    # A limit that some gates, and some of what they let through, reach; few, for none may lie on it (edges.py).
+    # A limit that some gates, and some values that they let through, reach; few, because none may
+    # lie on it (edges.py).
     | {"num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24, "sliding_window": 8, "swiglu_limit": 4.0}
 )
 LATENT = {"num_key_value_heads": 4, "head_dim": None, "kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6,
           "v_head_dim": 8, "moe_intermediate_size": 24, "num_experts_per_tok": 2}
-# Of an encoder-decoder nothing is the base's; stacks have unequal depths.
+# An encoder-decoder shares nothing with the base; its stacks have unequal depths.
 ALL_ELSE = LLAMAS_OWN | {key: None for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
                                                "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "hidden_act", "initializer_range", "attention_dropout")}
 T5 = (
@@ -214,10 +218,11 @@ VARIANT_CONFIGS = {
             "original_max_position_embeddings": 16,
         },
     },
-    # The token that every row begins with: a row of the embedding that gets no gradient.
+    # Every row begins with this token, so its row of the embedding gets no gradient.
     "pad": {"pad_token_id": 1},
     "pad-tied": {"pad_token_id": 1, "tie_word_embeddings": True},
-    # Other families. Windows are shorter than most sequences, caps lie where scores and logits do.
+    # Other families. Windows are shorter than most sequences; caps lie at the size of scores and
+    # logits.
     "qwen3": LLAMAS_OWN | family("qwen3", "Qwen3ForCausalLM") | {"head_dim": 12},
     "phi3": LLAMAS_OWN | family("phi3", "Phi3ForCausalLM"),
     "phi3-window": LLAMAS_OWN | family("phi3", "Phi3ForCausalLM") | {"sliding_window": 7},
@@ -242,7 +247,7 @@ VARIANT_CONFIGS = {
     | GELU
     | {"head_dim": 12, "num_key_value_heads": 1, "tie_word_embeddings": True},
     "gemma-untied": LLAMAS_OWN | family("gemma", "GemmaForCausalLM") | GELU | {"attention_bias": True},
-    # As transformers 4 wrote it, and as transformers 5 does.
+    # Spellings of transformers 4 and of transformers 5.
     "gemma3": LLAMAS_OWN
     | OLD
     | GEMMA3
@@ -309,7 +314,7 @@ VARIANT_CONFIGS = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
         },
     },
-    # Short sequences of a long context, then sequences on both sides of the original one.
+    # Sequences are short ones of a long context, then ones on both sides of the original length.
     "phi4": LLAMAS_OWN
     | family("phi3", "Phi3ForCausalLM")
     | {
@@ -482,17 +487,18 @@ VARIANT_CONFIGS = {
     "t5": T5 | {"feed_forward_proj": "relu", "tie_word_embeddings": True},
     "t5-gated": T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "relative_attention_num_buckets": 32,
                       "relative_attention_max_distance": 128},
-    # The token that answers begin behind is the one whose row of the embedding gets no gradient, or another.
+    # Answers begin after the token whose row of the embedding gets no gradient, or after another.
     "bart": BART | {"bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 2},
     "bart-scaled": BART | {"scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3, "pad_token_id": 2, "decoder_start_token_id": 2},
 }
 
 
-# Of variants whose experts' scores come too close with the seed of their place (experts_apart.check_margins).
+# Seeds of variants whose experts' scores come too close with the seed of their place
+# (experts_apart.check_margins).
 SEEDS = {"gpt-oss": 300}
 
 
-# Settings that a config.json states as null: where they are missing they are something else.
+# Settings that a config.json states as null: if they are missing they have another value.
 NULLS = {"deepseek-v2": ["q_lora_rank"]}
 
 
@@ -507,7 +513,7 @@ def write_variants() -> None:
         weights = random_weights(AutoConfig.for_model(**merged), SEEDS.get(name, seed))
         if merged.get("is_encoder_decoder"):  # buffers, and other names of one table
             weights = {n: t for n, t in weights.items() if not n.endswith(("embed_tokens.weight", "final_logits_bias"))}
-        if merged["model_type"] == "gpt_neox":  # as its files say, which transformers 5 renames when it reads them
+        if merged["model_type"] == "gpt_neox":  # names of its files, which transformers 5 changes when it reads them
             weights = {n.replace("lm_head.", "embed_out."): t for n, t in weights.items()}
         own_norms = "gemma" in merged["model_type"]
         changed = {

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/text/goldens/: small tokenizers of every style, trained with the `tokenizers` package, and what the
-package makes of texts with them. Needs `tokenizers` and, for training, the text of Debian's dict-devil.
+"""Writes tests/text/goldens/: small tokenizers of every style, trained with the `tokenizers`
+package, and its output for texts.
 
     python3 tests/parity/make_tokenizer_goldens.py [name …]
 
-Large texts are not stored. Both this script and the test make them from the same rule (class Mixer, all code points),
-and only hashes of ids and offsets are kept. Offsets are stored in bytes; the package counts characters.
+Large texts are not stored. Both this script and the test make them by the same rule (class Mixer,
+all code points), and only hashes of ids and offsets are kept. Offsets are stored in bytes; the
+package counts characters. Needs `tokenizers` and, for training, the text of Debian's dict-devil.
 """
 import base64
 import gzip
@@ -56,7 +57,9 @@ CODE = ["for (int i = 0; i < n; ++i) {\n\t\tsum += a[i] * 2.5e-3;\n}\n", "def f(
 
 
 class Mixer:
-    """Text from pieces by a 64-bit linear congruential generator (Knuth's MMIX constants), high bits."""
+    """Makes text from pieces by a 64-bit linear congruential generator (Knuth's MMIX constants),
+    high bits.
+    """
 
     def __init__(self, pieces, seed):
         self.pieces, self.state = pieces, seed
@@ -71,7 +74,7 @@ class Mixer:
             pick = self.draw(len(self.pieces) + 4)
             if pick < len(self.pieces):
                 piece = self.pieces[pick]
-            else:  # a code point anywhere, or below U+3000
+            else:  # any code point, or one below U+3000
                 code = self.draw(0x110000 if pick % 2 else 0x3000)
                 piece = chr(0x20AC if 0xD800 <= code < 0xE000 else code)
             out.append(piece)
@@ -95,7 +98,7 @@ def fold(hash_, values):
 
 
 def byte_offsets(text, encoding):
-    """Offsets of characters as offsets of bytes."""
+    """Returns the offsets of characters as offsets of bytes."""
     place, at = [], 0
     for c in text:
         place.append(at)
@@ -115,7 +118,7 @@ def hashes(tokenizer, texts):
     return {"count": count, "ids": "%016x" % ids_hash, "offsets": "%016x" % offsets_hash}
 
 
-# --- the tokenizers ---------------------------------------------------------------------------------------------
+# --- tokenizers ---------------------------------------------------------------------------------
 
 
 def train(tokenizer, corpus, kind="bpe", size=600, **kwargs):
@@ -252,7 +255,9 @@ def gemma(corpus):
 
 
 def charsmap():
-    """A Precompiled table of a few rules: a double-array trie in Darts-clone's layout, as SentencePiece writes it."""
+    """Returns a Precompiled table of a few rules: a double-array trie in Darts-clone's layout, as
+    SentencePiece writes it.
+    """
     rules = {"ﬁ": "fi", "½": "1/2", "™": "TM", "\u3000": " ", "\u00a0": " ", "\u200b": "", "\x01": "", "e\u0301": "é",
              "…": "...", "Ⅷ": "VIII", "\t": " ", "㌔": "キロ", "a\u0323": "ạ", "\r\n": "\n", "\ufeff": ""}
     texts, place = b"", {}

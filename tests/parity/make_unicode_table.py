@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes core/text/tokenizer/unicode_ranges.inc: character classes as the `tokenizers` package sees them.
+"""Writes core/text/tokenizer/unicode_ranges.inc: character classes as the `tokenizers` package sees
+them.
 
-The package mixes four sources of Unicode data (Oniguruma, Rust's standard library, the regex crate, unicode_categories),
-each of another Unicode version, and none of them is the one PCRE2 or utf8proc carry. So the classes are measured: every
-code point goes through a component of the package that shows the class. Run with the package installed:
+The package mixes four sources of Unicode data (Oniguruma, Rust's standard library, the regex crate,
+unicode_categories), each of another Unicode version, and none of them is the one that PCRE2 or
+utf8proc has. So the classes are measured: every code point goes through a component of the package
+that shows the class. Run it with the package installed:
 
     python3 tests/parity/make_unicode_table.py
 """
@@ -17,7 +19,7 @@ OUTPUT = pathlib.Path(__file__).parents[2] / "core/text/tokenizer/unicode_ranges
 
 
 def removed_by(pre_tokenizer):
-    """Code points that a splitter drops."""
+    """Returns the code points that a splitter drops."""
     out = set()
     for i in range(0, len(POINTS), 4096):
         text = "".join(map(chr, POINTS[i : i + 4096]))
@@ -33,7 +35,7 @@ def regex(pattern):
 
 
 def numeric():
-    """char::is_numeric: the code points that Digits isolates."""
+    """Returns the code points that Digits isolates: char::is_numeric."""
     out, digits = set(), pre_tokenizers.Digits(True)
     for i in range(0, len(POINTS), 4096):
         chunk = POINTS[i : i + 4096]
@@ -45,7 +47,7 @@ def numeric():
 
 
 def word():
-    """\\w of the regex crate: what Whitespace keeps together with a letter."""
+    """Returns what Whitespace keeps together with a letter: \\w of the regex crate."""
     out, splitter = set(), pre_tokenizers.Whitespace()
     for i in range(0, len(POINTS), 4096):
         chunk = POINTS[i : i + 4096]
@@ -66,7 +68,9 @@ def decomposing():
 
 
 def reordered():
-    """Marks that canonical ordering moves behind an overlay (class 1); the package's data end with Unicode 9."""
+    """Returns the marks that canonical ordering moves after an overlay (class 1); the package's
+    data end with Unicode 9.
+    """
     nfd = normalizers.NFD()
     return {c for c in POINTS if nfd.normalize_str("a" + chr(c) + "\u0334")[1] == "\u0334" and c != 0x334}
 
@@ -76,7 +80,7 @@ def bert(**kwargs):
     return erased_by(normalizers.BertNormalizer(**{**options, **kwargs}))
 
 
-# The order is that of enum class CharClass in unicode.h.
+# In the order of enum class CharClass in unicode.h.
 CLASSES = [
     ("letter", regex(r"\p{L}")), ("number", regex(r"\p{N}")), ("space", regex(r"\s")),
     ("punctuation", regex(r"\p{P}")), ("symbol", regex(r"\p{S}")), ("mark", regex(r"\p{M}")),

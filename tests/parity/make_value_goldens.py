@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What verl's pure functions make of given rewards and values, in float64: tests/rollout/goldens/value.json.
+"""Writes tests/rollout/goldens/value.json: results of verl's pure functions for given rewards and
+values, in float64.
 
     git clone https://github.com/volcengine/verl && git -C verl checkout b178a3cd56f58b2d502255daba591e92833930a7
     python3 tests/parity/make_value_goldens.py verl        # needs torch
 
-The functions are cut out of verl's source as they stand, since importing their module needs Ray: generalised advantages with
-whitening, the clipped value loss, the clipped policy loss, and their means over tokens.
+The functions are cut out of verl's source unchanged, since importing their module needs Ray:
+generalised advantages with whitening, the clipped value loss, the clipped policy loss, and their
+means over tokens.
 """
 import ast
 import json
@@ -36,7 +38,7 @@ def functions(source: str, names: list, space: dict) -> types.SimpleNamespace:
 
 def numbers(seed: int, spread: float) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    # As float32 can say them, which is what forge keeps of a rollout.
+    # Values are rounded to float32, which forge keeps of a rollout.
     return (spread * torch.randn(len(LENGTHS), WIDTH, generator=generator)).double()
 
 
@@ -44,7 +46,8 @@ def main() -> None:
     repository = sys.argv[1]
     read = lambda path: subprocess.run(["git", "-C", repository, "show", f"{COMMIT}:{path}"], capture_output=True, text=True,  # noqa: E731
                                        check=True).stdout
-    # A mean over the mask is divided by its count + 1e-8 there, which is off by as much as forge may be.
+    # verl divides a mean over the mask by its count + 1e-8, which is off by as much as forge may
+    # be.
     masked = functions(read("verl/utils/torch_functional.py").replace("mask.sum(axis=axis) + 1e-8", "mask.sum(axis=axis)"),
                        ["masked_sum", "masked_mean", "masked_var", "masked_whiten", "clip_by_value"], {"torch": torch})
     core = functions(read("verl/trainer/ppo/core_algos.py"),

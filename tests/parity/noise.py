@@ -1,10 +1,12 @@
-"""How far transformers + peft is from itself on the tiny cases: the floor under every tolerance of README.md.
+"""Measures how far transformers + peft is from itself on the tiny cases: the floor under every
+tolerance of README.md.
 
     python tests/parity/noise.py
     python tests/parity/noise.py --smollm2 lora|full     # after make_smollm2_goldens.py, whose cache it reads
 
-Each tiny case runs in fp32 with eager attention (the golden), in fp32 with LibTorch's fused attention, and in fp64.
-SmolLM2 runs again with one thread and fused attention, against the cached run.
+Each tiny case runs in fp32 with eager attention (the golden), in fp32 with LibTorch's fused
+attention, and in fp64. SmolLM2 runs again with one thread and fused attention, against the cached
+run.
 """
 import argparse
 import json

@@ -1,9 +1,9 @@
 """transformers + peft as the oracle: one explicit training loop with the rules that forge promises.
 
-loss        mean of cross-entropy over the supervised tokens of the whole optimizer step
-clipping    by the global norm, as torch.nn.utils.clip_grad_norm_
-AdamW       torch.optim.AdamW; no decay on biases and norms, by transformers' own rule
-schedule    transformers.get_scheduler, one step of it per optimizer step
+    loss        mean of cross-entropy over the supervised tokens of the whole optimizer step
+    clipping    by the global norm, as torch.nn.utils.clip_grad_norm_
+    AdamW       torch.optim.AdamW; no decay on biases and norms, by transformers' own rule
+    schedule    transformers.get_scheduler, one step of it per optimizer step
 """
 import json
 import math
@@ -23,7 +23,7 @@ class Record:
     losses: list = field(default_factory=list)
     grad_norms: list = field(default_factory=list)  # before clipping
     learning_rates: list = field(default_factory=list)
-    first_gradients: dict = field(default_factory=dict)  # of the first step, before clipping
+    first_gradients: dict = field(default_factory=dict)  # gradients of the first step, before clipping
 
 
 def read_rows(path) -> list[dict]:
@@ -31,7 +31,9 @@ def read_rows(path) -> list[dict]:
 
 
 def pad(rows: list[dict]) -> dict[str, torch.Tensor]:
-    """Right padding to the longest row, as transformers' collators do; padding is masked, its labels are -100."""
+    """Pads on the right to the longest row, as transformers' collators do; padding is masked, its
+    labels are -100.
+    """
     longest = max(len(row["input_ids"]) for row in rows)
 
     def column(key, fill):
@@ -53,12 +55,17 @@ def outputs(model, batch):
 
 
 def targets(model, batch) -> torch.Tensor:
-    """[rows, predicted positions]: the next token, which a decoder reads itself and an encoder-decoder is given shifted."""
+    """Returns the next tokens, [rows, predicted positions].
+
+    A decoder reads them itself; an encoder-decoder gets them shifted.
+    """
     return batch["labels"] if model.config.is_encoder_decoder else batch["labels"][:, 1:]
 
 
 def token_losses(logits, labels) -> torch.Tensor:
-    """[rows, predicted positions]: cross-entropy of each next token, 0 where it is not supervised."""
+    """Returns the cross-entropy of each next token, 0 if it is not supervised: [rows, predicted
+    positions].
+    """
     logits = logits[:, : labels.shape[1]]
     losses = torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=-100, reduction="none"
@@ -74,7 +81,9 @@ def mean_loss(model, batch) -> torch.Tensor:
 
 
 def example_losses(model, rows) -> list[dict]:
-    """What `forge eval --per-example` writes: line from 1, tokens, supervised_tokens, loss (summed)."""
+    """Returns rows as `forge eval --per-example` writes them: line from 1, tokens,
+    supervised_tokens, loss (summed).
+    """
     out = []
     for line, row in enumerate(rows, start=1):
         with torch.no_grad():
@@ -110,7 +119,9 @@ def make_optimizer(model, s: Settings):
 
 
 def train(model, batches: list[list[dict]], s: Settings, progress=None) -> Record:
-    """One optimizer step per batch. Changes the model; returns what forge writes to metrics.jsonl."""
+    """Takes one optimizer step per batch. Changes the model; returns the content that forge writes
+    to metrics.jsonl.
+    """
     model.train()
     record = Record()
     parameters = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
@@ -134,7 +145,9 @@ def train(model, batches: list[list[dict]], s: Settings, progress=None) -> Recor
 
 
 def relative_change_error(start, got, want) -> tuple[float, float, str]:
-    """(together, worst, name of worst): Frobenius norm of got - want over that of want - start, in float64."""
+    """Returns (together, worst, name of worst): Frobenius norm of got - want over that of want -
+    start, in float64.
+    """
     errors = {n: (got[n].double() - want[n].double()).square().sum().item() for n in want}
     changes = {n: (want[n].double() - start[n].double()).square().sum().item() for n in want}
     ratios = {n: math.sqrt(errors[n] / changes[n]) if changes[n] else (math.inf if errors[n] else 0.0) for n in want}

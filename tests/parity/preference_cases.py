@@ -1,8 +1,10 @@
-"""Training on answers that are compared or judged, as settings of the oracle and as jobs of forge. Standard library only."""
+"""Training on answers that are compared or judged, as settings of the oracle and as forge's jobs.
+Standard library only.
+"""
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAIRS, STEPS = 8, 5  # of a step (or answers that are judged one by one); steps of a run
+PAIRS, STEPS = 8, 5  # per step (or answers that are judged one by one); steps of a run
 
 
 @dataclass
@@ -47,12 +49,14 @@ CASES = [
     PreferenceCase("cpo-all", {"type": "cpo", "beta": 0.2, "nll_weight": 0.5, "nll_on": "all"}),
 ]
 
-PROVIDER = "auto"  # of every job; check_preference.py --provider sets it
+PROVIDER = "auto"  # of every job; set by check_preference.py --provider
 
 
 def job(case: PreferenceCase, name: str, model: Path, goldens: Path, output: Path, gradient: bool = False,
         train: dict | None = None, data: dict | None = None, objective: dict | None = None) -> dict:
-    """One step of SGD with rate 1 (whose change is the gradient), or five of AdamW."""
+    """Returns a job of one step of SGD with rate 1 (whose change is the gradient), or five of
+    AdamW.
+    """
     optimizer = {"type": "sgd", "learning_rate": 1.0} if gradient else {"type": "adamw", "learning_rate": 1e-3}
     return {
         "version": 1, "name": name, "seed": 1, "output_dir": str(output),

@@ -1,4 +1,5 @@
-"""What the pretraining check and its goldens share: texts, the job, the described model. Standard library only."""
+"""Texts, job and described model of the pretraining check and its goldens. Standard library only.
+"""
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ MODEL = ROOT / "tests" / "fixtures" / "tiny-llama"
 GOLDEN = Path(__file__).resolve().parent / "goldens" / "pretrain.json"
 ARCHITECTURE = {"num_hidden_layers": 2, "initializer_range": 0.05, "tie_word_embeddings": True}
 STEPS, ROWS, LENGTH, EVERY, RATE, WARMUP, DECAY = 20, 4, 48, 10, 2e-3, 4, 0.1
-# name -> keys of data
+# {name: keys of data}
 CASES = {"joined": {"join_documents": True}, "packed": {"overlong": "split"}}
 SUBJECTS = "the river|a miller|the old king|my sister|the north wind|a grey cat|the clock".split("|")
 VERBS = "finds|sells|counts|forgets|sings of|carries|asks for".split("|")
@@ -15,7 +16,9 @@ OBJECTS = "seven stones|a loaf of bread|the moon|its own name|three letters|the 
 
 
 def documents(first: int, count: int) -> list[str]:
-    """Texts of one to eight sentences, so that some are longer than a row and some share one."""
+    """Returns texts of one to eight sentences, so that some are longer than a row and some share
+    one.
+    """
     texts = []
     for n in range(first, first + count):
         sentences = [f"{SUBJECTS[(n + 3 * k) % 7]} {VERBS[(n * n + k) % 7]} {OBJECTS[(2 * n + 5 * k) % 7]}." for k in range(1 + n * 5 % 8)]
@@ -29,7 +32,7 @@ def write_texts(folder: Path) -> None:
 
 
 def job(folder: Path, name: str, case: str, **sections) -> dict:
-    """Trains from drawn weights on the texts of `folder`."""
+    """Returns a job that trains from random weights on the texts of `folder`."""
     whole = {
         "version": 1, "name": name, "seed": 5, "output_dir": str(folder / "runs"), "objective": "pretrain",
         "model": {"path": str(MODEL), "init": "random", "architecture": ARCHITECTURE}, "adapter": "none",
@@ -45,6 +48,6 @@ def job(folder: Path, name: str, case: str, **sections) -> dict:
 
 
 def start_job(folder: Path) -> dict:
-    """A step so small that the result is the drawn weights."""
+    """Returns a job with a step so small that the result is the initial weights."""
     return job(folder, "start", "joined", train={"max_steps": 1}, optimizer={"type": "sgd", "learning_rate": 1e-30, "weight_decay": 0},
                schedule={"type": "constant", "warmup_steps": 0})

@@ -1,4 +1,5 @@
-"""Runs forge on jobs/smollm2-*.yaml and compares each run with the oracle. A few minutes on 2 cores.
+"""Runs forge on jobs/smollm2-*.yaml and compares each run with the oracle. A few minutes on 2
+cores.
 
     python tests/parity/run_smollm2.py build/bin/forge --gguf SmolLM2-135M-Instruct.gguf [--cache ...] [--output DIR]
         [--jobs smollm2-lora ...] [--set provider=reference]...

@@ -1,4 +1,6 @@
-"""What a script of checks has found: a line for each, and "N passed, N failed" at its end."""
+"""Counts the results of a script of checks: prints a line for each, and "N passed, N failed" at the
+end.
+"""
 import sys
 
 

@@ -1,4 +1,5 @@
-"""safetensors and vector arithmetic with the standard library only, so that CI can check goldens without numpy.
+"""safetensors and vector arithmetic with the standard library only, so that CI can check goldens
+without numpy.
 
     tensors = read_safetensors("model.safetensors")     # name -> Tensor(shape, values), F32, BF16 or F16 in, float out
     change_error(start, got, want)                      # relative Frobenius errors, as the tolerances are stated
@@ -68,7 +69,9 @@ def difference(a, b) -> array:
 
 @dataclass
 class ChangeError:
-    """How far a trained change is from the oracle's, relative to the oracle's change (Frobenius norms)."""
+    """Distance of a trained change from the oracle's, relative to the oracle's change (Frobenius
+    norms).
+    """
 
     together: float
     worst: float
@@ -76,7 +79,11 @@ class ChangeError:
 
 
 def change_error(start: dict, got: dict, want: dict) -> ChangeError:
-    """start, got, want: name -> sequence of numbers, for the same names. Change = got - start, want - start."""
+    """Returns the ChangeError of `got`.
+
+    start, got and want are {name: sequence of numbers}, for the same names. Changes are got - start
+    and want - start.
+    """
     if set(got) != set(want):
         raise ValueError(f"tensors differ: missing {sorted(set(want) - set(got))}, extra {sorted(set(got) - set(want))}")
     error_sum = change_sum = worst = 0.0

@@ -1,10 +1,12 @@
-"""The text on which tokenizers are compared: English, code, 30 scripts, emoji, combining marks, runs of blanks, control
-characters, special tokens, every code point once. The same in every run."""
+"""The text on which tokenizers are compared; it is the same in every run.
+
+It has English, code, 30 scripts, emoji, combining marks, runs of blanks, control characters,
+special tokens, and every code point once."""
 import unicodedata
 
 from make_tokenizer_goldens import CODE, OTHER, Mixer, devil
 
-BLOCK = 16_000  # bytes, about
+BLOCK = 16_000  # bytes, approximately
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Cn", "Co")]
 SCRIPTS = [(0x00C0, 0x0250), (0x0370, 0x0400), (0x0400, 0x0530), (0x0531, 0x0590), (0x0590, 0x0600), (0x0600, 0x0700),
            (0x0700, 0x0750), (0x0780, 0x07C0), (0x0900, 0x0980), (0x0980, 0x0A00), (0x0A00, 0x0A80), (0x0A80, 0x0B00),
@@ -19,13 +21,13 @@ BLANKS = [" " * n for n in (1, 2, 3, 4, 7, 8, 15, 16, 31, 33)] + ["\t" * 3, "\n"
 
 
 def words(draw, script):
-    """Some words of random letters and marks of one script."""
+    """Returns some words of random letters and marks of one script."""
     letters = [chr(c) for c in range(*script) if unicodedata.category(chr(c)) != "Cn"]
     return " ".join("".join(letters[draw(len(letters))] for _ in range(1 + draw(9))) for _ in range(1 + draw(12))) + ". "
 
 
 def english():
-    """About a megabyte of English, for timing."""
+    """Returns about a megabyte of English, for timing."""
     return (devil() * 3)[: 1_000_000]
 
 

@@ -2,7 +2,7 @@
 
     python3 hostile.py MODE [FILE]
 
-Scores are the lengths of completions. FILE counts what happened over restarts.
+Scores are the lengths of completions. FILE counts calls across restarts.
 """
 import json
 import os
@@ -16,7 +16,7 @@ counter = sys.argv[2] if len(sys.argv) > 2 else None
 
 
 def count() -> int:
-    """How often this was called in all processes of the test, before this time."""
+    """Returns how often this was called in all processes of the test, before this time."""
     with open(counter, "a+") as file:
         file.seek(0)
         before = len(file.read())
@@ -106,7 +106,7 @@ for line in sys.stdin:
     if mode == "bad-parts":
         good["parts"] = {"passed": "three"}
     if mode == "forks":
-        # In the same group, holding the pipes.
+        # The child is in the same group and holds the pipes.
         good["info"] = str(subprocess.Popen(["sleep", "1000"]).pid)
     if mode == "forks-and-dies" and bad:
         child = subprocess.Popen(["sleep", "1000"])

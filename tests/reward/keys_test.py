@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""No key of a reward is accepted and ignored: another value than the default changes what forge score says.
+"""Checks that no key of a reward is accepted and ignored: a value other than the default changes
+what forge score says.
 
     python3 tests/reward/keys_test.py build/bin/forge
 
-Every key below `rewards` and `reward_mix` of the job schema stands in KEYS with another value, and with the reward under
-which it has a meaning. Standard library only; prints "N passed, N failed".
+KEYS lists every key below `rewards` and `reward_mix` of the job schema with another value, and with
+the reward under which it has a meaning. Standard library only; prints "N passed, N failed".
 """
 import http.server
 import json
@@ -55,7 +56,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 SERVER = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
 
-# key -> (value, the reward beside it)
+# {key: (value, the reward beside it)}
 KEYS = {
     "rewards.name": ("other", NUMBER),
     "rewards.type": ("math", {"type": "numeric", "extract": "whole"}),
@@ -103,7 +104,9 @@ KEYS = {
 
 
 def seen(forge: str, folder: Path, reward: dict, mix: dict) -> dict:
-    """What forge score says, but for the time: that counts in whole seconds where processes are slow."""
+    """Returns exit code and output of forge score, and whether it took more than 6 s, as a slow
+    process does.
+    """
     model = str(Path(__file__).resolve().parents[1] / "fixtures" / "tiny-llama")
     reward = json.loads(json.dumps(reward).replace("{folder}", str(folder)).replace("{server}", f"http://127.0.0.1:{SERVER.server_address[1]}"))
     job = {"model": model, "rewards": [{"name": "first", "type": "regex", "pattern": "4"}, {"name": "tried", **reward}], "reward_mix": mix}

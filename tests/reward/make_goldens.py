@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What published verifiers say of hard cases: goldens/*.json, which reward_test compares forge with.
+"""Verdicts of published verifiers on hard cases: goldens/*.json, with which reward_test compares
+forge.
 
     pip install math-verify==0.9.0 jsonschema==4.26.0 && python3 tests/reward/make_goldens.py
 
-answers.json: TRL 1.16's accuracy_reward (math-verify with its settings) and the rule of GSM8K's paper ("#### NUMBER",
-compared as text without commas) on the same completions. json_schema.json: jsonschema, draft 2020-12.
+answers.json: TRL 1.16's accuracy_reward (math-verify with its settings) and the rule of GSM8K's
+paper ("#### NUMBER", compared as text without commas) on the same completions. json_schema.json:
+jsonschema, draft 2020-12.
 """
 import json
 import logging
@@ -18,7 +20,7 @@ from math_verify import LatexExtractionConfig, parse, verify
 HERE = Path(__file__).parent / "goldens"
 logging.disable(logging.CRITICAL)
 
-# Reference answer, what stands in the completion's box.
+# (reference answer, content of the completion's box)
 BOXED = [
     ("1/2", "0.5"), (r"\frac{1}{2}", "0.5"), (r"\frac12", r"\dfrac{2}{4}"), (r"-\frac{1}{2}", r"\frac{-1}{2}"), ("1,234", "1234"), ("1234", "1{,}234"),
     (r"1234", r"1,\!234"), (r"\$5", "5"), ("5", r"5\text{ cm}"), (r"5\text{ cm}", "5"), ("90", r"90^\circ"), (r"50\%", "50"), (r"50\%", "0.5"), ("0.5", r"50\%"),
@@ -34,7 +36,7 @@ BOXED = [
     (r"72", r"72\text{ clips}"), (r"\frac{9}{4}", "2.25"), ("100000", "100,000"), ("6", r"6\,\text{m}^2"), ("0", "-0"), ("1 and 2", "1,2"), (r"2\pi r", r"2\pi r"),
 ]
 
-# Reference answer of GSM8K, completion.
+# (reference answer of GSM8K, completion)
 GSM8K = [
     ("72", "48 + 24 = 72\n#### 72"), ("72", "#### 73"), ("1000", "#### 1,000"), ("72", "#### 72."), ("72", "so it is 72"), ("-5", "#### -5"), ("0.5", "#### 0.5"),
     ("72", "#### 72 clips"), ("72", "#### $72"), ("72", "####72"), ("5", "#### 5.0"), ("72", "#### 7 2"), ("72", "#### 71\n#### 72"),
@@ -82,7 +84,7 @@ def trl_accuracy(reference: str, completion: str) -> bool | None:
 
 
 def gsm8k(reference: str, completion: str) -> bool:
-    """extract_answer and is_correct of openai/grade-school-math's dataset.py."""
+    """Follows extract_answer and is_correct of openai/grade-school-math's dataset.py."""
     match = re.compile(r"#### (\-?[0-9\.\,]+)").search(completion)
     return bool(match) and match.group(1).strip().replace(",", "") == reference
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""scripts/*.sh and CMake's configuration on machines that are not this one: with other toolkits, cards, users, systems.
+"""Tests scripts/*.sh and CMake's configuration on other machines: with other toolkits, cards, users
+and systems.
 
     python3 tests/scripts/scripts_test.py [FORGE_TORCH_DIR] [Class.test …]
 
-Programs that a case is about are fakes in front of PATH, which say what the real ones say. Downloads nothing.
+Programs that a case is about are fakes in front of PATH, which print what the real ones print.
+Downloads nothing.
 """
 import os
 import re
@@ -90,7 +92,7 @@ class Manners(Machine):
 
 
 class CudaToolkit(Machine):
-    """Configurations alone, against a LibTorch that has a version and no more."""
+    """Tests configurations alone, against a LibTorch that has a version and nothing else."""
 
     def setUp(self):
         super().setUp()
@@ -236,7 +238,8 @@ class Cards(Machine):
         self.assertIn(f"--install {self.folder}/build --prefix {self.folder}/prefix", self.build("--prefix", self.folder / "prefix"))
 
     def quickstart(self, *options) -> str:
-        """Runs a copy of quickstart.sh beside fakes of the others, up to the run of the job."""
+        """Runs a copy of quickstart.sh beside fakes of the other scripts, up to the run of the job.
+        """
         (self.folder / "calls").unlink(missing_ok=True)
         scripts = self.folder / "copy/scripts"
         scripts.mkdir(parents=True, exist_ok=True)
@@ -277,7 +280,7 @@ class Packages(Machine):
         libraries = self.folder / "package/usr/lib/x86_64-linux-gnu"
         write(self.folder / "package/DEBIAN/control", "Package: p\nVersion: 1\nArchitecture: all\nMaintainer: n <n@n>\nDescription: d\n")
         write(libraries / "libp.a", "")
-        (libraries / "libp.so").symlink_to("libc.so.6")  # as a development package's link names what is installed
+        (libraries / "libp.so").symlink_to("libc.so.6")  # a development package's link names an installed library so
         write(libraries / "libc.so", "GROUP ( /lib/x86_64-linux-gnu/libc.so.6 /usr/lib/x86_64-linux-gnu/libc_nonshared.a )\n")
         write(self.folder / "package/lib/x86_64-linux-gnu/libq.so.1", "")
         write(self.folder / "package/usr/bin/g++", "#!/bin/sh\necho $*\n", 0o755)

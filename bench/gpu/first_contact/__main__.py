@@ -1,6 +1,7 @@
 """First contact with a GPU, in one command: python3 forge-first-contact.pyz --output DIR
 
-Unpacks what it carries beside the system's temporary files, once, and runs run.py there with the same options."""
+Unpacks the kit once, into the system's folder for temporary files, and runs run.py there with the
+same options."""
 import os
 import sys
 import tempfile

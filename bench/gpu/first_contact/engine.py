@@ -1,5 +1,7 @@
-"""Does the engine start? Its own answer, after a sum over one rank by NCCL, which decides, and what forge doctor says, which also looks for
-an engine of the CPU that the kit does not carry. Standard library only."""
+"""Checks that the engine starts. Standard library only.
+
+The engine's own answer decides, after it computed a sum over one rank by NCCL. `forge doctor` is
+printed as well; it also looks for a CPU engine, which the kit does not carry."""
 import json
 import subprocess
 import sys
@@ -11,7 +13,7 @@ def info() -> dict:
     engine = subprocess.Popen([str(kit.KIT / "bin/forge-engine-cuda13")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, env=kit.program_environment())
     engine.stdin.write('{"command": "info"}\n')
-    engine.stdin.flush()  # and it stays open: its end would stop the engine
+    engine.stdin.flush()  # kept open: the engine stops when its input ends
     said = []
     for line in engine.stdout:
         said.append(line)

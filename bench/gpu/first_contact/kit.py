@@ -1,10 +1,12 @@
-"""What the steps share: figures and checks as JSON lines, and forge as the kit carries it. Standard library only.
+"""Helpers that the steps share: figures and checks as JSON lines, and the kit's forge. Standard
+library only.
 
     figure(tokens_per_second=812)                   # {"tokens_per_second": 812}
     check("loss", 3e-7, 1e-6)                       # ok: at most the limit; leave() then exits 1 if one was not
-    forge("run", job_file)                          # its stdout; raises Failed with the end of what it said
+    forge("run", job_file)                          # its stdout; raises Failed with the end of its output
 
-In a rehearsal (FORGE_KIT_REHEARSAL: the library to preload) values are not judged, unless `always`."""
+In a rehearsal (FORGE_KIT_REHEARSAL names the library to preload) values are not judged, unless
+`always` is set."""
 import ctypes
 import json
 import os
@@ -46,7 +48,7 @@ def program_environment() -> dict:
 
 
 def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also when the step is killed
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: forge ends even if the step is killed
 
 
 def start(*words, **more) -> subprocess.Popen:
@@ -64,7 +66,7 @@ def forge(*words) -> str:
 
 
 def run_job(job: dict, folder: Path) -> Path:
-    """→ the run's folder"""
+    """Runs the job; returns the run's folder."""
     forge("run", write_job(job, folder))
     return Path(job["output_dir"]) / job["name"]
 

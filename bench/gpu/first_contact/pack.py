@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Packs first contact with a GPU into one file: programs, tiny models with the CPU's numbers, scripts. At most 60 MB.
+"""Packs first contact with a GPU into one file of at most 60 MB: programs, tiny models with the
+CPU's numbers, scripts.
 
     ninja -C build forge forge-engine forge-engine-cuda13 gpu_cases_test
     python3 bench/gpu/first_contact/pack.py --build build --output forge-first-contact.pyz [--cases lora --cases dpo]
 
-Trains the tiny models on this machine's CPU, a minute in all. Fails if a program needs a library beside glibc, libstdc++, libgomp,
-what torch's packages bring, and libsentencepiece, which goes along. Needs strip, readelf and cmake."""
+Trains the tiny models on this machine's CPU, which takes about a minute. Fails if a program needs a
+library other than glibc, libstdc++, libgomp, those of torch's packages, and libsentencepiece, which
+is packed. Needs strip, readelf and cmake."""
 import argparse
 import datetime
 import json
@@ -76,7 +78,7 @@ def copy(path: Path, stage: Path) -> None:
 
 
 def architectures(build: Path) -> list[str]:
-    """The GPU generations whose machine code the programs hold."""
+    """Returns the GPU generations for which the programs hold machine code."""
     targets = re.search(r"^FORGE_CUDA_TARGETS:\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)
     return [f"sm_{target}" for target in targets[1].split(";")]
 
@@ -107,7 +109,8 @@ def stage_all(build: Path, stage: Path, cases: list[str]) -> dict:
 def archive(stage: Path, output: Path) -> None:
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for path in sorted(p for p in stage.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-            # Python starts __main__.py out of the archive; what it unpacks may be packed tighter.
+            # Python reads __main__.py from the archive; files that it unpacks may be compressed
+            # more.
             kind = zipfile.ZIP_LZMA if path.parent.name in ("bin", "lib") else zipfile.ZIP_DEFLATED
             file.write(path, path.relative_to(stage), compress_type=kind)
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Packs first contact with what is built, unpacks it in an empty folder and rehearses the short of it without a GPU.
+"""Packs first contact from the build, unpacks it in an empty folder and rehearses a short part of
+it without a GPU.
 
     python3 bench/gpu/first_contact/rehearsal_test.py BUILD LIBRARY TORCH_FOLDER [--whole OUTPUT]
 
-LIBRARY stands in for a GPU (tests/hollow). --whole: all three calls instead, with results in OUTPUT, which takes many minutes.
-Standard library only."""
+LIBRARY stands in for a GPU (tests/hollow). --whole runs all three calls instead and keeps their
+results in OUTPUT, which takes many minutes. Standard library only."""
 import json
 import os
 import re
@@ -27,7 +28,7 @@ def pack(build: Path, output: Path, *cases: str) -> None:
 
 
 def call(kit: Path, folder: Path, torch: Path, *words: str) -> tuple[int, str]:
-    """With nothing of this machine's environment but where torch is."""
+    """Runs the kit with an environment that only says where torch is."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "FORGE_TORCH_DIR": str(torch), "LC_ALL": "C.UTF-8",
            "FORGE_HOLLOW_REPORT": str(folder / "hollow.jsonl")}
     done = subprocess.run([sys.executable, kit, *map(str, words)], cwd=folder, env=env, capture_output=True, text=True)
@@ -41,7 +42,9 @@ def events(output: Path, kind: str) -> list[dict]:
 
 
 def found_elsewhere(folder: Path, torch: Path) -> list[str]:
-    """Libraries that the kit's programs take from neither torch's packages nor the kit nor the C and C++ runtimes."""
+    """Returns libraries of the kit's programs found outside torch's packages, the kit and the C and
+    C++ runtimes.
+    """
     libraries = ":".join(map(str, [torch / "torch/lib", *sorted(torch.glob("nvidia/*/lib"))]))
     allowed = re.compile(r"^(lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s|gomp|util)\.so|/lib64/ld-linux|linux-vdso|ld-linux)")
     strange = []
@@ -49,7 +52,7 @@ def found_elsewhere(folder: Path, torch: Path) -> list[str]:
         done = subprocess.run(["ldd", program], env={"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": libraries}, capture_output=True, text=True)
         for line in done.stdout.splitlines():
             name, _, path = line.strip().partition(" => ")
-            # Torch's own libraries have needs of their own, which its other packages bring.
+            # Torch's own libraries need others, which its other packages provide.
             mine = name in subprocess.run(["readelf", "-d", program], capture_output=True, text=True).stdout
             if mine and not allowed.match(name) and not path.startswith((str(folder), str(torch))):
                 strange.append(f"{program.name}: {line.strip()}")
@@ -57,8 +60,11 @@ def found_elsewhere(folder: Path, torch: Path) -> list[str]:
 
 
 def judged(build: Path, folder: Path, torch: Path) -> None:
-    """Real numbers are within the limits of the kit's goldens, and other goldens are refused. The emulated engine's; of objectives whose
-    head LibTorch computes, which it does not run, the CPU's own."""
+    """Checks that real numbers are within the limits of the kit's goldens and other goldens are
+    refused.
+
+    The numbers are the emulated engine's. For objectives whose head LibTorch computes, which that
+    engine does not run, they are the CPU's own."""
     kit = next(folder.glob("forge-first-contact-*/kit.json")).parent
     emulated, cpu = ("cuda:RTX 4070", "forge-engine-emulated"), ("cpu", "forge-engine")
 
@@ -106,7 +112,7 @@ def short(build: Path, library: Path, torch: Path) -> None:
         assert sum(len(report["violations"]) for report in reports) == 0 and any(report["graphs"] for report in reports), reports
         lines = len(events(folder / "out", "figure"))
         code, said = call(kit, folder, torch, *words, "--only", "no such step")
-        assert said.count("done before") == len(ran) + 1 and len(events(folder / "out", "figure")) == lines, said  # their lines, and the sum
+        assert said.count("done before") == len(ran) + 1 and len(events(folder / "out", "figure")) == lines, said  # the figures' lines, and the summary
         code, said = call(kit, folder, torch, "--output", folder / "other", "--done", folder / "out/results.jsonl", "--budget", "5", "--only", "engine",
                           "--only", "weights smollm2", "--rehearse", library)
         assert code == 1 and "done before" in said and re.search(r"^left .* weights smollm2$", said, re.M), said

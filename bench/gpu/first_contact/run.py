@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""First contact with a GPU: everything that only a GPU can say of forge, in calls of at most nine minutes.
+"""First contact with a GPU: everything that only a GPU can say of forge, in calls of at most nine
+minutes.
 
     python3 forge-first-contact.pyz --output DIR                         the first call; --call 2 and --call 3: the rest
     python3 forge-first-contact.pyz --list                               the steps and their limits, nothing run
 
-Results go to DIR/results.jsonl as they come, what steps print to DIR/log.txt. A step that fails, hangs or lacks something is
-reported, and the next one begins. What is done in DIR/results.jsonl, or in another call's file that --done names, is not repeated.
-Needs Python 3.10 and torch 2.11.0+cu130 (--python: whose it is; FORGE_TORCH_DIR: the folder that holds torch/). Standard library
-only."""
+Results are appended to DIR/results.jsonl as they come; the steps' output goes to DIR/log.txt. A
+step that fails, hangs or lacks something is reported, and the next one begins. Steps done in
+DIR/results.jsonl, or in another call's file that --done names, are not repeated. Needs Python 3.10
+and torch 2.11.0+cu130 (--python names the Python that has it; FORGE_TORCH_DIR names the folder that
+holds torch/). Standard library only."""
 import argparse
 import datetime
 import fnmatch
@@ -25,12 +27,12 @@ from pathlib import Path
 import steps as table
 
 KIT = Path(__file__).resolve().parents[3]
-LOG_BYTES = 200_000  # of a step
+LOG_BYTES = 200_000  # kept of each step
 GRACE = 3  # seconds from asking a step to end to killing it
 
 
 class Results:
-    """Lines of results.jsonl, written when they are known."""
+    """Appends lines to results.jsonl as soon as they are known."""
 
     def __init__(self, folder: Path, earlier: list):
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +54,7 @@ class Results:
 
 
 def torch_folder(python: str) -> str:
-    """The folder that holds torch/, or "". Without importing it."""
+    """Returns the folder that holds torch/, or "". Does not import torch."""
     if given := os.environ.get("FORGE_TORCH_DIR"):
         return given
     asked = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
@@ -76,7 +78,7 @@ def environment(options, work: Path) -> dict:
 
 
 def lacks(step, command: list, env: dict, python: str) -> str:
-    """Why the step cannot begin, or ""."""
+    """Returns the reason why the step cannot begin, or ""."""
     if not shutil.which(command[0]) and not Path(command[0]).exists():
         return f"{command[0]} is not here"
     for module in step.needs:
@@ -87,7 +89,7 @@ def lacks(step, command: list, env: dict, python: str) -> str:
 
 
 def end(process) -> None:
-    """Of the step's whole process group: asked first, then killed."""
+    """Ends the step's whole process group: asks first, then kills."""
     for order, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 30)):
         try:
             os.killpg(process.pid, order)
@@ -97,7 +99,7 @@ def end(process) -> None:
         except subprocess.TimeoutExpired:
             continue
     try:
-        os.killpg(process.pid, signal.SIGKILL)  # what its leader left behind
+        os.killpg(process.pid, signal.SIGKILL)  # processes that their leader did not end
     except ProcessLookupError:
         pass
 
@@ -151,7 +153,7 @@ def run_step(step, command: list, env: dict, limit: float, results: Results, reh
 
 
 def planted() -> list:
-    """Steps that fail and hang, for those who test the runner."""
+    """Returns steps that fail and hang, to test the runner."""
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('hangs', flush=True); time.sleep(600)"
     return [table.Step("planted failure", 1, 10, ["{tool}", "-c", "import sys; print('begins'); sys.exit('planted: a step that fails')"]),
             table.Step("planted hang", 1, 3, ["{tool}", "-c", stubborn]),
@@ -164,9 +166,9 @@ def main() -> int:
     parser.add_argument("--call", type=int, choices=(1, 2, 3), default=1)
     parser.add_argument("--budget", type=float, default=540, help="seconds of this call (default 540)")
     parser.add_argument("--work", help="folder for models and runs, on a disk with 40 GB (default: among the system's temporary files)")
-    parser.add_argument("--python", default=sys.executable, help="Python that has torch, and transformers and peft for the comparison")
-    parser.add_argument("--done", action="append", default=[], metavar="FILE", help="results of another call, whose steps are done")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="steps of this name, as in --only 'tiny *'")
+    parser.add_argument("--python", default=sys.executable, help="Python with torch, and with transformers and peft for the comparison")
+    parser.add_argument("--done", action="append", default=[], metavar="FILE", help="results of another call, whose steps are skipped")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="run only steps whose name matches, as in --only 'tiny *'")
     parser.add_argument("--rehearse", metavar="LIBRARY", help="on a machine without a GPU: a library to preload that stands in for one. "
                         "Models are small and values are not judged; everything else is real")
     parser.add_argument("--plant", action="store_true", help="begin with steps that fail, hang and lack something")
@@ -178,7 +180,7 @@ def main() -> int:
         print("\n".join(f"{step.limit:4} s  {step.name}" for step in chosen))
         return 0
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of the running step's end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the running step on the way out
     results = Results(Path(options.output), options.done)
     work = Path(options.work or Path(tempfile.gettempdir()) / "forge-first-contact-work").resolve()
     work.mkdir(parents=True, exist_ok=True)

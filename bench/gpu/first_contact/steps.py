@@ -1,4 +1,6 @@
-"""The steps of first contact, in order: the cheapest and most important first. Standard library only."""
+"""The steps of first contact, in order: the cheapest and most important first. Standard library
+only.
+"""
 from dataclasses import dataclass
 
 HERE = "bench/gpu/first_contact"
@@ -15,8 +17,8 @@ class Step:
     limit: int  # seconds
     command: list  # words; {bin}, {python} and {tool} are filled in
     needs: tuple = ()  # Python modules
-    makes: str = ""  # a model's folder: the step is repeated on a machine that lacks it
-    values: bool = False  # its exit 1 is about values, which a rehearsal does not judge
+    makes: str = ""  # a model's folder; the step is repeated on a machine that lacks it
+    values: bool = False  # True if exit 1 is about values, which a rehearsal does not judge
     env: tuple = ()
 
 
@@ -82,7 +84,7 @@ STEPS = [
     *(measure(3, 120, model, *flags, script="baseline", needs=PEER)
       for model in ("llama-3.2-1b", "llama-3.1-8b") for flags in (["--checkpointing"], ["--fp32-adapter"])),
 ]
-# What later calls read of earlier ones is made again where it is missing.
+# Models that later calls need from earlier steps are made again if they are missing.
 WEIGHTS = {step.makes: step for step in STEPS if step.makes}
 
 

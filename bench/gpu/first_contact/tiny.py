@@ -1,9 +1,11 @@
-"""A tiny model trained on the GPU, beside what the CPU's engine gave where the kit was packed: losses, gradient norms, trained change.
+"""Trains a tiny model on the GPU and compares losses, gradient norms and trained change with the
+CPU's.
 
     python3 tiny.py CASE                                 on the GPU; limits are the emulated engine's (check_emulated.py)
     golden(CASE, forge, folder)                          pack.py: trains it on the CPU and keeps what is compared
 
-grpo: of the first rollout, how many completions are the same tokens; losses where all are. Standard library only."""
+For grpo it compares how many completions of the first rollout have the same tokens, and losses if
+all have. Standard library only."""
 import json
 import math
 import shutil
@@ -21,7 +23,7 @@ from fixtures_path import variants  # noqa: E402
 from tensors import change_error  # noqa: E402
 from wide_model import write_wide  # noqa: E402
 
-ADAPTER = "lora-plus"  # whose B is not zero
+ADAPTER = "lora-plus"  # has a B that is not zero
 GRPO = {
     "adapter": {"type": "lora", "rank": 4, "alpha": 8}, "objective": {"type": "grpo"},
     "rollout": {"prompts_per_step": 3, "samples_per_prompt": 4, "max_new_tokens": 10},
@@ -31,12 +33,13 @@ GRPO = {
 }
 
 
-# Losses (on-policy they are zero but for rounding) in absolute terms. Advantages of a group cancel in the gradient, which keeps more of the roundings.
+# Losses are compared absolutely (on-policy they are zero up to rounding). Advantages of a group
+# cancel in the gradient, so rounding weighs more in it.
 GRPO_LIMITS = (1e-6, 1e-4, 1e-3)
 
 
 def files_of(case: str) -> list[Path]:
-    """What the case reads, beside the Python of tests/."""
+    """Returns the files that the case reads, apart from the Python of tests/."""
     root = kit.KIT / "tests"
     paths = [root / "fixtures/tiny-llama", PARITY / "goldens/tiny-batches.jsonl"]
     if case == "dpo":
@@ -47,7 +50,7 @@ def files_of(case: str) -> list[Path]:
 
 
 def job_of(case: str, device: str, folder: Path) -> tuple[dict, Path]:
-    """→ the job, and its model"""
+    """Returns the job and its model."""
     name, model = case.replace(" ", "-"), folder / "model"
     if case in ("dpo", "grpo"):
         variants.write_variant("base", model)
@@ -71,7 +74,7 @@ def rollout_ids(run: Path) -> list:
 
 
 def golden(case: str, forge: str, folder: Path, scratch: Path) -> None:
-    """Of the CPU's run what differences() reads."""
+    """Writes the numbers of the CPU's run that differences() reads."""
     scratch.mkdir(parents=True)
     job, _ = job_of(case, "cpu", scratch)
     run = forge_run.run_job(forge, job, scratch).folder
@@ -83,7 +86,7 @@ def golden(case: str, forge: str, folder: Path, scratch: Path) -> None:
 
 
 def differences(case: str, got: forge_run.Run, want: forge_run.Run, model: Path) -> list[tuple]:
-    """→ (what, error, limit)"""
+    """Returns [(what, error, limit)]."""
     if case in emulated.CASES:
         return emulated.differences(case, got, want, model)
     losses, norms, change = GRPO_LIMITS if case == "grpo" else emulated.TOLERANCES["fp32"]
@@ -96,7 +99,7 @@ def differences(case: str, got: forge_run.Run, want: forge_run.Run, model: Path)
 
 
 def read(folder: Path) -> forge_run.Run:
-    """A run whose numbers that are none are NaN, which is in no limit."""
+    """Reads a run; numbers that are missing are NaN, which is within no limit."""
     run = forge_run.read_run(folder)
     for step in run.steps:
         step |= {key: math.nan for key in ("loss", "grad_norm") if step[key] is None}
@@ -111,7 +114,7 @@ def main(case: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     job, model = job_of(case, kit.DEVICE, folder)
-    if kit.REHEARSAL:  # numbers are nothing, and route no token of a sample to an expert
+    if kit.REHEARSAL:  # nothing is computed, so no token of a sample is routed to an expert
         job["train"]["on_nan"] = "skip"
         job |= {} if case == "grpo" else {"eval": {"samples": 0}}
     got, want = read(kit.run_job(job, folder)), read(stored)

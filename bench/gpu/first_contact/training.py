@@ -1,4 +1,5 @@
-"""Models of real shapes with weights made at random on the machine, trained, timed and decoded by forge. Standard library only.
+"""Trains, times and decodes models of real shapes with random weights by forge. Standard library
+only.
 
     training.py weights SHAPE          config.json, model.safetensors and the tiny model's tokenizer
     training.py repeated SHAPE         LoRA 20 steps twice, and killed and resumed: are the bytes equal? Peaks beside the plan
@@ -23,7 +24,7 @@ sys.path.insert(0, str(kit.KIT / "bench/memory"))
 import models  # noqa: E402
 
 LLAMA3 = dict(vocab_size=128256, rope_theta=500000.0, max_position_embeddings=131072)
-# Of a model with layers left out, times are a layer's.
+# For a model with fewer layers than the real one, times are per layer.
 SHAPES = {
     "smollm2": dict(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
                     num_key_value_heads=3, tie_word_embeddings=True, rope_theta=100000.0),
@@ -42,8 +43,8 @@ SHAPES = {
 }
 LORA = {"type": "lora", "rank": 16, "alpha": 32, "dropout": 0, "target_modules": "all-linear"}
 WHOLE = {"type": "none"}
-TOKENIZER_VOCABULARY = 384  # of the tiny model
-TOKENS = 8192  # of a step and of its one micro-batch: as baseline.py's
+TOKENIZER_VOCABULARY = 384  # the tiny model's
+TOKENS = 8192  # per step, which is one micro-batch; as in baseline.py
 
 
 def setting(length: int, adapter: dict = LORA, train: dict | None = None, **more) -> tuple[int, dict]:
@@ -64,7 +65,9 @@ SETTINGS = {
 
 
 def rehearsed(size: dict) -> dict:
-    """A model that a machine without a GPU holds: two layers, a fourth of the heads, few tokens in its vocabulary."""
+    """Returns the shape shrunk for a machine without a GPU: two layers, a quarter of the heads, a
+    small vocabulary.
+    """
     fewer = {key: max(2, size[key] // 4) for key in ("num_attention_heads", "num_experts") if key in size and size[key] % 4 == 0}
     if "num_attention_heads" in fewer:
         fewer |= {key: size[key] // 4 for key in ("hidden_size", "intermediate_size", "num_key_value_heads")}
@@ -96,7 +99,9 @@ def weights(shape: str) -> None:
 
 
 def rows(lengths: list[int], name: str) -> Path:
-    """Random tokens, all of them trained. Ids are the tokenizer's, which are few; a product does not tell."""
+    """Writes rows of random tokens, all trained. Ids are the tokenizer's, which are few; products
+    take equally long.
+    """
     path = kit.WORK / "rows" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     draw = random.Random(2)
@@ -118,7 +123,8 @@ def job(name: str, shape: str, data: Path, length: int, sections: dict) -> dict:
 
 
 class CardMemory:
-    """The card's used memory as nvidia-smi sees it, while in a with block: its highest, less what was used before."""
+    """A with block's peak of the card's used memory as nvidia-smi reports it, less the use before.
+    """
 
     def __enter__(self) -> "CardMemory":
         self.before, self.peak, self.stop = self.used(), None, threading.Event()
@@ -145,12 +151,12 @@ class CardMemory:
 
 
 def written(run: Path) -> dict:
-    """The result's files, checkpoints left out."""
+    """Returns the bytes of the result's files, without checkpoints."""
     return {str(p.relative_to(run)): p.read_bytes() for p in sorted(run.rglob("*.safetensors")) if "checkpoints" not in p.parts}
 
 
 def killed_and_resumed(asked: dict) -> Path:
-    """Killed behind its first checkpoint, then run again."""
+    """Kills the run after its first checkpoint, then runs it again."""
     run, process = Path(asked["output_dir"]) / asked["name"], kit.start("run", kit.write_job(asked, kit.WORK / "jobs"), start_new_session=True)
     while process.poll() is None and not list(run.glob("checkpoints/step-*")):
         time.sleep(0.01)
@@ -158,7 +164,7 @@ def killed_and_resumed(asked: dict) -> Path:
         raise kit.Failed(f"the run ended with exit {process.returncode} before it could be killed: {process.stderr.read()[-1500:]}")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    time.sleep(1)  # its engine goes, too
+    time.sleep(1)  # its engine ends as well
     return kit.run_job(asked, kit.WORK / "jobs")
 
 
@@ -228,7 +234,7 @@ def decode(shape: str, count: int) -> None:
     prompts = kit.WORK / f"prompts-{count}.txt"
     prompts.write_text("".join(f"What is {i} and {7 * i}?\n" for i in range(count)))
     times, tokens = [], []
-    for most in (4, 8) if kit.REHEARSAL else (16, 80):  # the difference is without starting and loading
+    for most in (4, 8) if kit.REHEARSAL else (16, 80):  # the difference of both times leaves out starting and loading
         begin = time.monotonic()
         said = kit.forge("generate", "--model", folder_of(shape), "--device", kit.DEVICE, "--precision", "bf16", "--prompts", prompts,
                          "--max-new-tokens", most, "--raw", "--json")

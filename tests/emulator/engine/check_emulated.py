@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Trains tiny models on the emulated CUDA engine and compares every step and the result with the CPU's fused provider.
+"""Trains tiny models on the emulated CUDA engine and compares every step and the result with the
+CPU's fused provider.
 
     python3 tests/emulator/engine/check_emulated.py build/bin/forge build/bin/forge-engine-emulated [--only TEXT] [--keep FOLDER]
 
-Relative errors of losses, gradient norms and of what training changed; limits: TOLERANCES, and in bf16 what the roundings of
-both can move. Standard library only.
+Compares relative errors of losses, of gradient norms and of the change that training made. The
+limits are TOLERANCES and, in bf16, the error that the roundings of both can cause. Standard library
+only.
 """
 import argparse
 import fcntl
@@ -31,40 +33,52 @@ from tensors import change_error, read_safetensors, write_safetensors  # noqa: E
 ROWS = HERE.parent.parent / "parity" / "goldens" / "tiny-batches.jsonl"
 CARD, TURING, HOPPER = "cuda:RTX 4070", "cuda:RTX 2080 Ti", "cuda:H100 SXM"
 
-# Loss and gradient norm of a step, and what training changed, all tensors together. fp16 is compared with the CPU's fp32, whose sums
-# differ in their order alone from one processor to the next. bf16: moved_by_rounding, and of an adapter's change what it is of the
-# gradients that made it.
+# Limits for a step's loss and gradient norm, and for the change by training, all tensors together.
+# fp16 is compared with the CPU's fp32, whose sums differ only in their order from one processor to
+# the next. bf16: moved_by_rounding; an adapter's change is judged relative to the gradients that
+# made it.
 TOLERANCES = {"fp32": (1e-6, 1e-6, 1e-5), "bf16": None, "fp16": (5e-4, 2e-3, 5e-3)}
-# The gradient of a later step in fp32 is one of weights that may differ as much as what training changed may. DeepSeek V3's third norm
-# moves by 1e-6 from one set of a CPU's instructions to the next, and by 3e-6 to the emulated device; its first by 1e-7.
+# The limit for a later step's gradient norm in fp32: its weights may differ by the limit for the
+# change. DeepSeek V3's third norm moves by 1e-6 from one instruction set of a CPU to the next, and
+# by 3e-6 to the emulated device; its first by 1e-7.
 NORM_AFTER_UPDATES = TOLERANCES["fp32"][2]
-# Adam moves a weight by its gradient's sign as soon as that is past eps: where a gradient is smaller than its error, the other way. Of
-# a model that is trained whole the weights in fp32 are compared; those in the file have the type's roundings too, and one that tips
-# over moves an embedding near 4 by as much as three steps do.
+# Adam moves a weight by its gradient's sign as soon as the gradient exceeds eps: if a gradient is
+# smaller than its error, in the wrong direction. For a model that is trained whole the fp32 weights
+# are compared. Those in the file have the type's roundings too, and one that tips over moves an
+# embedding near 4 by as much as three steps do.
 WHOLE_IN_BF16, SAVED_IN_FP16 = 0.1, 0.02
-# A moment that falls on the border of two codes may take either, which moves a weight by a step of the code book.
+# A moment on the border of two codes may take either, which moves a weight by a step of the code
+# book.
 CODED_STATE = 1e-4
-# In 8 bits a rounding of bf16 may take a number to the next code, 6 % away: one in eight does, and that other ones on either device. In
-# fp32 sums in another order do so rarely: in a step of some hundred thousand numbers for one of them, in a few steps for what follows, too.
+# In 8 bits a rounding of bf16 may take a number to the next code, 6 % away: one in eight does, and
+# others on each device. In fp32, sums in another order rarely do so: in a step of some hundred
+# thousand numbers for one of them; within a few steps for what follows, too.
 ROUNDED_IN_FP8, ONE_CODE = (3e-3, 2e-2, 2e-2), (1e-6, 1e-5, 1e-5)
-# Of the losses of fp8's gate, which sees some times as many numbers as a step.
+# Limits for the losses of fp8's gate, which sees several times as many numbers as a step.
 GATE = {"fp32": 1e-5, "bf16": 3e-3}
 
-# A rounding's error in the number's own size, root mean square over a binade: 0.21 of a unit in the last place of 1, 2^-7 in bf16.
+# A rounding's error relative to the number, root mean square over a binade: 0.21 of a unit in the
+# last place of 1, 2^-7 in bf16.
 BF16_ROUNDING = 0.21 * 2**-7
-# Forward through a layer: norm, q (as k, v), S, P, attention, o, stream, norm, gate, act · up, down, stream. Behind them norm and logits.
+# Roundings forward through a layer: norm, q (as k, v), S, P, attention, o, stream, norm, gate, act
+# · up, down, stream. After the layers: norm and logits.
 ROUNDINGS_OF_A_LAYER, ROUNDINGS_BEHIND = 12, 2
 DEVIATIONS = 4
 
 
 def moved_by_rounding(loss, tokens, layers, vocabulary):
-    """→ by how much loss and gradient norm of a step may differ, relatively, between two that each round to bf16 in their own way, be it
-    the GPU, which rounds S, d S and logits, or a CPU whose AMX, pairs or fp32 tiles sum in other orders and tip other roundings.
+    """Returns how much a step's loss and gradient norm may differ, relatively, between two devices
+    that round to bf16.
 
-    Each rounds N times on the way to the logits, independently: together they differ by e = √(2N) roundings. Logits of deviation s give
-    a loss of ln V + s²/2 where the text is not yet known, which says s. A token's loss is logsumexp(z) - z[y]: it moves by at most
-    √2 · e · s, and the mean over T tokens by that / √T. Of its gradient the softmax moves by at most half of what two logits do,
-    e · s / 2, and the backward pass rounds another 2N times on each side, which is e · √2; the norm averages over tokens, too.
+    Each rounds in its own way: the GPU rounds S, d S and logits; a CPU whose AMX, pairs or fp32
+    tiles sum in other orders tips other roundings.
+
+    Each rounds N times on the way to the logits, independently: together they differ by e = √(2N)
+    roundings. Logits of deviation s give a loss of ln V + s²/2 for a text that is not yet learned,
+    which gives s. A token's loss is logsumexp(z) - z[y]: it moves by at most √2 · e · s, and the
+    mean over T tokens by that / √T. The softmax in its gradient moves by at most half of what two
+    logits do, e · s / 2, and the backward pass rounds another 2N times on each side, which is e ·
+    √2; the norm averages over tokens, too.
     """
     e = math.sqrt(2 * (ROUNDINGS_OF_A_LAYER * layers + ROUNDINGS_BEHIND)) * BF16_ROUNDING
     s = math.sqrt(max(2 * (loss - math.log(vocabulary)), 0.25))
@@ -76,7 +90,7 @@ LORA = {"adapter": {"type": "lora", "rank": 4, "alpha": 8, "dropout": 0, "target
 FULL = {"adapter": {"type": "none"}}
 
 
-# The same micro-batch in every step, which is replayed from the third one on.
+# Every step has the same micro-batch, which is replayed from the third one on.
 REPEATED = {"data": {"train": [{"path": str(ROWS), "format": "tokens", "limit": 8}]}, "train": {"max_steps": 5}}
 
 
@@ -84,11 +98,11 @@ def with_adapter(**more):
     return {"adapter": LORA["adapter"] | more}
 
 
-# fp16 with the residual stream in fp32, which the card's profile chooses.
+# fp16 with the residual stream in fp32, as the card's profile chooses.
 ON_TURING = {"hardware": {"device": TURING}}
 
 
-# A base in fp8, which has products on Hopper and later alone.
+# A base in fp8, which has products only on Hopper and later.
 FP8 = {"model": {"quantization": "fp8"}, "hardware": {"device": HOPPER}}
 ONE_STEP = {"train": {"max_steps": 1}}
 
@@ -197,7 +211,7 @@ def job(name, model, precision, settings, output, device):
 
 
 def on_cpu(precision, settings):
-    """What a CPU is asked for in the place of that: it has no fp16."""
+    """Returns the precision and settings that a CPU gets instead: it has no fp16."""
     train = {k: v for k, v in settings.get("train", {}).items() if k != "residual"}
     return "fp32" if precision == "fp16" else precision, {k: v for k, v in settings.items() if k != "hardware"} | {"train": train}
 
@@ -216,7 +230,7 @@ def in_fp16(values):
 
 
 def round_weights(model):
-    """To numbers of fp16, so that a run in fp32 begins with the same."""
+    """Rounds the weights to numbers of fp16, so that a run in fp32 begins with the same."""
     tensors = read_safetensors(model / "model.safetensors")
     for tensor in tensors.values():
         tensor.values = array("f", in_fp16(tensor.values))
@@ -225,24 +239,24 @@ def round_weights(model):
 
 
 def gate_of(run):
-    """The two losses of fp8's gate; none of a run without."""
+    """Returns the two losses of fp8's gate, or none for a run without it."""
     events = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     return [e[key] for e in events if e["event"] == "fp8_gate" for key in ("loss", "fp8_loss")]
 
 
 def nearest(errors, limits):
-    """Of errors and their limits the pair that is nearest to its limit."""
+    """Returns the pair of error and limit that is nearest to its limit."""
     return max(zip(errors, limits), key=lambda pair: pair[0] / pair[1])
 
 
 def masters(run):
-    """The weights of the last checkpoint, which are kept in fp32."""
+    """Returns the weights of the last checkpoint, which are kept in fp32."""
     last = max((run.folder / "checkpoints").iterdir())
     return {n: t.values for n, t in read_safetensors(last / "model.safetensors").items()}
 
 
 def compare(case, forge, engine, root):
-    """→ faults, and what was seen"""
+    """Runs a case; returns its faults and what was measured."""
     variant, precision, settings = CASES[case]
     model, name = root / variant, case.replace(" ", "-")
     whole_in_fp16 = precision == "fp16" and settings["adapter"]["type"] == "none"
@@ -259,7 +273,7 @@ def compare(case, forge, engine, root):
 
 
 def differences(case, got, want, model):
-    """→ (what, relative error, limit) of two runs with as many steps; `want` is a CPU's."""
+    """Returns [(what, relative error, limit)] of two runs with as many steps; `want` is a CPU's."""
     _, precision, settings = CASES[case]
     whole_in_fp16 = precision == "fp16" and settings["adapter"]["type"] == "none"
     start = {n: [0.0] * len(t.values) for n, t in want.tensors().items()}
@@ -298,10 +312,10 @@ def differences(case, got, want, model):
 
 
 def overflows(forge, engine, root, card=CARD):
-    """fp16 whose first steps overflow: they are skipped, the scale is halved, and what follows equals fp32."""
+    """fp16 steps that overflow are skipped and halve the scale; the following ones equal fp32."""
     model = variants.write_variant("base", root / "loud")
     tensors = read_safetensors(model / "model.safetensors")
-    for name, factor in (("lm_head.weight", 2.0**11), ("model.norm.weight", 2.0**-11)):  # the same logits, large gradients between
+    for name, factor in (("lm_head.weight", 2.0**11), ("model.norm.weight", 2.0**-11)):  # the same logits, with large gradients between them
         tensors[name].values = array("f", [v * factor for v in tensors[name].values])
     write_safetensors(model / "model.safetensors", tensors)
     rows = root / "eight.jsonl"  # every step has all of them
@@ -337,7 +351,9 @@ def overflows_on_turing(forge, engine, root):
 
 
 def past_fp16(forge, engine, root):
-    """A residual stream that begins past 65,504: infinite in fp16, and as in fp32 where the stream alone is fp32."""
+    """A residual stream that begins past 65,504 is infinite in fp16, and equals fp32's if the
+    stream alone is in fp32.
+    """
     model = variants.write_variant("granite", root / "far")
     config = json.loads((model / "config.json").read_text())
     config["embedding_multiplier"] = 1e6
@@ -356,10 +372,12 @@ def past_fp16(forge, engine, root):
 
 
 def closer_with_wide_stream(forge, engine, root):
-    """Losses in fp16 beside those in fp32: nearer with the stream in fp32, for which memory is planned."""
+    """Losses in fp16 are nearer to those in fp32 with the stream in fp32, for which memory is
+    planned.
+    """
     model = variants.write_variant("granite", root / "near")
     config = json.loads((model / "config.json").read_text())
-    config["embedding_multiplier"] = 1e3  # large beside what layers add
+    config["embedding_multiplier"] = 1e3  # large compared with what layers add
     (model / "config.json").write_text(json.dumps(config))
     round_weights(model)
     want = train(forge, job("near", model, *on_cpu("fp16", LORA), root / "near-cpu", "cpu"), root)
@@ -375,7 +393,7 @@ def closer_with_wide_stream(forge, engine, root):
 
 
 def wait_for_lock(folder):
-    """Until an engine whose program was killed has gone too."""
+    """Waits until an engine whose program was killed has ended, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.close(descriptor)
@@ -391,8 +409,10 @@ def with_activations(settings, place):
 
 def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card=CARD, places=("auto", "auto", "auto"), moved=with_offload,
                        model="base"):
-    """The bytes of a run that was killed twice and continued are those of one that was not. `places`: where the three parts keep what
-    `moved` moves, by default the optimizer's state, which changes nothing either."""
+    """A run that was killed twice and continued writes the bytes of one that was not.
+
+    `places` says where the three parts keep what `moved` moves, by default the optimizer's state,
+    which changes nothing either."""
     settings = adapter | {"train": {"max_steps": 8}, "checkpoint": {"every_steps": 1}}
     name = "-".join(("killed", model, moved.__name__, precision, *places))
     moments = lambda folder: (folder / "checkpoints/step-000008/optimizer.safetensors").read_bytes()  # noqa: E731
@@ -416,7 +436,7 @@ def killed_and_resumed(forge, engine, root, adapter=LORA, precision="bf16", card
         return False, f"it was not killed in time: exits {ends}"
     got = train(forge, json.loads(job_file.read_text()), root, engine)
     same = final(folder) == final(want.folder) and final(folder) and moments(folder) == moments(want.folder)
-    same = same and gate_of(got) == gate_of(want)  # once, before the first step
+    same = same and gate_of(got) == gate_of(want)  # computed once, before the first step
     return bool(same) and got.losses == want.losses, f"killed behind steps 2 and 5; final bytes {'equal' if same else 'differ'}"
 
 
@@ -450,7 +470,11 @@ def written(run):
 
 
 def less_on_the_card(stays, moves):
-    """→ fault or "", bytes on the host, and by how much the card's planned and measured peaks are smaller; both runs wrote the same."""
+    """Returns a fault or "", the bytes on the host, and how much smaller the card's planned and
+    measured peaks are.
+
+    Both runs must have written the same files.
+    """
     memory = [json.loads((run.folder / "report.json").read_text())["memory"] for run in (stays, moves)]
     saved = [memory[0][peak] - memory[1][peak] for peak in ("predicted_peak_bytes", "measured_peak_bytes")]
     held = sum(line["bytes"] for line in json.loads((moves.folder / "plan.json").read_text())["memory"]["host_lines"])
@@ -459,7 +483,7 @@ def less_on_the_card(stays, moves):
 
 
 def deep(root, layers=6):
-    """The base with its layers over and over."""
+    """Writes the base with its layers repeated."""
     model = variants.write_variant("base", root / "deep")
     config = json.loads((model / "config.json").read_text())
     tensors, number = read_safetensors(model / "model.safetensors"), config["num_hidden_layers"]
@@ -473,13 +497,15 @@ def deep(root, layers=6):
 
 
 def activations_offloaded(forge, engine, root):
-    """With train.activation_offloading: host every job has the same bytes, and the card's memory holds two of the layers' inputs."""
+    """With train.activation_offloading: host every job writes the same bytes, and the card holds
+    two of the layers' inputs.
+    """
     model, layers, width = deep(root)
     full = {"activation_checkpointing": "full"}
     quantized = {"model": {"quantization": "nf4", "double_quantization": True}}
     cases = {"kept": (LORA, "bf16", {"activation_checkpointing": "none"}, CARD), "full": (FULL, "fp32", full, CARD),
              "qlora accumulated": (LORA | quantized, "bf16", full | {"micro_batch_size": 2}, CARD),
-             "turing": (LORA, "fp16", full, TURING)}  # whose stream is fp32
+             "turing": (LORA, "fp16", full, TURING)}  # its stream is fp32
     seen = []
     for name, (adapter, precision, train_settings, card) in cases.items():
         runs = []
@@ -493,7 +519,7 @@ def activations_offloaded(forge, engine, root):
         wait = layers - 1 - (name == "kept")  # beside a norm's result that stays, no gradient reads the first layer's input
         if held != wait * value:
             fault = f"{held} B on the host, {wait} values of {value} B were expected"
-        planned = saved[0]  # the arena is measured on no emulated card
+        planned = saved[0]  # no emulated card measures the arena
         if train_settings["activation_checkpointing"] == "full" and planned < (layers - 4) * value:
             fault = f"{planned} B less are planned for the card, of {value} B a layer"
         if refused := [text for run in runs for text in run.notices if "graphs are not used" in text]:
@@ -505,7 +531,9 @@ def activations_offloaded(forge, engine, root):
 
 
 def offloaded(forge, engine, root):
-    """With optimizer.offload: host a full fine-tuning has the same bytes, and the card's memory has all but the state."""
+    """With optimizer.offload: host a full fine-tuning writes the same bytes, and the card holds all
+    but the state.
+    """
     seen = []
     for kind, precision in (("adamw", "fp32"), ("adamw_8bit", "bf16"), ("lion", "bf16")):
         runs = []
@@ -526,8 +554,8 @@ SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_kille
            "turing killed": turing_killed_and_resumed, "fp8 killed": fp8_killed_and_resumed}
 
 
-# In a sample (tests/sample.py) these run for every commit: each precision, adapter, card and way of holding the base or the state
-# once. Of the others it has one in COMMITS.
+# A sample (tests/sample.py) always has these: each precision, adapter, card and way of holding the
+# base or the state once. It has one in COMMITS of the others.
 ALWAYS = ["lora", "full", "dora", "qlora int8", "lora bf16", "qwen3-moe full bf16", "replayed qlora bf16", "lora fp16", "turing lora", "fp8 bf16",
           "turing overflow", "full offloaded", "lora killed"]
 COMMITS = 4

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""PEFT loads what the emulated CUDA engine trained, and computes what forge does. Needs torch, transformers and peft.
+"""Checks that PEFT loads what the emulated CUDA engine trained, and computes what forge does. Needs
+torch, transformers and peft.
 
     python tests/emulator/engine/check_emulated.py build/bin/forge build/bin/forge-engine-emulated --keep FOLDER
     python tests/emulator/engine/check_peft.py build/bin/forge FOLDER
@@ -31,7 +32,7 @@ def main(forge: str, root: Path) -> int:
     data.write_text("".join(line + "\n" for line in ROWS.read_text().splitlines()[:8]))
     for case, (variant, _, settings) in CASES.items():
         folder = root / "emulated" / case.replace(" ", "-") / "adapter"
-        if not folder.exists() or "model" in settings:  # PEFT quantises a base by a library that this one is not bit-equal to on a CPU
+        if not folder.exists() or "model" in settings:  # PEFT quantises with a library to which forge is not bit-equal on a CPU
             continue
         base = AutoModelForCausalLM.from_pretrained(root / variant, dtype=torch.float32, attn_implementation="eager").eval()
         before = losses(oracle.example_losses(base, rows))

@@ -1,7 +1,8 @@
-"""Faults made by rule: each is one textual change of a kernel's source, of one of the kinds that kernels get wrong.
+"""Faults made by rule: each is one textual change of a kernel's source, of a kind that kernels get
+wrong.
 
-mutations_of(path, text) -> [Mutation]. The rules know no C++: they match what the sources look like, and what does not
-compile is counted and not run.
+mutations_of(path, text) returns [Mutation]. The rules know no C++: they match the text of the
+sources. A mutation that does not compile is counted and not run.
 """
 import re
 import zlib
@@ -15,9 +16,9 @@ class Mutation:
     begin: int
     end: int
     replacement: str
-    line: str  # as it is, blanks at its ends aside
-    becomes: str  # as it is with the fault
-    number: int = 1  # among equal ones of the file
+    line: str  # without blanks at its ends
+    becomes: str  # with the fault
+    number: int = 1  # among equal lines of the file
 
     def applied(self, text):
         return text[: self.begin] + self.replacement + text[self.end :]
@@ -30,7 +31,7 @@ class Mutation:
 SIZES = r"(?:a\.|args\.|s\.|row\.|l\.)?(?:width|count|vocab|rows|tokens|columns|features|positions|end|last|half|length|blocks)\b"
 NOT_ZERO = r"(?!\s*0\b)"
 
-# (kind, pattern, what takes the place of the whole match)
+# (kind, pattern, replacement of the whole match)
 RULES = [
     ("barriers", r"__sync(?:threads|warp)\(\);|__threadfence\(\);", ""),
     ("shuffles", r"kWarp / 2(?=; lanes)", "kWarp / 4"),
@@ -86,18 +87,22 @@ RULES = [
     ("stores", r"(?<=\n)\s*(?:if \([^;{}]*\) )?(?:store_vector<N>|store_n|at\.store)\([^;]*\);(?= *\n)", ";"),
     ("stores", r"(?<=\n)\s*(?:if \([^;{}]*\) )?(?:a|args)\.\w+\[[^=;]*\] = [^;]*;", ";"),
 ]
-# Arithmetic is everywhere: of these kinds one in so many is taken, the same ones until their line changes; of a CPU's
-# sources, where oracles and bounds are the same and compiling takes longer, fewer of all.
+# Arithmetic is everywhere, so one in this many of these kinds is taken, the same ones until their
+# line changes. A CPU's sources, where oracles and bounds are the same and compiling takes longer,
+# have fewer of all kinds.
 THINNED = {"sign": 10, "index": 4, "type widths": 4, "off by one": 3, "divisor": 3, "order": 2, "zeros": 2, "tails": 2}
 CPU_THINNED = 3
 
 COMPILED = [(kind, re.compile(pattern), to) for kind, pattern, to in RULES]
-# Where a launcher asks whether everything lies at 16 bytes: each pointer and stride that it asks about.
+# Places where a launcher checks that everything is aligned to 16 bytes: each pointer and stride
+# that it checks.
 ASKED = re.compile(r"(?:sixteen_byte<\w+>\(|dispatch_four\(|update<\w+>\([^{}]*)(\{[^{}]*\})(?:,\s*(\{[^{}]*\}))?")
 
 
 def masked(text):
-    """The text with comments, strings and preprocessor lines blanked, every other character in its place."""
+    """Returns the text with comments, strings and preprocessor lines blanked, every other character
+    in its place.
+    """
     blank = lambda m: re.sub(r"[^\n]", "\0", m[0])
     return re.sub(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|static_assert\([^;]*;', blank, text, flags=re.M)
 
@@ -122,7 +127,7 @@ def taken(mutation):
 
 def mutations_of(path, text):
     shown, result, seen, changes = masked(text), [], {}, set()
-    # A row's stride that is taken for its length; where the file knows no such length, for one more.
+    # A row's stride is replaced by its length; if the file knows no such length, by one more.
     size = next((s for s in ("width", "vocab", "columns", "features") if re.search(rf"\b{s};|\b{s},|int64_t[^;]*\b{s}\b", shown)), None)
     for list_of in (g for m in ASKED.finditer(shown) for g in (m.span(1), m.span(2)) if g[0] >= 0):
         for match in re.finditer(r"(?<=[{ ])\w[\w.]*(?:, |(?=\}))", shown[list_of[0] : list_of[1]]):

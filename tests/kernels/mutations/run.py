@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Plants faults in the kernels' sources and demands that their cases fail.
+"""Plants faults in the kernels' sources and requires that their cases fail.
 
   tests/kernels/mutations/run.py --seconds 90          a sample, another one for every commit
   tests/kernels/mutations/run.py --all                 every fault
   tests/kernels/mutations/run.py --match 'rms_norm.*barriers' --all
 
-A fault is one textual change: made by rule (rules.py) or written down (planted.txt). It is written into an overlay that stands
-before the sources in the include path; what includes it (targets.txt) is compiled as the build compiles it and linked before the
-build's own libraries into kernels_first_fault, which must then find a fault, crash or hang. A fault that changes nothing that anyone
-could see stands in equivalent.txt with the reason; an entry there that no rule makes any more is an error.
+A fault is one textual change: made by rule (rules.py) or written down (planted.txt). It is written
+into an overlay that comes before the sources in the include path. The files that include it
+(targets.txt) are compiled as the build compiles them and linked before the build's own libraries
+into kernels_first_fault, which must then find a fault, crash or hang. A fault without a visible
+effect is listed in equivalent.txt with the reason; an entry there that no rule makes any more is an
+error.
 """
 import argparse, concurrent.futures, json, os, pathlib, random, re, shlex, subprocess, sys, tempfile, time
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 import rules
 
-HANGS_AFTER_S = 240  # of processor time; the slowest target's cases take 35 without a fault
+HANGS_AFTER_S = 240  # seconds of processor time; the slowest target's cases take 35 without a fault
 
 
 @dataclass
@@ -55,7 +57,9 @@ def all_mutations(chosen):
 
 
 def one_instruction_set(overlay):
-    """A CPU kernel is compiled for three instruction sets; one shows its faults."""
+    """Compiles a CPU kernel for one instruction set instead of three, which is enough to show its
+    faults.
+    """
     text = (ROOT / "kernels/cpu/each_isa.h").read_text()
     baseline = text.index("#define FORGE_ISA isa_baseline"), text.index("#if defined(__x86_64__)\n#pragma")
     wide = text.index('#pragma GCC push_options\n#pragma GCC target("avx2,fma,f16c,avx512f'), text.index("#define FORGE_PICK")
@@ -87,7 +91,7 @@ class Build:
 
 
 def outcome(build, target, mutation):
-    """→ (what became of it: died, survived, no compile; why)"""
+    """Returns (outcome: died, survived or no compile; reason)."""
     with tempfile.TemporaryDirectory(prefix="forge-mutation-") as folder:
         folder = pathlib.Path(folder)
         overlay = folder / "overlay"
@@ -126,8 +130,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--all", action="store_true", help="every fault instead of a sample")
-    parser.add_argument("--seconds", type=float, default=90, help="begin no more faults of the sample after so many")
-    parser.add_argument("--seed", default=sample_seed(), help="of the sample (the commit's name)")
+    parser.add_argument("--seconds", type=float, default=90, help="begin no more faults of the sample after this many seconds")
+    parser.add_argument("--seed", default=sample_seed(), help="seed of the sample (default: the commit's name)")
     parser.add_argument("--match", default="", help="only faults whose line in a list matches this expression")
     parser.add_argument("--equivalent", action="store_true", help="also run what equivalent.txt lists: it must survive")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
