@@ -103,7 +103,7 @@ Error explain_end(const EngineEnd& end) {
         .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
   if (std::string limit = after(end.standard_error, "libgomp: "); !limit.empty())
     return Error(ErrorKind::environment, "the engine's threads: " + limit)
-        .hint("lower train.threads, or raise the limit of processes (ulimit -u, or the container's)");
+        .hint("lower train.threads, or raise the process limit (ulimit -u, or the container's)");
   if (code == 0)
     return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
         .hint("this is a bug in forge; please report it with the job file");
