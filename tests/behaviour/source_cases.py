@@ -84,7 +84,7 @@ def what_an_encoder_decoder_cannot_do_is_said(lab: Lab):
         assert said in found, (sections, found)
     (lab.folder / "train.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n')
     found = lab.run(command="plan", code=3, data={"train": [{"path": str(lab.folder / "train.jsonl")}]})
-    assert "rows of messages, but the model is an encoder and a decoder" in found, found
+    assert "rows of messages, but the model is an encoder-decoder" in found, found
     model = lab.folder / "t5"
     for command in (["chat", "--model", model], ["eval", "--model", model, "--task", "choices", "--data", SOURCES]):
         assert "is an encoder and a decoder" in call(lab, *command, code=2), command

@@ -40,7 +40,7 @@ const std::vector<Case> kCases{
     {"adapter: {type: lora, use_dora: true}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "servers cannot load DoRA adapters"},
     {"adapter: {type: lora, modules_to_save: [lm_head]}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}",
      "servers cannot load whole modules"},
-    {"adapter: {type: lora, init: pissa}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "which the server has whole"},
+    {"adapter: {type: lora, init: pissa}\nobjective: grpo\nrollout: {provider: http, server: {url: 'http://h/v1'}}", "and the server has the whole base"},
     {"adapter: lora\nobjective: grpo\nrollout: {provider: http, correction: 3, server: {url: 'http://h/v1', max_staleness: 2}}", ""},
     {"adapter: lora\nobjective: grpo\nrollout: {server: {max_staleness: 1}}", "rollout.server.max_staleness: has no effect: rollout.provider is here"},
     {"adapter: lora\nobjective: grpo\nrollout: {correction: 2}", "rollout.correction: has no effect: rollout.provider is here"},

@@ -117,7 +117,7 @@ TEST_CASE("a plan warns of what was found in the data") {
   };
   CHECK_THAT(warnings(found("duplicate")),
              Contains("rows that repeat an earlier row: 3, the first a.jsonl:7:1 (repeats a.jsonl:2)"));
-  CHECK_THAT(warnings(found("overlap")), Contains("evaluation rows that are training rows too: 3"));
+  CHECK_THAT(warnings(found("overlap")), Contains("evaluation rows that are also training rows: 3"));
   CHECK(warnings(found("conflict")).empty());  // a note, which forge data alone shows
   CHECK_THAT(warnings(found("bare_prompt")), Contains("data.prompt_as: user"));
   CHECK(warnings(found("bare_prompt"), OriginKind::given).empty());
