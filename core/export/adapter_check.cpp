@@ -317,7 +317,7 @@ std::string peft_refusal(const Json& config) {
 
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
   if (!is_lora(config)) return "it reads LoRA only";
-  if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it puts adapters on decoders alone";
+  if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it loads adapters for decoders only";
   if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
   if (is_set(config, "modules_to_save")) return "it refuses modules_to_save";
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
@@ -365,7 +365,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
     const AdapterFile file = read_adapter_config(folder);
     check_adapter_weights(*open_adapter_weights(folder), folder, trained_by(file, spec_for(file, *base)));
   });
-  if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
+  if (!base) check.warnings.emplace_back("its base model is not on this machine, so the fit was not checked");
   if (!whole || !check.faults.empty()) return check;
   // Tried with PEFT 0.21: it refuses targets and shapes that the model does not have, and
   // initialises tensors anew that the file lacks.

@@ -32,7 +32,7 @@ int read_version(GgufCursor& cursor, std::string_view file) {
     cursor.fail("a big-endian GGUF, forge reads little-endian ones",
                 "convert the model again on this machine");
   cursor.fail("GGUF version " + std::to_string(version) + ", forge reads versions 2 and 3",
-              "convert the model again with a present llama.cpp");
+              "convert the model again with a recent llama.cpp");
 }
 
 std::string_view read_name(GgufCursor& cursor, size_t longest, const char* what) {

@@ -113,7 +113,7 @@ std::vector<KeyFault> faults_of_data(const Plan& plan) {
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
-                                             " tokens, the model knows " +
+                                             " tokens, the model has " +
                                              format_count(plan.model.max_position_embeddings) +
                                              " positions; set it to that, or leave it out"});
   if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});

@@ -105,7 +105,7 @@ TEST_CASE("what a grammar cannot say is refused by its place") {
       {R"({"type": "string", "pattern": "a\\b"})", "\\b"},
       {R"({"type": "string", "pattern": "a", "maxLength": 3})", "pattern beside"},
       {R"({"oneOf": [{"type": "integer"}, {"minimum": 3}]})", "not visibly disjoint"},
-      {R"({"allOf": [{"type": "integer"}, {"type": "string"}]})", "type is said twice"},
+      {R"({"allOf": [{"type": "integer"}, {"type": "string"}]})", "type is given twice"},
       {R"({"$ref": "#"})", "reference to itself"},
       {R"({"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}, "minItems": 1}}, "$ref": "#/$defs/a"})", "no value of finite length"},
       {R"({"type": "integer", "minimum": 3.2, "maximum": 3.8})", "no whole number"},

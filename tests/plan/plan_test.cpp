@@ -478,7 +478,7 @@ TEST_CASE("contradictions with model, device and data are found together") {
   asked.train.longest = 4096;
   const std::string faults = error_of([&] { make_plan(asked); });
   CHECK_THAT(faults, Catch::Contains("train.precision: RTX 2080 Ti has no bf16"));
-  CHECK_THAT(faults, Catch::Contains("an example has 4,096 tokens, the model knows 2,048 positions"));
+  CHECK_THAT(faults, Catch::Contains("an example has 4,096 tokens, the model has 2,048 positions"));
   asked = input("tinyllama-1.1b", cpu());
   asked.train.examples = 0;
   CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("no example is left"));
