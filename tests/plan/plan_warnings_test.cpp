@@ -60,7 +60,7 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
              Contains("multiplies the adapter by 6250"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 0; }), Contains("nothing is learned"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = -16; }),
-             Contains("turns the adapter's sign"));
+             Contains("flips the adapter's sign"));
   const auto batch = [](OriginKind kind) {
     return [kind](PlanInput& given) {
       given.job.train.global_batch_size = 100000;
@@ -83,7 +83,7 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   CHECK_THAT(warnings(held_out(99)), Contains("data.eval names rows of data.train"));
   CHECK(warnings(held_out(100)).empty());
   CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }),
-             Contains("3 of 1,000 pairs have another prompt"));
+             Contains("3 of 1,000 pairs have different prompts"));
   CHECK(warnings([](PlanInput& given) {
           given.job.schedule.warmup_steps = 31, given.job.train.neftune_alpha = 15,
           given.job.train.max_grad_norm = 0.1;
