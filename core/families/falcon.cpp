@@ -20,7 +20,7 @@ void read(Settings& settings, ModelSpec& spec) {
   if (grouped && !spec.parallel_residual) settings.unsupported("parallel_attn", "is false, beside new_decoder_architecture");
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("alibi", false, "rotary positions");
-  settings.must_be("n_embed", spec.hidden_size, "the width that hidden_size says");
+  settings.must_be("n_embed", spec.hidden_size, "the width that hidden_size gives");
 }
 
 // llama.cpp computes attention and MLP in parallel, without biases.

@@ -172,7 +172,7 @@ Json model_config(const ModelConfig& model) {
   else if (!model.architecture.contains("model_type")) {
     const std::string gguf = name_with_suffix(model.path, ".gguf");
     throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
-        .hint(model.init == ModelInit::random ? "say all of the model in model.architecture, beginning with model_type"
+        .hint(model.init == ModelInit::random ? "describe the whole model in model.architecture, beginning with model_type"
               : gguf.empty()                  ? "model.path is a Hugging Face folder with config.json, or a .gguf file"
                                               : "the folder holds " + gguf + ": name that file in model.path");
   }
@@ -201,7 +201,7 @@ ModelSpec read_model_spec(const ModelConfig& model) {
   const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
   if (!spec.wrapper.empty())
     throw KeyError(ErrorKind::job, "model.init",
-                   "random draws a language model alone, and " + spec.architecture + " has towers beside it",
+                   "random initialises only a language model, and " + spec.architecture + " has towers beside it",
                    "write model.architecture with the language model's own model_type, " + spec.family);
   return spec;
 }

@@ -257,7 +257,7 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) { 
 
 std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) {
   if (!text.model.reads_source()) return continue_prompt(text, prompt, "").ids;
-  if (!prompt.is_string()) throw Error(ErrorKind::data, "a conversation, but the model is an encoder and a decoder, expected a text");
+  if (!prompt.is_string()) throw Error(ErrorKind::data, "a conversation, but the model is an encoder-decoder, expected a text");
   std::vector<int32_t> ids;
   text.tokenizer.encode_ids(prompt.get_ref<const std::string&>(), ids, {.add_special_tokens = true});
   return ids;

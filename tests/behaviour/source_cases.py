@@ -87,7 +87,7 @@ def what_an_encoder_decoder_cannot_do_is_said(lab: Lab):
     assert "rows of messages, but the model is an encoder-decoder" in found, found
     model = lab.folder / "t5"
     for command in (["chat", "--model", model], ["eval", "--model", model, "--task", "choices", "--data", SOURCES]):
-        assert "is an encoder and a decoder" in call(lab, *command, code=2), command
+        assert "is an encoder-decoder" in call(lab, *command, code=2), command
     assert "forge writes no GGUF of t5" in call(lab, "export", "--model", model, "--gguf", "--output", lab.folder / "gguf", code=3)
 
 
