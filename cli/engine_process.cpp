@@ -91,7 +91,7 @@ Json parse_event(std::string_view line) {
   } catch (const Error&) {
   }
   throw Error(ErrorKind::internal,
-              "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
+              "the engine sent a line that is not an event: " + std::string(line.substr(0, 200)))
       .hint("something in it prints to stdout; please report it with the job file");
 }
 

@@ -301,7 +301,7 @@ std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, 
   std::vector<RenderedSegment> segments = template_of(text).render(all, nullptr, true);
   const size_t begin = text_of(segments).find(turn);
   if (begin == std::string::npos)
-    throw Error(ErrorKind::data, "the chat template leaves an assistant's turn out, behind which another message stands");
+    throw Error(ErrorKind::data, "the chat template leaves out an assistant's turn that another message follows");
   size_t drop = begin + turn.size();
   for (RenderedSegment& segment : segments) {
     const size_t here = std::min(drop, segment.text.size());
@@ -312,7 +312,7 @@ std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, 
   for (const TokenSpan& token : encode(text, segments)) ids.push_back(token.id);
   if (ended_by < 0) return ids;
   if (ids.empty() || ids.front() != ended_by)
-    throw Error(ErrorKind::data, "the chat template ends an assistant's turn by another token than " + std::to_string(ended_by) +
+    throw Error(ErrorKind::data, "the chat template ends an assistant's turn with another token than " + std::to_string(ended_by) +
                                      ", which ended this one");
   ids.erase(ids.begin());
   return ids;
