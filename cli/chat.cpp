@@ -47,7 +47,7 @@ class Chat {
   void help(const std::string&) {
     for (const CommandRow& row : commands())
       say("  " + std::string(row.name) + (*row.value ? " " + std::string(row.value) : "") + "  " + row.help);
-    say("  a line that ends with \\ goes on in the next");
+    say("  a line that ends with \\ continues on the next");
   }
   void quit(const std::string&) { ended_ = true; }
   void reset(const std::string&) {

@@ -59,7 +59,7 @@ Error explain_signal(int number, const EngineEnd& end) {
             "forge plan shows the largest lines");
   if (number == SIGKILL)
     return Error(ErrorKind::environment,
-                 "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
+                 "the engine was killed (SIGKILL), by a user or by the kernel for lack of memory" +
                      tail(end.standard_error))
         .hint(how_to_go_on(end));
   if (std::find(kStopSignals.begin(), kStopSignals.end(), number) != kStopSignals.end())

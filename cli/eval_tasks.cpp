@@ -95,7 +95,7 @@ TaskResult choices(const Asked& asked) {
       const auto tokens = static_cast<int64_t>(whole.ids.size());
       if (whole.first >= tokens)
         throw Error(ErrorKind::data, place(asked, row.line) + ": the choice \"" + text +
-                                         "\" has no token of its own behind the prompt");
+                                         "\" has no token of its own after the prompt");
       if (whole.first == 0)
         throw Error(ErrorKind::data, place(asked, row.line) + ": the prompt has no token before the choice");
       examples.push_back({std::move(whole.ids), whole.first, row.line});

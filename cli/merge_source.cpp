@@ -30,7 +30,7 @@ NamedAdapter parse_adapter(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + equals + 1, end, adapter.weight);
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(adapter.weight))
-    throw Error(ErrorKind::usage, "--adapter " + text + ": expected a number behind =, as in DIR=0.5");
+    throw Error(ErrorKind::usage, "--adapter " + text + ": expected a number after =, as in DIR=0.5");
   return adapter;
 }
 

@@ -121,7 +121,7 @@ def conversation(folder: Path) -> None:
     check("a command is corrected", 'did you mean "/reset"' in terminal.wait("/help shows"), terminal.seen)
     terminal.prompt()
     terminal.type("/help\n")
-    said = terminal.wait("goes on in the next")
+    said = terminal.wait("continues on the next")
     check("help names all", all(f"/{name}" in said for name in ("reset", "system", "undo", "retry", "save", "quit")), said)
     terminal.prompt()
     terminal.type("/save " + str(folder / "kept.jsonl") + "\n")
