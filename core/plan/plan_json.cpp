@@ -18,21 +18,21 @@ constexpr const char* kHash = "hash";
 
 constexpr auto kDeviceMembers = [](auto& device, auto&& member) {
   member("cuda", device.cuda, "the run computes on a GPU");
-  member("index", device.index, "of the GPU", at_least(0));
+  member("index", device.index, "index of the GPU", at_least(0));
   member("cpu", device.cpu, "the processor");
   if (device.cuda) member("gpu", device.gpu, "the GPU, when the run computes on one");
 };
 
 constexpr auto kOriginMembers = [](auto& origin, auto&& member) {
-  member.later("kind", origin.kind, "who decided");
+  member.later("kind", origin.kind, "who chose the value");
   member("source", origin.source, "default, derived, a file's line, --set, or a profile");
   member("reason", origin.reason, "why, for values that no person chose");
 };
 
 constexpr auto kLineMembers = [](auto& line, auto&& member) {
-  member("name", line.name, "what the bytes hold");
-  member("bytes", line.bytes, "at the moment of the peak", at_least(0));
-  member("formula", line.formula, "how they come about, with the numbers put in");
+  member("name", line.name, "name of what the bytes hold");
+  member("bytes", line.bytes, "bytes at the moment of the peak", at_least(0));
+  member("formula", line.formula, "how the bytes are computed, with the numbers filled in");
 };
 
 constexpr auto kRoomMembers = [](auto& room, auto&& member) {
@@ -43,47 +43,47 @@ constexpr auto kRoomMembers = [](auto& room, auto&& member) {
 constexpr auto kRolloutMembers = [](auto& rollout, auto&& member) {
   member("stop_ids", rollout.stop_ids, "tokens that end a completion");
   member("stop_sequences", rollout.stop_sequences, "tokens of each text of rollout.stop");
-  member("prompt_tokens", rollout.prompt_tokens, "of prompts that are read at once", at_least(0));
-  member("waves", rollout.waves, "of rollout.slots completions, for one rollout; 0: nothing is drawn", at_least(0));
-  member("sample_seconds", rollout.sample_seconds, "of a rollout of the longest completions; 0: not known", at_least(0));
+  member("prompt_tokens", rollout.prompt_tokens, "tokens of prompts that are read at once", at_least(0));
+  member("waves", rollout.waves, "rounds of rollout.slots completions for one rollout; 0: nothing is drawn", at_least(0));
+  member("sample_seconds", rollout.sample_seconds, "seconds to draw a rollout of the longest completions; 0: not known", at_least(0));
 };
 
 constexpr auto kTimeMembers = [](auto& time, auto&& member) {
-  member("step_seconds", time.step_seconds, "of a step; 0: not known", at_least(0));
-  member("run_seconds", time.run_seconds, "of all steps; 0: not known", at_least(0));
-  member("reason", time.reason, "what it is based on, or why it is not known and what to do");
+  member("step_seconds", time.step_seconds, "seconds of a step; 0: not known", at_least(0));
+  member("run_seconds", time.run_seconds, "seconds of all steps; 0: not known", at_least(0));
+  member("reason", time.reason, "basis of the estimate, or why there is none and what to do");
 };
 
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
-  member("target", match.target, "as adapter.target_modules says it");
+  member("target", match.target, "the entry of adapter.target_modules");
   member("modules", match.modules, "linear layers that it matches", at_least(0));
 };
 
 constexpr auto kAttentionMembers = [](auto& use, auto&& member) {
   member("kernel", use.kernel, "tiles, flash, efficient, own, sdpa or eager");
-  member("layers", use.layers, "those that it computes");
-  member("reason", use.reason, "why this one");
+  member("layers", use.layers, "layers that it computes");
+  member("reason", use.reason, "why this kernel");
 };
 
 constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   member("profile", plan.profile, "the hardware profile's name");
   member("profile_rule", plan.profile_rule, "why it was chosen");
   member("engine", plan.engine, "cpu, cuda13, or none where no engine computes on the card");
-  member("provider", plan.provider, "who computes a layer");
+  member("provider", plan.provider, "the implementation that computes a layer");
   member.group("parameters", "of the model with its adapter", [&](auto&& inner) {
     inner("total", plan.parameters.total, "all", at_least(0));
-    inner("trainable", plan.parameters.trainable, "those that training changes", at_least(0));
+    inner("trainable", plan.parameters.trainable, "parameters that training changes", at_least(0));
   });
-  member("steps", plan.steps, "of the whole run; 0: train.max_time ends it", at_least(0));
+  member("steps", plan.steps, "optimizer steps of the whole run; 0: train.max_time ends it", at_least(0));
   member("steps_per_epoch", plan.steps_per_epoch, "optimizer steps", at_least(1));
   member.group("memory", "of the device, as the engine's allocator counts it", [&](auto&& inner) {
     inner("predicted_peak_bytes", plan.predicted_peak_bytes, "the sum of the lines", at_least(0));
-    inner("available_bytes", plan.available_bytes, "of the device, less the runtime's reserve", at_least(0));
-    inner("lines", plan.memory, "what makes up the peak");
-    inner.later("host_lines", plan.host_memory, "what lies pinned in the host's memory instead");
+    inner("available_bytes", plan.available_bytes, "memory of the device, less the runtime's reserve", at_least(0));
+    inner("lines", plan.memory, "parts of the peak");
+    inner.later("host_lines", plan.host_memory, "parts that are pinned in the host's memory instead");
     inner.later("training_batch", plan.training_batch, "the fullest micro-batch");
     inner.later("evaluation_batch", plan.evaluation_batch, "the fullest batch of an evaluation");
-    inner.later("recompute", plan.step.recompute, "what the backward computes again, with the layers in which it does");
+    inner.later("recompute", plan.step.recompute, "values that the backward computes again, with the layers in which it does");
   });
   member.later("rollout", plan.rollout, "how completions are drawn");
   member.later("time", plan.time, "from this machine's rates (forge bench --kernels)");
@@ -92,20 +92,20 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
     inner("bytes", plan.disk_bytes, "everything, at its fullest moment", at_least(0));
   });
   member("storage", plan.storage, "type of frozen weights that are not quantised");
-  member.later("attention_kernels", plan.attention, "what computes attention, and in which layers");
+  member.later("attention_kernels", plan.attention, "kernels that compute attention, and their layers");
   member("loss_scaling", plan.loss_scaling, "dynamic for fp16, otherwise none");
-  member.later("fused_head", plan.step.fused_head, "whether the head holds no logits");
-  member.later("folded_adapters", plan.step.folded_adapters, "whether adapters run on in the products of their frozen weights");
-  member.later("kept_norms", plan.step.kept_norms, "whether norms' results stay for the adapters' gradients");
-  member("targets", plan.targets, "what the adapter changes");
+  member.later("fused_head", plan.step.fused_head, "true if the head holds no logits");
+  member.later("folded_adapters", plan.step.folded_adapters, "true if adapters are computed within the products of their frozen weights");
+  member.later("kept_norms", plan.step.kept_norms, "true if norms' results are kept for the adapters' gradients");
+  member("targets", plan.targets, "modules that the adapter changes");
   member("device", plan.device, "where the run computes");
   member("model", plan.model, "the model's shape");
-  member("model_hash", plan.model_hash, "of the header of the model's file");
-  member("model_bytes", plan.model_bytes, "of the model's file", at_least(0));
-  member.later("start_files", plan.start_files, "what the run starts from besides its data, by content");
+  member("model_hash", plan.model_hash, "hash of the header of the model's file");
+  member("model_bytes", plan.model_bytes, "size of the model's file", at_least(0));
+  member.later("start_files", plan.start_files, "files that the run starts from besides its data, by content");
   member.group("data", "the two splits; without examples nothing is evaluated", [&](auto&& inner) {
-    inner("train", plan.train, "what is trained on");
-    inner("eval", plan.eval, "what is evaluated on");
+    inner("train", plan.train, "training data");
+    inner("eval", plan.eval, "evaluation data");
     inner.group("packing", "how full batches are, over the first steps", [&](auto&& packing) {
       packing("micro_batches_per_step", plan.packing.micro_batches_per_step, "0 while only estimated", at_least(0));
       packing("micro_batch_fill", plan.packing.micro_batch_fill, "tokens over train.micro_batch_tokens", at_least(0));
@@ -114,9 +114,9 @@ constexpr auto kPlanMembers = [](auto& plan, auto&& member) {
   });
   member("job", plan.job, "the job, every auto resolved");
   member("origins", plan.origins, "where each value of the job comes from, by dotted key");
-  member("identity", plan.identity, "what makes another job another job");
-  member("execution", plan.execution, "what may change at the price of planning again");
-  member("warnings", plan.warnings, "what the user should know before starting");
+  member("identity", plan.identity, "values that tell one job from another");
+  member("execution", plan.execution, "values that may change if the job is planned again");
+  member("warnings", plan.warnings, "warnings to read before starting");
 };
 
 }  // namespace
