@@ -11,25 +11,25 @@ using enum FieldType;
 constexpr EventField kTrain[] = {
     {"plan", object, true, "plan.json"},
     {"job_text", text, true, "the job file as given, its secrets hidden"},
-    {"run_folder", text, true, "where the run is kept"},
+    {"run_folder", text, true, "folder of the run"},
     {"resume", flag, false, "continue from the newest whole checkpoint (default false)"},
-    {"amendments", list, false, "to append to those of the run"},
-    {"secrets", list, false, "variable and value of each: what no file of the run may hold"},
+    {"amendments", list, false, "amendments to append to those of the run"},
+    {"secrets", list, false, "variable and value of each secret, which no file of the run may hold"},
     {"lock", integer, false,
      "descriptor of the run folder's lock, shared with the program; without it the engine locks"},
-    {"spent_seconds", number, false, "on the run before this request; train.max_time counts them"},
+    {"spent_seconds", number, false, "seconds spent on the run before this request; train.max_time counts them"},
 };
 constexpr EventField kMeasure[] = {
     {"plan", object, true, "plan.json"},
-    {"steps", integer, false, "measured at least, after one that warms up (on a GPU three)"},
-    {"seconds", number, false, "no step begins later"},
+    {"steps", integer, false, "least number of steps measured, after one that warms up (on a GPU three)"},
+    {"seconds", number, false, "no step begins after this many seconds"},
     {"trace", text, false, "a file for Chrome's trace viewer, or empty; the only file that is written"},
-    {"ops", flag, false, "an event `ops` after the last step; on a CPU"},
+    {"ops", flag, false, "send an event `ops` after the last step; on a CPU"},
 };
 constexpr EventField kRates[] = {
     {"precisions", list, true, "names: fp32, bf16, fp16"},
     {"threads", integer, true, "threads that arithmetic uses"},
-    {"seconds", number, false, "about how long"},
+    {"seconds", number, false, "rough duration"},
 };
 // Fields that requests share, in the order of the documentation.
 template <size_t... counts>
@@ -50,7 +50,7 @@ constexpr EventField kModel[] = {
 constexpr EventField kPrecision[] = {
     {"precision", text, false, "fp32 (default), bf16 or fp16"},
     {"quantization", text, false, "none (default), nf4, fp4, int8 or fp8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"double_quantization", flag, false, "for nf4 and fp4: keep their scales in 8 bits (default false)"},
 };
 constexpr EventField kPlace[] = {
     {"provider", text, true, "fused or reference"},
@@ -60,33 +60,33 @@ constexpr EventField kPlace[] = {
 
 constexpr EventField kEvaluated[] = {
     {"tokens", text, true, "a token cache"},
-    {"job", object, false, "whose objective is evaluated (default: the likelihood of what is supervised)"},
-    {"reference_model", text, false, "what a dpo or kto job compares with, quantised alike"},
+    {"job", object, false, "the job whose objective is evaluated (default: the likelihood of the supervised tokens)"},
+    {"reference_model", text, false, "the model that a dpo or kto job compares with, quantised in the same way"},
     {"reference_adapter", text, false, "a PEFT folder for it"},
 };
 constexpr EventField kDrawn[] = {
     {"prompts", list, true, "lists of token ids"},
-    {"max_new_tokens", integer, false, "of each text (default 256)"},
+    {"max_new_tokens", integer, false, "most new tokens of each text (default 256)"},
     {"temperature", number, false, "0 (default) takes the likeliest token"},
     {"top_k", integer, false, "0 (default): all"},
     {"top_p", number, false, "1 (default): all"},
     {"min_p", number, false, "0 (default): all"},
     {"repetition_penalty", number, false, "1 (default): none"},
-    {"seed", integer, false, "of the draws (default 42)"},
-    {"lookup_tokens", integer, false, "most tokens of a text that are guessed at once; not beside a grammar (default 0)"},
+    {"seed", integer, false, "seed of the draws (default 42)"},
+    {"lookup_tokens", integer, false, "most tokens of a text that are guessed at once; not with a grammar (default 0)"},
     {"stop_ids", list, false, "tokens that end a text"},
-    {"grammar", object, false, "what every text must be: root and rules, as core/text/grammar/grammar.h writes them"},
-    {"text", text, false, "of a grammar: where the tokenizer is"},
-    {"turns", flag, false, "of one prompt: after its text the engine waits, behind the event turn, for the next request to the same "
-                           "model, and computes what it does not hold of its prompt (default false)"},
+    {"grammar", object, false, "grammar that every text must match: root and rules, as core/text/grammar/grammar.h writes them"},
+    {"text", text, false, "for a grammar: where the tokenizer is"},
+    {"turns", flag, false, "with one prompt: after its text and the event turn the engine waits for the next request to the same "
+                           "model, and computes only the part of its prompt that is new (default false)"},
 };
 constexpr EventField kJudged[] = {{"texts", list, true, "lists of token ids"}};
 constexpr EventField kCompared[] = {
-    {"other", object, true, "the second model: model, and if it has them adapter, quantization, double_quantization"},
-    {"prompts", list, true, "lists of token ids, along which both are read"},
-    {"precision", text, false, "of both: fp32 (default), bf16 or fp16"},
-    {"quantization", text, false, "of the first: none (default), nf4, fp4, int8 or fp8"},
-    {"double_quantization", flag, false, "of nf4 and fp4: their scales in 8 bits (default false)"},
+    {"other", object, true, "the second model: its model and, if set, adapter, quantization, double_quantization"},
+    {"prompts", list, true, "lists of token ids that both models read"},
+    {"precision", text, false, "precision of both: fp32 (default), bf16 or fp16"},
+    {"quantization", text, false, "quantization of the first: none (default), nf4, fp4, int8 or fp8"},
+    {"double_quantization", flag, false, "for nf4 and fp4: keep their scales in 8 bits (default false)"},
 };
 constexpr auto kEval = joined(kModel, kEvaluated, kPrecision, kPlace);
 constexpr auto kGenerate = joined(kModel, kDrawn, kPrecision, kPlace);
@@ -94,14 +94,14 @@ constexpr auto kJudge = joined(kModel, kJudged, kPrecision, kPlace);
 constexpr auto kCompare = joined(kModel, kCompared, kPlace);
 
 constexpr EventShape kShapes[] = {
-    {"train", "make a run complete", kTrain},
+    {"train", "start a run, or continue one", kTrain},
     {"measure", "time a plan's own steps: `forge bench`", kMeasure},
     {"rates", "time the ops of small models: `forge bench --kernels`", kRates},
-    {"eval", "loss of every example: `forge eval`", kEval},
-    {"generate", "text: `forge generate`, `forge chat`", kGenerate},
-    {"judge", "what a reward model says of texts: `forge score --rewards`", kJudge},
-    {"compare", "how far two models' logits are apart: `forge merge`, `forge export`", kCompare},
-    {"info", "what the engine is: `forge doctor`", {}},
+    {"eval", "compute the loss of every example: `forge eval`", kEval},
+    {"generate", "generate text: `forge generate`, `forge chat`", kGenerate},
+    {"judge", "score texts with a reward model: `forge score --rewards`", kJudge},
+    {"compare", "compare two models' logits: `forge merge`, `forge export`", kCompare},
+    {"info", "describe the engine: `forge doctor`", {}},
 };
 
 }  // namespace
