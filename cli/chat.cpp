@@ -97,8 +97,8 @@ class Chat {
 const std::vector<Chat::CommandRow>& Chat::commands() {
   static const std::vector<CommandRow> kCommands{
       {"/help", "", "shows this", &Chat::help},
-      {"/reset", "", "forgets the conversation but for the system message", &Chat::reset},
-      {"/system", "TEXT", "begins anew under another system message, or none", &Chat::system},
+      {"/reset", "", "forgets the conversation except the system message", &Chat::reset},
+      {"/system", "TEXT", "starts over with another system message, or none", &Chat::system},
       {"/undo", "", "takes back the last question and its answer", &Chat::undo},
       {"/retry", "", "asks the last question again, with the next seed", &Chat::retry},
       {"/save", "FILE", "appends the conversation to a file of rows", &Chat::save},

@@ -51,8 +51,8 @@ Origins origins_of(const LoadedJob& loaded) {
 void refuse_towers_of_scores(const ModelSpec& model) {
   if (model.wrapper.empty()) return;
   throw KeyError(ErrorKind::job, "objective.type",
-                 "reward puts a score head on a language model, and " + model.architecture + " has towers beside its own",
-                 "use a checkpoint of the language model alone, of model_type " + model.family);
+                 "reward puts a score head on a language model, and " + model.architecture + " also has towers",
+                 "use a checkpoint of only the language model, of model_type " + model.family);
 }
 
 std::string shown_name(Split split, const PrepareOptions& options) {
@@ -185,7 +185,7 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
   if (is_directory(file)) {
     const bool run = file_exists(RunPaths{file}.plan());
     throw Error(ErrorKind::job, file + ": is a folder, expected a job file")
-        .hint(run ? "the run continues by the job file that it was started with; forge eval, generate and chat take the folder"
+        .hint(run ? "continue the run with the job file that it was started with; forge eval, generate and chat take the folder"
                   : "forge init writes a job to start from");
   }
   LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});

@@ -51,7 +51,7 @@ class PatternReader {
     Part body = alternatives(0);
     const bool to_end = ended_;
     if (at_ < pattern_.size()) refuse("\"" + std::string(pattern_.substr(at_)) + "\"");
-    if ((from_start || to_end) && top_alternatives_ > 1) refuse("an anchor beside |, outside of a group");
+    if ((from_start || to_end) && top_alternatives_ > 1) refuse("an anchor next to |, outside of a group");
     const Symbol any = rules_.repeat(rules_.any_character(), 0, {});
     Symbols all;
     if (!from_start) all.push_back(any);

@@ -136,7 +136,7 @@ class SchemaCompiler {
     for (const auto& item : schema.items())
       if (item.key() != "$ref" && std::find(std::begin(kDescriptions), std::end(kDescriptions), item.key()) ==
                                       std::end(kDescriptions))
-        refuse(at, item.key() + " beside $ref is not supported where answers are constrained");
+        refuse(at, item.key() + " next to $ref is not supported where answers are constrained");
     const std::string target = schema["$ref"].get<std::string>();
     if (const auto found = references_.find(target); found != references_.end())
       return Symbol::rule(found->second);
@@ -194,10 +194,10 @@ class SchemaCompiler {
     const auto closes = [](const Json& schema) { return schema.contains("additionalProperties"); };
     if ((closes(a) && b.contains("properties")) || (closes(b) && a.contains("properties")))
       refuse(at,
-             "additionalProperties beside the properties of a schema that is combined with it is not read");
+             "additionalProperties together with the properties of a schema combined with it is not supported");
     for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)})
       if (one->contains("prefixItems") && other->contains("items"))
-        refuse(at, "items beside the prefixItems of a schema that is combined with it is not read");
+        refuse(at, "items together with the prefixItems of a schema combined with it is not supported");
     Json sum = a;
     for (const auto& item : b.items()) {
       const bool described = std::find(std::begin(kDescriptions), std::end(kDescriptions), item.key()) !=
@@ -222,7 +222,7 @@ class SchemaCompiler {
     return sum;
   }
   Json resolved(const Json& schema, const std::string& at) const {
-    if (schema.size() > 1) refuse(at, "keywords beside $ref are not supported where answers are constrained");
+    if (schema.size() > 1) refuse(at, "keywords next to $ref are not supported where answers are constrained");
     return root_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1)));
   }
 
@@ -335,7 +335,7 @@ class SchemaCompiler {
       return text_of(rules_.repeat(rules_.any_character(), least.value_or(0), most));
     if (least || most)
       refuse(at,
-             "pattern beside minLength or maxLength is not supported where answers are constrained: give the "
+             "pattern together with minLength or maxLength is not supported where answers are constrained: give the "
              "length in the pattern");
     try {
       return text_of(pattern_rule(rules_, schema["pattern"].get<std::string>()));
@@ -362,7 +362,7 @@ class SchemaCompiler {
                           exact = std::abs(scaled - nearest) <= kOfDouble * std::abs(scaled) ? nearest : scaled;
         if (std::abs(exact) > 9e17L) {
           if ((exact > 0) == upper) continue;
-          refuse(at, std::string(word) + " lies beyond 15 digits");
+          refuse(at, std::string(word) + " has more than 15 digits");
         }
         auto value = static_cast<int64_t>(upper ? std::floor(exact) : std::ceil(exact));
         if (word == exclusive && static_cast<long double>(value) == exact) value += upper ? -1 : 1;

@@ -124,7 +124,7 @@ void MergedModel::replace(size_t tensor, size_t adapter, size_t index) {
   if (source.replaced || !source.deltas.empty())
     throw Error(ErrorKind::environment,
                 adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name + " whole, and another adapter changes it too")
-        .hint("weights that were trained whole cannot be added up: merge one of the adapters alone");
+        .hint("weights that were trained whole cannot be added up: merge only one of the adapters");
   if (adapters_[adapter].weight != 1)
     throw Error(ErrorKind::environment, adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name +
                                             " whole (modules_to_save), which has no weight other than 1");

@@ -354,7 +354,7 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
       const auto same = [&](const auto& other) { return named_by(other.first, embedding_name(spec).substr(0, embedding_name(spec).rfind('.')), true) && other.second == tokens; };
       if (shared && std::any_of(adapter.trainable_token_indices.begin(), adapter.trainable_token_indices.end(), same)) continue;
       if (shared) {
-        faults.push_back({"adapter.trainable_token_indices", module.path + " shares the embedding's weights: name the embedding alone"});
+        faults.push_back({"adapter.trainable_token_indices", module.path + " shares the embedding's weights: name only the embedding"});
         continue;
       }
       add_tokens_of({module.path, embedding, spec.vocab_size, spec.hidden_size, 0, 0, 0, {}}, name, tokens, spec.tie_word_embeddings, adapter, sites, faults);

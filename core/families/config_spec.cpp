@@ -111,7 +111,7 @@ std::string built_instead(Settings& settings, const std::string& known, const st
   const std::string stem = own.substr(0, std::min(own.find("For"), own.find("LMHead")));
   const bool base = named == stem + "Model" || named.empty();
   if (base || named == built) return "";
-  return "config.json names " + named + " beside model_type " + known + ": built as " + built + ", as transformers does";
+  return "config.json names " + named + " together with model_type " + known + ": built as " + built + ", as transformers does";
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, S
     return;
   }
   if (rope.type != RopeType::standard && rope.type != RopeType::longrope)
-    return settings.unsupported("rope factors", std::string("appear beside rope.scaling.type \"") + name_of(rope.type) + "\"");
+    return settings.unsupported("rope factors", std::string("appear together with rope.scaling.type \"") + name_of(rope.type) + "\"");
   if (!factors.always.empty() && (!factors.up_to.empty() || rope.type == RopeType::longrope))
-    return settings.unsupported("rope_freqs.weight", "appears beside the factors of longrope");
+    return settings.unsupported("rope_freqs.weight", "appears together with the factors of longrope");
   if (!factors.always.empty()) {
     if (require_factors("rope_freqs.weight", factors.always, settings, spec))
       rope = rope_of_divisors(rope, factors.always, spec.max_position_embeddings);

@@ -201,7 +201,7 @@ ModelSpec read_model_spec(const ModelConfig& model) {
   const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
   if (!spec.wrapper.empty())
     throw KeyError(ErrorKind::job, "model.init",
-                   "random initialises only a language model, and " + spec.architecture + " has towers beside it",
+                   "random initialises only a language model, and " + spec.architecture + " also has towers",
                    "write model.architecture with the language model's own model_type, " + spec.family);
   return spec;
 }

@@ -118,7 +118,7 @@ void refuse_two(Settings& settings, const char* key, double beside, const std::s
 const Json* read_tables(Settings& settings, const Json& parameters, double& window_theta) {
   for (const auto& [key, value] : parameters.items())
     if (key != "sliding_attention" && key != "full_attention" && !value.is_null())
-      settings.unsupported("rope_parameters", "has " + key + " beside full_attention and sliding_attention: move it into the one that is meant");
+      settings.unsupported("rope_parameters", "has " + key + " next to full_attention and sliding_attention: move it into the one that is meant");
   const std::string where = "rope_parameters.sliding_attention";
   if (const auto table = parameters.find("sliding_attention"); table != parameters.end()) {
     Settings windows(*table, settings.name() + ": " + where);

@@ -173,7 +173,7 @@ void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::
     throw Error(ErrorKind::data, place(cells[0]) + "one column called \"" + cells[0].text +
                                      "\", expected columns with " + (delimiter == ',' ? "commas" : "tabs") +
                                      " between them")
-        .hint(delimiter == ',' ? "separate by commas alone" : "separate by tabs, or name it .csv");
+        .hint(delimiter == ',' ? "separate by commas only" : "separate by tabs, or name it .csv");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::string wrong_end(const Json& choice, const AskedCompletion& asked, const Dr
     return "went on after the stop token " + std::to_string(*stop);
   drawn.stopped = finish == "stop";
   if (drawn.stopped && stop == drawn.ids.end())
-    return "ended by \"stop\" after the token " + std::to_string(drawn.ids.back()) + ", which is no stop token of the job";
+    return "ended by \"stop\" after the token " + std::to_string(drawn.ids.back()) + ", which is not a stop token of the job";
   if (finish == "length" && static_cast<int64_t>(drawn.ids.size()) != asked.max_tokens)
     return "ended by \"length\" after " + format_count(static_cast<int64_t>(drawn.ids.size())) + " of " + format_count(asked.max_tokens) + " tokens";
   if (!drawn.stopped && finish != "length") return "ended by \"" + finish + "\", expected stop or length";

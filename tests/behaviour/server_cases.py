@@ -48,7 +48,7 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
 
 
 def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
-    wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|no stop token",
+    wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|not a stop token",
              "too few logps": "log-probabilities for", "nan": "not finite", "null": "null as a log-probability", "positive": "0.5 as a log-probability", "below every float": "-1e\\+308 as a log-probability",
              "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
              "too long": "asked for were at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",

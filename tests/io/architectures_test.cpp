@@ -29,8 +29,8 @@ TEST_CASE("a model that is refused has a nearest way") {
   CHECK(nearest_way("Qwen3NextForCausalLM", classes) ==
         "from the same makers forge trains Qwen2ForCausalLM, Qwen3ForCausalLM");
   CHECK(nearest_way("Gemma3nForConditionalGeneration", classes) ==
-        "from the same makers forge trains Gemma3ForCausalLM; a GGUF file of this model holds its text half alone, "
-        "which opens where that is one of these");
+        "from the same makers forge trains Gemma3ForCausalLM; a GGUF file of this model holds only its text half, "
+        "which forge reads if it is one of these");
   for (const char* name : {"MambaForCausalLM", "MT5ForConditionalGeneration", "XForCausalLM", ""})
     CHECK(nearest_way(name, classes) == "use a model of one of these architectures");
 }

@@ -138,7 +138,7 @@ TEST_CASE("Gemma 3's two tables of rope settings") {
   CHECK(read({{"full_attention", full}}).window_rope_theta == 1e4);
   CHECK(read({{"sliding_attention", windows}}).rope.type == RopeType::standard);
   CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}, {"factor", 4.0}}),
-             Catch::Contains("rope_parameters has factor beside full_attention and sliding_attention"));
+             Catch::Contains("rope_parameters has factor next to full_attention and sliding_attention"));
   config["rope_local_base_freq"] = 3e4;
   CHECK(read({{"full_attention", full}}).window_rope_theta == 3e4);
   CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}}),
@@ -502,11 +502,11 @@ TEST_CASE("a GGUF's rope_freqs.weight is the scaling of Llama 3.1, or any other 
   CHECK(rope({.always = std::vector<float>(8, 1)}).type == RopeType::standard);
   CHECK_THAT(problem({.always = {1, 8}}), Catch::Contains("rope_freqs.weight has 2 values, expected 8"));
   CHECK_THAT(problem({.always = {1, 1, 1, 1, 1, 1, 1, 0}}), Catch::Contains("not between"));
-  CHECK_THAT(problem({.always = other, .up_to = other}), Catch::Contains("appears beside the factors of longrope"));
+  CHECK_THAT(problem({.always = other, .up_to = other}), Catch::Contains("appears together with the factors of longrope"));
   CHECK_THAT(problem({.up_to = other}), Catch::Contains("rope_factors_long.weight has 0 values"));
   metadata["llama.rope.scaling.type"] = "linear";
   metadata["llama.rope.scaling.factor"] = 2.0;
-  CHECK_THAT(problem({.always = other}), Catch::Contains("beside rope.scaling.type \"linear\""));
+  CHECK_THAT(problem({.always = other}), Catch::Contains("together with rope.scaling.type \"linear\""));
 }
 
 TEST_CASE("a GGUF's factors by length are longrope") {

@@ -127,7 +127,7 @@ TEST_CASE("model_type decides what is built, as in transformers") {
   CHECK(model_spec_from_config(tiny_llama({{"architectures", {"LlamaModel"}}}), "c").architecture == "LlamaForCausalLM");
   const ReadConfig gemma = read_config(tiny_llama({{"model_type", "gemma"}, {"architectures", {"LlamaForCausalLM"}}, {"num_key_value_heads", 2}}), "c");
   CHECK((gemma.spec.family == "gemma" && gemma.spec.norm_offset == 1));
-  CHECK(gemma.notes.built == "config.json names LlamaForCausalLM beside model_type gemma: built as GemmaForCausalLM, as transformers does");
+  CHECK(gemma.notes.built == "config.json names LlamaForCausalLM together with model_type gemma: built as GemmaForCausalLM, as transformers does");
   const ReadConfig unknown = read_config(tiny_llama({{"model_type", "own"}, {"architectures", {"LlamaForCausalLM"}}}), "c");
   CHECK_THAT(unknown.notes.built, Catch::Contains("model_type \"own\" is unknown here: built as LlamaForCausalLM"));
   const ModelSpec scores = model_spec_from_config(tiny_llama({{"architectures", {"LlamaForSequenceClassification"}}, {"num_labels", 1}}), "c");

@@ -106,7 +106,7 @@ struct Choosing {
     if (asked == "cuda" && first) refuse(first->first, first->second);
     if (asked == "cuda")
       throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
-                     setting("auto") + " uses the CPU where there is no GPU");
+                     setting("auto") + " uses the CPU if there is no GPU");
     return {cpu_device(hardware), first ? instead_of(*first) : broken_driver(), ""};
   }
 

@@ -167,7 +167,7 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
         times(trained, 4) + ", while they are updated and saved");
   if (changes_base(job.adapter))
     add(lines, "adapter being saved", counts.factors * 8,
-        times(counts.factors, 8) + ": A and B beside those that they started from");
+        times(counts.factors, 8) + ": A and B, and those that they started from");
   return lines;
 }
 

@@ -117,7 +117,7 @@ std::vector<std::string> offload_warnings(const Plan& plan) {
   };
   if (const int64_t bytes = activation_bytes(plan); bytes > 0)
     warnings.push_back(pinned(bytes, "layer inputs are", kActivations) + "each micro-batch copies them over PCIe, out in its forward and back in its backward, " +
-                       range(activation_seconds(plan)) + " each way, beside the layers");
+                       range(activation_seconds(plan)) + " each way, while the layers compute");
   if (const int64_t bytes = state_bytes(plan); bytes > 0)
     warnings.push_back(pinned(bytes, "optimizer state are", kState) + "each step reads and writes them over PCIe, " + range(state_seconds(plan)));
   return warnings;

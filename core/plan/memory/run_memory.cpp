@@ -90,7 +90,7 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
-  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
+  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights besides those of adapter.modules_to_save"});
   return lines;
 }
 
