@@ -46,7 +46,7 @@ void take_quantisation(ModelChoice& choice, const std::string& folder) {
   const ModelConfig& base = run->job.model;
   if (choice.run && (choice.quantization != base.quantization || choice.double_quantization != base.double_quantization))
     throw Error(ErrorKind::usage, folder + ": was trained on the base in " + name_of(base.quantization) +
-                                      ", another adapter on it in another form").hint("merge them one by one");
+                                      ", and another adapter on the base in another form").hint("merge them one by one");
   choice.quantization = base.quantization, choice.double_quantization = base.double_quantization;
   choice.run = std::move(run);
 }

@@ -257,7 +257,7 @@ class Rules {
     if (dpo && !takes_label_flip(objective.loss))
       no_effect("objective.label_flip", "dpo's loss " + name_of(objective.loss) + " takes labels as they are");
     if (dpo && objective.loss == DpoLoss::exo_pair && objective.label_flip == 0)
-      fault("objective.label_flip", "exo_pair compares with labels that are not certain, expected a share above 0",
+      fault("objective.label_flip", "exo_pair needs labels that are not certain, expected a share above 0",
             "write label_flip: 0.001");
     if ((dpo || kto) && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
       fault("objective.reference", "without an adapter every weight is trained, so the base is the model as it starts",

@@ -82,13 +82,13 @@ std::string completion_fault(const std::string& body, const AskedCompletion& ask
     return "answered " + (is_list(answer, "choices") ? format_count(static_cast<int64_t>(answer["choices"].size())) + " choices" : shown_body(body)) +
            ", expected one choice";
   if (answer.contains("model") && answer["model"].is_string() && answer["model"] != settings.adapter)
-    return "answered by " + answer["model"].get<std::string>() + ", asked for was " + settings.adapter;
+    return "answered by " + answer["model"].get<std::string>() + ", expected " + settings.adapter;
   const Json& choice = answer["choices"][0];
   if (std::string fault = other_prompt(choice, asked.prompt); !fault.empty()) return fault;
   const std::vector<int64_t> ids = ids_of(choice);
   if (ids.empty()) return "gave no token ids (token_ids, or logprobs.tokens as token_id:N): " + shown_body(body);
   if (static_cast<int64_t>(ids.size()) > asked.max_tokens)
-    return "gave " + format_count(static_cast<int64_t>(ids.size())) + " tokens, asked for were at most " + format_count(asked.max_tokens);
+    return "gave " + format_count(static_cast<int64_t>(ids.size())) + " tokens, expected at most " + format_count(asked.max_tokens);
   for (const int64_t id : ids) {
     if (id < 0 || id >= settings.vocab_size)
       return "gave a token that the model does not have: " + (id < 0 ? "no whole number" : std::to_string(id) + " of " + std::to_string(settings.vocab_size));

@@ -51,7 +51,7 @@ def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
     wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|not a stop token",
              "too few logps": "log-probabilities for", "nan": "not finite", "null": "null as a log-probability", "positive": "0.5 as a log-probability", "below every float": "-1e\\+308 as a log-probability",
              "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
-             "too long": "asked for were at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
+             "too long": "expected at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
              "past the stop": "after the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
              "no json": "expected JSON", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
              "loads nothing": "load_lora_adapter: status 404"}

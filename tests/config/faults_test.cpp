@@ -154,7 +154,7 @@ const Case kCases[] = {
     {"objective: {type: dpo, loss: hinge, label_flip: 0.1}\n",
      "job.yaml:4:49: objective.label_flip: has no effect: dpo's loss hinge takes labels as they are (remove it)"},
     {"objective: {type: dpo, loss: exo_pair}\n",
-     "job.yaml:1:1: objective.label_flip: exo_pair compares with labels that are not certain, expected a share above 0 "
+     "job.yaml:1:1: objective.label_flip: exo_pair needs labels that are not certain, expected a share above 0 "
      "(write label_flip: 0.001)"},
     {"objective: {type: dpo, reference: base}\n",
      "job.yaml:4:35: objective.reference: without an adapter every weight is trained, so the base is the model as it "
