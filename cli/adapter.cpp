@@ -45,7 +45,7 @@ int run(const Arguments& args) {
     throw Error(ErrorKind::usage, "forge adapter " + args.operands()[0] + ": expected check").hint("forge adapter check DIR");
   const std::string folder = adapter_path(args.operands()[1]);
   if (!is_directory(folder))
-    throw Error(ErrorKind::environment, args.operands()[1] + ": no such folder, expected that of an adapter, or a run")
+    throw Error(ErrorKind::environment, args.operands()[1] + ": no such folder, expected an adapter folder, or a run")
         .hint("a run's adapter is RUN/adapter, a checkpoint CHECKPOINT");
   const AdapterCheck check = check_adapter(folder, base_of(args, folder));
   if (args.json())

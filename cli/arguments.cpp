@@ -75,7 +75,7 @@ std::string key_help(const std::string& option) {
         row && !row->key.empty() && row->key.find("[]") == std::string::npos)
       keys.push_back(row->key);
   if (keys.size() != 1 || find_field(keys[0])->kind == FieldKind::section) return "";
-  return "a value of the job is changed by --set " + keys[0] + "=VALUE";
+  return "change a value of the job with --set " + keys[0] + "=VALUE";
 }
 
 // Returns what to use instead of an option that no command has; empty if unknown.

@@ -248,9 +248,9 @@ int run(const Arguments& args) {
           .hint("ask for one of them");
   for (const char* other : {"--batch-sweep", "--ladder"})
     if (args.has("--trace") && args.has(other))
-      throw Error(ErrorKind::usage, std::string("--trace is of the job as planned, not of ") + other);
+      throw Error(ErrorKind::usage, std::string("--trace measures the job as planned, not ") + other);
   if (args.has("--ops") && args.has("--batch-sweep"))
-    throw Error(ErrorKind::usage, "--ops is of the job as planned or of --ladder, not of --batch-sweep");
+    throw Error(ErrorKind::usage, "--ops measures the job as planned or --ladder, not --batch-sweep");
   if (args.has("--length") && !args.has("--batch-sweep"))
     throw Error(ErrorKind::usage, "--length belongs to --batch-sweep")
         .hint("or change the job: --set data.max_length=…");

@@ -71,10 +71,10 @@ struct NoCommand {
   const char* instead;
 };
 constexpr NoCommand kNoCommands[] = {
-    {"completion", "forge has no completions for shells; forge --help lists its commands"},
-    {"import", "forge validate says for each key of another tool's config what it is here"},
-    {"serve", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
-    {"deploy", "forge serves nothing; vLLM loads RUN/adapter beside its base model"},
+    {"completion", "forge has no shell completions; forge --help lists its commands"},
+    {"import", "forge validate says what each key of another tool's config is called here"},
+    {"serve", "forge does not serve models; vLLM loads RUN/adapter on its base model"},
+    {"deploy", "forge does not serve models; vLLM loads RUN/adapter on its base model"},
     {"report", "each run has its report: RUN/report.html"},
     {"runs", "runs are the folders below output_dir, each with its report.html"},
     {"diff", "report.json of two runs can be compared; their jobs are in job.yaml"},

@@ -104,7 +104,7 @@ std::string data_html(const DataPage& page) {
                      "<h2>Packing</h2>\n<p>Rows of " + format_count(packing.row_tokens) +
                      " tokens: " + percent(packing.packed) + " used when packed, " +
                      percent(packing.in_order) + " in order, " + percent(packing.padded) +
-                     " with one example a row.</p>\n";
+                     " with one example per row.</p>\n";
   for (const std::string& limit : page.report->limits()) html += "<p>" + escape_html(limit) + "</p>\n";
   if (page.data) {
     html += "<h2>Examples</h2>\n<p>Trained tokens are coloured.</p>\n";

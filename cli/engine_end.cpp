@@ -59,7 +59,7 @@ Error explain_signal(int number, const EngineEnd& end) {
             "forge plan shows the largest lines");
   if (number == SIGKILL)
     return Error(ErrorKind::environment,
-                 "the engine was killed (SIGKILL), by somebody or by the kernel for want of memory" +
+                 "the engine was killed (SIGKILL), by a user or by the kernel for lack of memory" +
                      tail(end.standard_error))
         .hint(how_to_go_on(end));
   if (std::find(kStopSignals.begin(), kStopSignals.end(), number) != kStopSignals.end())
@@ -103,7 +103,7 @@ Error explain_end(const EngineEnd& end) {
         .hint("forge doctor shows which LibTorch was found; the engine needs the one it was built with");
   if (std::string limit = after(end.standard_error, "libgomp: "); !limit.empty())
     return Error(ErrorKind::environment, "the engine's threads: " + limit)
-        .hint("lower train.threads, or raise the limit of processes (ulimit -u, or the container's)");
+        .hint("lower train.threads, or raise the process limit (ulimit -u, or the container's)");
   if (code == 0)
     return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
         .hint("this is a bug in forge; please report it with the job file");

@@ -91,7 +91,7 @@ Json parse_event(std::string_view line) {
   } catch (const Error&) {
   }
   throw Error(ErrorKind::internal,
-              "the engine sent a line that is no event: " + std::string(line.substr(0, 200)))
+              "the engine sent a line that is not an event: " + std::string(line.substr(0, 200)))
       .hint("something in it prints to stdout; please report it with the job file");
 }
 
@@ -101,7 +101,7 @@ Json parse_event(std::string_view line) {
 }
 
 [[noreturn]] void refuse_undying(pid_t pid) {
-  throw Error(ErrorKind::environment, "the engine (process " + std::to_string(pid) + ") was killed and does not end")
+  throw Error(ErrorKind::environment, "the engine (process " + std::to_string(pid) + ") was killed but does not end")
       .hint("it waits inside the kernel, for a driver or a disk; dmesg may say which");
 }
 
@@ -301,8 +301,8 @@ void EngineProcess::State::forward(int number, const OnEvent& on_event) {
   if (stop_requests > 0) deadline = std::min(deadline.value_or(Clock::now()), Clock::now());
   ++stop_requests;
   const char* text = stop_requests > 1 ? "leaving"
-                     : trains          ? "stopping after a checkpoint; once more to stop without one"
-                                       : "stopping; once more to leave at once";
+                     : trains          ? "stopping after a checkpoint; interrupt again to stop without one"
+                                       : "stopping; interrupt again to leave at once";
   on_event({{"event", "notice"}, {"level", "info"}, {"text", text}});
 }
 
@@ -320,7 +320,7 @@ void EngineProcess::State::check_greeting(const Json& event) {
   bool fits = event.value("event", "") == "hello" && event.value("protocol", 0) == kProtocol;
   if (fits || event.value("event", "") == "error") return;
   ::kill(pid, SIGKILL);
-  throw Error(ErrorKind::environment, "the engine speaks another protocol than this program (" +
+  throw Error(ErrorKind::environment, "the engine speaks a different protocol than this program (" +
                                           std::to_string(kProtocol) + "): " + dump_json(event).substr(0, 200))
       .hint("program and engine must come from one build; unset FORGE_ENGINE, or build both again");
 }

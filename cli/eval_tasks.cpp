@@ -95,7 +95,7 @@ TaskResult choices(const Asked& asked) {
       const auto tokens = static_cast<int64_t>(whole.ids.size());
       if (whole.first >= tokens)
         throw Error(ErrorKind::data, place(asked, row.line) + ": the choice \"" + text +
-                                         "\" has no token of its own behind the prompt");
+                                         "\" has no token of its own after the prompt");
       if (whole.first == 0)
         throw Error(ErrorKind::data, place(asked, row.line) + ": the prompt has no token before the choice");
       examples.push_back({std::move(whole.ids), whole.first, row.line});
@@ -236,7 +236,7 @@ TaskResult run_task(const std::string& task, const Arguments& args, const ModelC
               read_model_spec(choice.model)};
   asked.text.model = example_model(asked.spec);
   if (asked.spec.reads_source() && task != "answers")
-    throw Error(ErrorKind::usage, "--task " + task + ": " + asked.spec.architecture + " is an encoder and a decoder, and continues no text")
+    throw Error(ErrorKind::usage, "--task " + task + ": " + asked.spec.architecture + " is an encoder-decoder, which continues no text")
         .hint("--task answers compares its answers with references; without --task, --data FILE gives its loss");
   for (const Task& row : tasks())
     if (task == row.name) return row.run(asked);

@@ -142,7 +142,7 @@ int export_lora(const Arguments& args, Progress& progress) {
   if (format.dtype != DType::f32 && format.dtype != DType::f16)
     throw Error(ErrorKind::usage, "--type " + type + ": factors of a LoRA are written in f32 or f16");
   const MergeSource source = merge_source(args, progress, BaseChoice::any);
-  if (!source.choice.adapter) throw Error(ErrorKind::usage, "--gguf-lora exports one adapter, and there is none, or more");
+  if (!source.choice.adapter) throw Error(ErrorKind::usage, "--gguf-lora exports exactly one adapter");
   const std::string output = output_of(args, "gguf-lora"), file = "adapter-" + type + ".gguf";
   StagedFolder staged(output, args.has("--fresh"), source.read);
   const std::string path = staged.path() + "/" + file;

@@ -75,7 +75,7 @@ std::vector<Wanted> wanted(const Arguments& args, const HubCache& cache) {
     if (is_job(operand)) {
       std::vector<Wanted> named = of_job(load_job(operand, {.sets = args.texts("--set")}), cache);
       if (named.empty())
-        throw Error(ErrorKind::job, operand + ": names nothing of the hub").hint("a job does so with model.repo or data.train[].repo");
+        throw Error(ErrorKind::job, operand + ": refers to nothing on the hub").hint("a job does so with model.repo or data.train[].repo");
       for (Wanted& one : named) add(all, std::move(one));
       continue;
     }

@@ -140,7 +140,7 @@ int run(const Arguments& args) {
   ModelText text = open_model_text(choice.text, choice.chat_template);
   text.model = example_model(spec_of(choice));
   if (text.model.reads_source() && args.has("--system"))
-    throw Error(ErrorKind::usage, "--system: the model is an encoder and a decoder, which know no system message");
+    throw Error(ErrorKind::usage, "--system: the model is an encoder-decoder, which knows no system message");
   const bool as_text = !args.has("--raw") && !args.has("--template") && !args.has("--system") && text.chat_template && trained_on_texts(choice);
   if (as_text) progress.warn("prompts are continued as texts, as in training (data.prompt_as: text); --template auto asks through the chat template");
   std::vector<std::vector<int32_t>> ids;

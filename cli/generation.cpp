@@ -35,7 +35,7 @@ std::optional<Grammar> grammar_of(const Arguments& args) {
   const std::optional<std::string> schema = args.text("--json-schema");
   if (choices.empty() && !schema) return std::nullopt;
   if (!choices.empty() && schema) throw Error(ErrorKind::usage, "--choice and --json-schema are given: expected one of them");
-  if (args.has("--stop")) throw Error(ErrorKind::usage, "--stop would cut what " + std::string(schema ? "--json-schema" : "--choice") + " makes whole");
+  if (args.has("--stop")) throw Error(ErrorKind::usage, "--stop would cut short what " + std::string(schema ? "--json-schema" : "--choice") + " completes");
   if (schema) return schema_grammar(read_schema(*schema), *schema);
   for (const std::string& choice : choices)
     if (choice.empty() || !valid_utf8(choice)) throw Error(ErrorKind::usage, "--choice: expected a text");
@@ -80,7 +80,7 @@ Json sampling_request(const Arguments& args) {
           {"lookup_tokens", args.integer("--lookup", 0, 0, 64)}};
   if (std::optional<Grammar> grammar = grammar_of(args)) request["grammar"] = to_json(*grammar);
   if (request.contains("grammar") && request["lookup_tokens"] > 0)
-    throw Error(ErrorKind::usage, "--lookup beside --choice or --json-schema: what they allow is known of the next token alone");
+    throw Error(ErrorKind::usage, "--lookup cannot be combined with --choice or --json-schema: what they allow is known only for the next token");
   return request;
 }
 

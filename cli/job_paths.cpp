@@ -84,8 +84,8 @@ std::string missing_hint(const LoadedJob& loaded, const MissingPath& missing) {
   if (!meant.empty()) return "did you mean " + meant + "?";
   return missing.key == "model.path"
              ? "model.path is a Hugging Face folder with config.json, or a .gguf file; "
-               "relative paths start at the folder of the file that states them"
-             : "relative paths start at the folder of the file that states them";
+               "relative paths start in the folder of the file that states them"
+             : "relative paths start in the folder of the file that states them";
 }
 
 Position place_of(const LoadedJob& loaded, const std::string& key, const std::string& file) {

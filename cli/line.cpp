@@ -51,8 +51,8 @@ Origins origins_of(const LoadedJob& loaded) {
 void refuse_towers_of_scores(const ModelSpec& model) {
   if (model.wrapper.empty()) return;
   throw KeyError(ErrorKind::job, "objective.type",
-                 "reward puts a score head on a language model, and " + model.architecture + " has towers beside its own",
-                 "use a checkpoint of the language model alone, of model_type " + model.family);
+                 "reward puts a score head on a language model, and " + model.architecture + " also has towers",
+                 "use a checkpoint of only the language model, of model_type " + model.family);
 }
 
 std::string shown_name(Split split, const PrepareOptions& options) {
@@ -102,7 +102,7 @@ KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
   hashes.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
   hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
     if (bytes >= kShownBytes)
-      progress.status("reading " + file + " (" + format_bytes(bytes) + ") to know it again");
+      progress.status("reading " + file + " (" + format_bytes(bytes) + ") to recognise it later");
   };
   return hashes;
 }
@@ -156,8 +156,8 @@ DataFindings look_again(const Job& job, const ModelText& text, Progress& progres
   report.finish();
   DataFindings findings = findings_of(report);
   if (!whole)
-    findings.limits.push_back("the data were tokenised before: their first " + format_count(report.rows()) +
-                              " rows alone were looked at for faults (forge data looks at all)");
+    findings.limits.push_back("the data were tokenised earlier: only their first " + format_count(report.rows()) +
+                              " rows were checked for faults (forge data checks all)");
   return findings;
 }
 
@@ -185,7 +185,7 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
   if (is_directory(file)) {
     const bool run = file_exists(RunPaths{file}.plan());
     throw Error(ErrorKind::job, file + ": is a folder, expected a job file")
-        .hint(run ? "the run continues by the job file that it was started with; forge eval, generate and chat take the folder"
+        .hint(run ? "continue the run with the job file that it was started with; forge eval, generate and chat take the folder"
                   : "forge init writes a job to start from");
   }
   LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
@@ -288,7 +288,7 @@ class PlanParts {
     });
     if (job().model.init == ModelInit::random) return;
     if (plan_alone() && !has_weights(job().model.path)) {
-      progress_.warn(job().model.path + ": holds no weights; the plan is made of config.json");
+      progress_.warn(job().model.path + ": holds no weights; the plan is made from config.json");
       return;
     }
     attempt([&] {
@@ -450,7 +450,7 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
       line.plan = make_plan(input);
       add_data_warnings(line.plan, line.data_findings);
       if (line.no_gguf.value_or("") != "")
-        line.plan.warnings.push_back("no GGUF can be written of the result: " + *line.no_gguf);
+        line.plan.warnings.push_back("the result cannot be written as a GGUF: " + *line.no_gguf);
     } catch (const Error& error) {
       throw with_places(error, line.loaded, file);
     }

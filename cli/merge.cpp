@@ -82,7 +82,7 @@ int run(const Arguments& args) {
     return 0;
   }
   print(output + ": " + format_bytes(bytes) + " in " + name_of(options.dtype) + "\n");
-  if (difference) say(std::string(source.same_as_choice ? "" : "from what was trained, ") + text_of(*difference));
+  if (difference) say(std::string(source.same_as_choice ? "" : "compared with what was trained, ") + text_of(*difference));
   return 0;
 }
 

@@ -30,7 +30,7 @@ NamedAdapter parse_adapter(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + equals + 1, end, adapter.weight);
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(adapter.weight))
-    throw Error(ErrorKind::usage, "--adapter " + text + ": expected a number behind =, as in DIR=0.5");
+    throw Error(ErrorKind::usage, "--adapter " + text + ": expected a number after =, as in DIR=0.5");
   return adapter;
 }
 
@@ -46,7 +46,7 @@ void take_quantisation(ModelChoice& choice, const std::string& folder) {
   const ModelConfig& base = run->job.model;
   if (choice.run && (choice.quantization != base.quantization || choice.double_quantization != base.double_quantization))
     throw Error(ErrorKind::usage, folder + ": was trained on the base in " + name_of(base.quantization) +
-                                      ", another adapter on it in another form").hint("merge them one by one");
+                                      ", and another adapter on the base in another form").hint("merge them one by one");
   choice.quantization = base.quantization, choice.double_quantization = base.double_quantization;
   choice.run = std::move(run);
 }

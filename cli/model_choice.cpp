@@ -104,7 +104,7 @@ std::string way_to_result(const std::string& folder, const RunState& state) {
 
 Plan plan_of_run(const std::string& folder, RunState& state) {
   if (!state.exists)
-    throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is not whole")
+    throw Error(ErrorKind::environment, RunPaths{folder}.plan() + ": is incomplete")
         .hint("run its job again: it starts over");
   unseal(state, folder);
   return plan_from_json(state.plan, folder + "/plan.json");
@@ -206,7 +206,7 @@ ModelChoice choose_named(const std::string& name, Progress& progress) {
   const std::optional<Named> named = find_named(name);
   if (!named)
     throw Error(ErrorKind::environment,
-                name + (fs::exists(name) ? ": is no run folder: it holds no plan.json" : ": there is no such run folder"))
+                name + (fs::exists(name) ? ": is not a run folder: it holds no plan.json" : ": there is no such run folder"))
         .hint(fs::exists(name) ? run_meant(name) : near_path_hint(name, run_meant(name)));
   if (named->run.empty()) return from_adapter(named->weights, name);
   ModelChoice choice = from_run(named->run, named->weights, name);

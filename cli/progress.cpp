@@ -25,7 +25,7 @@ std::string short_number(double value) {
 }
 
 std::string fp8_gate_text(const Json& event) {
-  return "base in fp8: loss " + short_number(number(event, "fp8_loss", std::nan(""))) + ", as its file has it " +
+  return "base in fp8: loss " + short_number(number(event, "fp8_loss", std::nan(""))) + ", with the file's weights " +
          short_number(number(event, "loss", std::nan(""))) + " (" + short_number(100 * number(event, "difference", std::nan(""))) + " ± " +
          short_number(200 * number(event, "standard_error", std::nan(""))) + " % of at most " + short_number(100 * number(event, "tolerance")) + " %)";
 }

@@ -68,7 +68,7 @@ std::string shown_completion(const Json& line) {
 
 int run(const Arguments& args) {
   const std::string folder = args.operands()[0];
-  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected a run's").hint("runs are the folders below output_dir");
+  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected a run folder").hint("runs are the folders below output_dir");
   require_run_folder(folder);
   const std::vector<int64_t> numbers = rollouts_in(folder);
   if (numbers.empty())
@@ -80,7 +80,7 @@ int run(const Arguments& args) {
                                       format_count(numbers.back()));
   std::vector<Json> lines = completions_of(rollout_path(folder, number - 1));
   const bool best = args.has("--best"), worst = args.has("--worst");
-  if (best && worst) throw Error(ErrorKind::usage, "--best and --worst exclude each other");
+  if (best && worst) throw Error(ErrorKind::usage, "--best and --worst cannot be combined");
   if (best || worst)
     std::stable_sort(lines.begin(), lines.end(),
                      [&](const Json& a, const Json& b) { return best ? reward_of(a) > reward_of(b) : reward_of(a) < reward_of(b); });

@@ -80,7 +80,7 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
   if (args.json()) {
     print_json({{"event", "done"}, {"report", report}});
   } else if (!args.quiet()) {
-    say(sentence + (page_lost ? "; its report.html was missing and is there again" : ""));
+    say(sentence + (page_lost ? "; its report.html was missing and was written again" : ""));
   }
   return 0;
 }

@@ -100,7 +100,7 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
            " steps: write that run's limit to keep it, use " + over;
   if (only_files) return "put back the files that it began with to continue, or use " + over;
   if (only_limits) return "use --extend to continue with the new limit, " + over;
-  return extend ? "--extend moves only " + join(keys_of_role(KeyRole::limit), ", ") + "; use " + over
+  return extend ? "--extend changes only " + join(keys_of_role(KeyRole::limit), ", ") + "; use " + over
                 : "use " + over;
 }
 
@@ -152,7 +152,7 @@ std::string progress_of(const RunState& state, const Plan& plan) {
 // last step, just exports again.
 Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState& state,
                           const std::string& folder) {
-  const std::string lost = folder + " is finished, but its " + state.result + "/ is not whole";
+  const std::string lost = folder + " is finished, but its " + state.result + "/ is incomplete";
   if (!state.last_step)
     throw Error(ErrorKind::environment, lost + " and there is no checkpoint to write it from")
         .hint("use --fresh to train it again");
@@ -201,7 +201,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
   std::vector<std::string> keys = identity_differences(before, wanted);
   bool extends = extend && !keys.empty() && std::all_of(keys.begin(), keys.end(), is_limit);
   if (!keys.empty() && !state.stepped) {
-    decision.sentence = "starting " + folder + ", in place of another job that did no step";
+    decision.sentence = "starting " + folder + ", in place of another job that had done no step";
     return decision;
   }
   if (!keys.empty() && !extends) refuse(folder, state, before, wanted, keys, extend);
@@ -211,7 +211,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     decision.plan = before;
     decision.sentence = folder + " is finished: " + format_count(state.finished_step.value_or(before.steps)) + " steps";
     if (extend)
-      decision.sentence += "; to continue it, raise its limit beside --extend (" + limit_text(before) + ")";
+      decision.sentence += "; to continue it, raise its limit and use --extend (" + limit_text(before) + ")";
     return decision;
   }
   if (extends && past(state, wanted))

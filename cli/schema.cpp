@@ -37,7 +37,7 @@ int run(const Arguments& args) {
     names.push_back(row.name);
     if (name != row.name) continue;
     if (args.has("--docs") && !row.make_docs)
-      throw Error(ErrorKind::usage, "there is no manual of " + name).hint("--docs is for job and event");
+      throw Error(ErrorKind::usage, "there is no manual for " + name).hint("--docs is for job and event");
     print(args.has("--docs") ? row.make_docs() : row.make());
     return 0;
   }

@@ -241,7 +241,7 @@ Json json_of(const Rewards& rewards, const std::vector<RewardSample>& samples,
 void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSample>& samples) {
   if (!rewards.counts_tokens()) return;
   if (job.model.path.empty())
-    throw KeyError(ErrorKind::job, "model.path", "is missing, and a reward counts tokens",
+    throw KeyError(ErrorKind::job, "model.path", "is missing, but a reward counts tokens",
                    "name the model whose tokens count");
   const ModelText text = open_model_text(job.model.path);
   for (RewardSample& sample : samples)

@@ -165,7 +165,7 @@ void check_ids(const std::vector<int32_t>& prompt, int64_t vocab_size) {
   if (prompt.empty()) throw Error(ErrorKind::environment, "a prompt has no tokens");
   for (int32_t id : prompt)
     if (id < 0 || id >= vocab_size)
-      throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) + ", the model knows " +
+      throw Error(ErrorKind::environment, "the prompt holds token " + std::to_string(id) + ", the model has only tokens below " +
                                               std::to_string(vocab_size));
 }
 

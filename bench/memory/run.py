@@ -249,7 +249,7 @@ def main() -> int:
                 if (args.fast and key[:-1] not in fast) or args.only not in str(cell) or without_kernels:
                     continue
                 measure_most(cell, args.forge, folder, len(cells))
-                if "this processor has" in cell.fault:
+                if "this processor supports" in cell.fault:
                     print(cell.fault)
                     return SKIPPED
                 print(cell, flush=True)

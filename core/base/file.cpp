@@ -23,7 +23,7 @@ namespace {
   if (error == ENOSPC || error == EDQUOT)
     throw std::move(base).hint("free some space, or write to another disk (a job's runs: output_dir)");
   if (error == EFBIG)
-    throw std::move(base).hint("the file reached a limit of size: raise it (ulimit -f), or write to a file system that holds larger files");
+    throw std::move(base).hint("the file reached the size limit: raise it (ulimit -f), or write to a file system that holds larger files");
   throw base;
 }
 

@@ -109,8 +109,8 @@ void hold_libraries_to_statement() {
   if (!stated) return;
   if (stated->set > processor_instructions())
     throw Error(ErrorKind::environment,
-                stated->by + ": this processor has " + name_of(processor_instructions()) + " at most")
-        .hint("forge plan works for any processor; what computes needs one that is there");
+                stated->by + ": this processor supports only up to " + name_of(processor_instructions()))
+        .hint("forge plan works for any processor; training needs one that this machine has");
   const Names& row = kNames[static_cast<size_t>(stated->set)];
   ::setenv(kAten, row.aten, 1);
   ::setenv(kOneDnn, row.onednn, 1);

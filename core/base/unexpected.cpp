@@ -25,7 +25,7 @@ Error refused_by_the_system(const std::system_error& exception) {
   if (exception.code() == std::errc::resource_unavailable_try_again)
     return Error(ErrorKind::environment,
                  std::string("the system refused a thread or process: ") + exception.what())
-        .hint("raise the limit of processes (ulimit -u, or the container's), or lower train.threads");
+        .hint("raise the process limit (ulimit -u, or the container's), or lower train.threads");
   return Error(ErrorKind::environment, std::string("the system refused: ") + exception.what());
 }
 
@@ -45,7 +45,7 @@ Error as_error(const std::exception& exception) {
   if (dynamic_cast<const std::bad_alloc*>(&exception))
     return Error(ErrorKind::fit, "out of memory")
         .hint(
-            "close what else takes memory, raise its limit (ulimit -v, the container's), or lower "
+            "close other programs that use memory, raise the limit (ulimit -v, the container's), or lower "
             "data.max_length");
   if (const auto* refused = dynamic_cast<const std::system_error*>(&exception))
     return refused_by_the_system(*refused);

@@ -231,7 +231,7 @@ std::string download_hint(const Field& field, const std::string& key, const std:
   const bool data = key.starts_with("data.");
   const Field* place = field.kind == FieldKind::sections && data ? find_field("data.train.path") : &field;
   if (!place->path || key == "output_dir" || !could_be_a_hub_name(word)) return "";
-  return std::string("a name of the hub is ") + (data ? "" : "model: ") + "{repo: " + word + "}, which forge fetch downloads";
+  return std::string("write a name of the hub as ") + (data ? "" : "model: ") + "{repo: " + word + "}, which forge fetch downloads";
 }
 
 // Returns the reason why forge's key would refuse the value as it is.

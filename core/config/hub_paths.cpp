@@ -28,8 +28,8 @@ class Rewriting {
       return;
     }
     if (!is_hub_name(repo->scalar)) {
-      faults_.add(repo->at, key + ".repo", "\"" + repo->scalar + "\" is not a repository's name on the hub, expected org/name",
-                  "a folder or file on this machine is " + key + ".path");
+      faults_.add(repo->at, key + ".repo", "\"" + repo->scalar + "\" is not the name of a hub repository, expected org/name",
+                  "for a folder or file on this machine use " + key + ".path");
       repo_is_faulty(section);
       return;
     }

@@ -121,7 +121,7 @@ class Builder : public nlohmann::json_sax<Json> {
 Node parse_json_node(std::string_view text, const std::string& name) {
   if (static_cast<int64_t>(text.size()) > kNodeTextLimit)
     throw JobErrors({{name, 1, 1, "", "larger than " + format_bytes(kNodeTextLimit),
-                      "a job is a small file; is this one?"}});
+                      "a job is a small file: check that this is one"}});
   try {
     parse_json(text, name, ErrorKind::job, {kNodeDepthLimit, kNodeCountLimit});
   } catch (const PlacedError& error) {

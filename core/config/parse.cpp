@@ -84,7 +84,7 @@ class ValueReader {
       Reading<double> number = read_number(node);
       bool share = number.value && *number.value > 0 && *number.value < 1;
       if (share && !field_.share_key.empty())
-        reading.hint = "a share of all steps is " + sibling(field_.share_key);
+        reading.hint = "for a share of all steps use " + sibling(field_.share_key);
       if (field_.automatic)
         reading.expected = reading.expected.empty() ? "auto or one" : reading.expected + " or auto";
       return take(std::move(reading), node);
@@ -225,7 +225,7 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
   if (!value) return;
   if (auto* path = std::get_if<std::string>(&*value); path && field.path) {
     if (path->find_first_of("\n\r") != std::string::npos)
-      faults.add(node.at, key, show_name(*path) + ": a line break in a path, expected none", "write it on one line; a file whose name has one: rename it");
+      faults.add(node.at, key, show_name(*path) + ": a line break in a path, expected none", "write it on one line; rename a file whose name has one");
     if (resolve) *path = resolve(*path, node.at);
   }
   field.set(object, std::move(*value));

@@ -26,7 +26,7 @@ class PolicyRules {
     server();
     tools();
     if (starts_from_data(job_.adapter))
-      fault("adapter.init", "eva looks at whole texts, and the training data of " + name_of(job_.objective.type) + " are prompts",
+      fault("adapter.init", "eva needs whole texts, and the training data of " + name_of(job_.objective.type) + " are prompts",
             "write init: default, or start from an adapter (init_from)");
     dynamic_sampling();
     beside();
@@ -68,13 +68,13 @@ class PolicyRules {
       if (!kl.measure) no_effect("objective.kl.estimator", "objective.kl.weight is 0");
       no_effect("objective.kl.in", "objective.kl.weight is 0");
     } else {
-      no_effect("objective.kl.measure", "a divergence with a weight is measured in any case");
+      no_effect("objective.kl.measure", "a divergence with a weight is always measured");
     }
     if ((kl.weight > 0 || kl.measure) && changes_base(job_.adapter)) {
       fault(kl.weight > 0 ? "objective.kl.weight" : "objective.kl.measure",
-            name_of(job_.adapter.init) + " takes its factors out of the base, which is then gone", "write adapter.init: default");
+            name_of(job_.adapter.init) + " takes its factors out of the base, which is then no longer there", "write adapter.init: default");
     } else if (kl.weight > 0 && kl.estimator == KlEstimator::k1 && kl.in == KlPlace::loss) {
-      fault("objective.kl.estimator", "k1 in the loss has a gradient of 0 on average", "take k3, or in: reward");
+      fault("objective.kl.estimator", "k1 in the loss has a gradient of 0 on average", "use k3, or in: reward");
     }
   }
 
@@ -85,14 +85,14 @@ class PolicyRules {
             "1 completion has no group to be compared with (objective.advantage.baseline " + name_of(advantage.baseline) + ")",
             "write 2 or more");
     if (advantage.baseline == Baseline::none && advantage.scale == AdvantageScale::group)
-      fault("objective.advantage.scale", "a group's deviation says nothing of rewards that are not compared within it",
-            "take batch or none");
+      fault("objective.advantage.scale", "a group's deviation says nothing about rewards that are not compared within it",
+            "use batch or none");
   }
 
   void value() {
     const ObjectiveConfig& o = job_.objective;
     if (o.advantage.scale == AdvantageScale::group)
-      fault("objective.advantage.scale", "a value network compares with no group", "take batch or none");
+      fault("objective.advantage.scale", "completions are not compared within a group when there is a value network", "use batch or none");
     if (o.lambda_length) no_effect("objective.lambda_policy", "objective.lambda_length is set");
     if (job_.train.max_steps && o.value.pretrain_steps >= *job_.train.max_steps)
       fault("objective.value.pretrain_steps",
@@ -100,7 +100,7 @@ class PolicyRules {
                 format_count(*job_.train.max_steps) + ")",
             "lower it");
     if (job_.optimizer.type == OptimizerType::schedule_free)
-      fault("optimizer.type", "schedule_free keeps an average of the weights, which the value network has none of", "take adamw");
+      fault("optimizer.type", "schedule_free averages the weights, and the value network keeps no average", "use adamw");
     if (changes_base(job_.adapter))
       fault("adapter.init", name_of(job_.adapter.init) + " takes its factors out of the base, which the value network shares", "write adapter.init: default");
   }
@@ -108,7 +108,7 @@ class PolicyRules {
   void rollout() {
     const RolloutConfig& rollout = job_.rollout;
     if (rollout.slots && *rollout.slots < rollout.samples_per_prompt)
-      fault("rollout.slots", format_count(*rollout.slots) + " hold no group of " + format_count(rollout.samples_per_prompt) +
+      fault("rollout.slots", format_count(*rollout.slots) + " cannot hold a group of " + format_count(rollout.samples_per_prompt) +
                                  " completions (rollout.samples_per_prompt)");
     if (rollout.max_new_tokens >= job_.data.max_length)
       fault("rollout.max_new_tokens",
@@ -124,36 +124,36 @@ class PolicyRules {
     if (job_.rollout.provider != RolloutProvider::http) {
       for (const char* key : {"url", "headers", "timeout", "concurrency", "adapter_folder", "max_gap", "max_staleness"})
         no_effect(std::string("rollout.server.") + key, "rollout.provider is here", "write provider: http");
-      no_effect("rollout.correction", "rollout.provider is here, and the weights that are trained are those that draw");
+      no_effect("rollout.correction", "rollout.provider is here, so the weights being trained are those that draw");
       return;
     }
     if (!server.url)
       fault("rollout.server.url", "missing: provider http needs it", "write url: http://localhost:8000/v1");
     else if (!starts_with(*server.url, "http://") && !starts_with(*server.url, "https://"))
-      fault("rollout.server.url", "\"" + *server.url + "\" is no address", "write http:// or https:// in front");
+      fault("rollout.server.url", "\"" + *server.url + "\" is not a URL", "write http:// or https:// in front");
     if (const std::string wrong = header_fault(server.headers); !wrong.empty()) fault("rollout.server.headers", wrong);
     if (server.adapter_folder && !starts_with(*server.adapter_folder, "/"))
       fault("rollout.server.adapter_folder", "\"" + *server.adapter_folder + "\" is not an absolute path",
             "write the path of the run's rollouts/adapters on the server's machine");
     if (server.max_staleness > 0 && job_.rollout.dynamic_sampling.reward)
       fault("rollout.server.max_staleness",
-            "rollouts are drawn ahead of their scores, and rollout.dynamic_sampling draws on by scores", "remove one of the two");
+            "rollouts are drawn before their scores are known, and rollout.dynamic_sampling draws more depending on scores", "remove one of the two");
     if (server.max_staleness > 0 && !job_.rollout.tools.command.empty())
-      fault("rollout.server.max_staleness", "rollouts are drawn ahead in one turn, and the calls of rollout.tools are answered between turns",
+      fault("rollout.server.max_staleness", "rollouts drawn ahead have one turn, and rollout.tools answers calls between turns",
             "remove one of the two");
     no_effect("rollout.slots", "the server decides how many completions it generates at once", "set rollout.server.concurrency");
-    no_effect("rollout.lookup_tokens", "the server generates", "start it with speculation of its own");
+    no_effect("rollout.lookup_tokens", "the server generates", "turn on speculative decoding in the server");
     const AdapterConfig& adapter = job_.adapter;
     if (adapter.type == AdapterType::none)
-      fault("adapter.type", "none trains the weights themselves, and a server is given adapters", "write adapter: lora");
+      fault("adapter.type", "none trains the weights themselves, and a server takes adapters only", "write adapter: lora");
     else if (adapter.use_dora)
-      fault("adapter.use_dora", "servers load no DoRA", "remove it");
+      fault("adapter.use_dora", "servers cannot load DoRA adapters", "remove it");
     else if (!adapter.modules_to_save.empty())
-      fault("adapter.modules_to_save", "servers load no whole modules out of an adapter", "remove it");
+      fault("adapter.modules_to_save", "servers cannot load whole modules from an adapter", "remove it");
     else if (!adapter.trainable_token_indices.empty())
-      fault("adapter.trainable_token_indices", "servers load no rows of tokens out of an adapter", "remove it");
+      fault("adapter.trainable_token_indices", "servers cannot load token rows from an adapter", "remove it");
     else if (changes_base(adapter))
-      fault("adapter.init", name_of(adapter.init) + " takes its factors out of the base, which the server has whole", "write adapter.init: default");
+      fault("adapter.init", name_of(adapter.init) + " takes its factors out of the base, and the server has the whole base", "write adapter.init: default");
   }
 
   void tools() {
@@ -181,26 +181,26 @@ class PolicyRules {
 
   void beside() {
     if (job_.rewards.empty())
-      fault("rewards", "missing: completions that are drawn need to be scored", "write rewards: [{type: exact}]");
+      fault("rewards", "missing: drawn completions need to be scored", "write rewards: [{type: exact}]");
     for (const char* key : {"train.global_batch_size", "train.global_batch_tokens"})
       no_effect(key, "rollout.prompts_per_step and objective.updates_per_rollout decide what a step is");
     if (job_.train.max_tokens)
-      fault("train.max_tokens", "how many tokens a rollout has is known only when it is drawn", "set train.max_steps or train.epochs");
+      fault("train.max_tokens", "the number of tokens in a rollout is known only once it is drawn", "set train.max_steps or train.epochs");
     no_effect("eval.samples", "the report shows completions of rollouts instead");
     if (job_.data.eval.empty() && job_.data.eval_fraction == 0)
       no_effect("eval.prompts", "there is no evaluation data", "set data.eval or data.eval_fraction");
     no_effect("data.max_completion_length", "rollout.max_new_tokens limits completions");
     if (job_.data.overlong == Overlong::truncate || job_.data.overlong == Overlong::split)
-      fault("data.overlong", name_of(job_.data.overlong) + " would ask half a question", "take drop or error");
+      fault("data.overlong", name_of(job_.data.overlong) + " would leave half a question", "use drop or error");
     if (job_.adapter.dropout > 0)
-      fault("adapter.dropout", "the policy that is trained would not be the one that drew", "write dropout: 0");
+      fault("adapter.dropout", "the policy being trained would not be the one that drew", "write dropout: 0");
     if (job_.train.neftune_alpha > 0)
-      fault("train.neftune_alpha", "the policy that is trained would not be the one that drew", "write 0");
+      fault("train.neftune_alpha", "the policy being trained would not be the one that drew", "write 0");
     for (const auto* sources : {&job_.data.train, &job_.data.eval})
       for (size_t i = 0; i < sources->size(); ++i)
         if ((*sources)[i].format != RowFormat::automatic && (*sources)[i].format != RowFormat::prompt)
           fault(std::string(sources == &job_.data.train ? "data.train[" : "data.eval[") + std::to_string(i) + "].format",
-                name_of((*sources)[i].format) + " rows hold an answer, and " + name_of(job_.objective.type) + " draws its own",
+                name_of((*sources)[i].format) + " rows contain an answer, and " + name_of(job_.objective.type) + " draws its own",
                 "write format: prompt; other columns stay with the row for rewards");
   }
 

@@ -140,7 +140,7 @@ class RewardRules {
     if (reward.type == overlong && reward.max && reward.buffer > *reward.max)
       fault("buffer", std::to_string(reward.buffer) + " is more than max, " + std::to_string(*reward.max));
     if (reward.url && !starts_with(*reward.url, "http://") && !starts_with(*reward.url, "https://"))
-      fault("url", "\"" + *reward.url + "\" is no address", "write http:// or https:// in front");
+      fault("url", "\"" + *reward.url + "\" is not a URL", "write http:// or https:// in front");
     twice("tags", reward.tags);
     twice("choices", reward.choices);
     for (const std::string& tag : reward.tags)
@@ -157,7 +157,7 @@ class RewardRules {
     for (const char* word : {"auto", "whole", "last", "boxed"})
       if (how == word) {
         if (reward.type == exact && how == "last")
-          fault("extract", "last is the last number, formula or letter, which exact has none of",
+          fault("extract", "last means the last number, formula or letter, and exact looks for none",
                 "write \"after TEXT\", \"tag NAME\" or \"regex PATTERN\"");
         return;
       }
@@ -171,18 +171,18 @@ class RewardRules {
   void twice(const std::string& key, const std::vector<std::string>& words) {
     std::set<std::string> seen;
     for (const std::string& word : words)
-      if (!seen.insert(word).second) fault(key, "\"" + word + "\" stands twice");
+      if (!seen.insert(word).second) fault(key, "\"" + word + "\" appears twice");
   }
 
   void name(size_t i) {
     const std::string name = name_of(job_.rewards[i]);
     for (size_t other = 0; other < i; ++other)
       if (name_of(job_.rewards[other]) == name)
-        return fault("name", "\"" + name + "\" is the name of rewards[" + std::to_string(other) + "] too",
+        return fault("name", "\"" + name + "\" is already the name of rewards[" + std::to_string(other) + "]",
                      "give each reward a name of its own");
     if (name.find_first_of(" \t\n/.") != std::string::npos)
-      fault("name", "\"" + name + "\" holds a blank, a dot or a slash",
-            "metrics are named by it: use letters, digits, _ and -");
+      fault("name", "\"" + name + "\" contains a space, a dot or a slash",
+            "metrics are named after it: use letters, digits, _ and -");
   }
   // Checks `requires`. It may only name an earlier reward, so that there are no cycles.
   void gate(size_t i) {
@@ -195,9 +195,9 @@ class RewardRules {
     if (std::find(before.begin(), before.end(), wanted) != before.end()) return;
     const bool later = std::find(all.begin(), all.end(), wanted) != all.end();
     fault("requires",
-          later ? "\"" + wanted + "\" does not stand before this one"
+          later ? "\"" + wanted + "\" is not listed before this one"
                 : "\"" + wanted + "\" is not the name of a reward" + did_you_mean(wanted, all),
-          later ? "put it first" : "the names are " + join(all, ", "));
+          later ? "move that one up" : "the names are " + join(all, ", "));
   }
 
   const Job& job_;
@@ -211,9 +211,9 @@ class RewardRules {
 
 std::string header_fault(const std::map<std::string, std::string>& headers) {
   for (const auto& [name, value] : headers) {
-    if (!is_header_name(name)) return show_name(name) + " is no header's name, expected letters, digits and -";
+    if (!is_header_name(name)) return show_name(name) + " is not a header name, expected letters, digits and -";
     if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }))
-      return "the value of " + name + " holds a line break or another control character, which no header may";
+      return "the value of " + name + " contains a line break or another control character, which headers cannot";
   }
   return "";
 }

@@ -28,7 +28,7 @@ std::vector<TemplatePiece> parse_row_template(const std::string& text, std::stri
       i = end;
     }
   }
-  if (!names_a_field) problem = "no field of the row in it, expected at least one such as {question}";
+  if (!names_a_field) problem = "names no field of the row, expected at least one such as {question}";
   std::erase_if(pieces, [](const TemplatePiece& piece) { return piece.text.empty(); });
   return pieces;
 }

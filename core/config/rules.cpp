@@ -63,7 +63,7 @@ class Rules {
   void name() {
     if (safe_file_name(job_.name) && std::none_of(job_.name.begin(), job_.name.end(), [](unsigned char c) { return std::iscntrl(c); })) return;
     fault("name", show_name(job_.name) + " cannot name a folder",
-          given("name") ? "no /, not . or .., not a leading -" : "set name: the file's own name will not do");
+          given("name") ? "use no /, no leading -, and not . or .." : "set name: the job file's own name cannot be used");
   }
 
   void adapter() {
@@ -93,18 +93,18 @@ class Rules {
             "write adapter: lora");
     if (quantized && changes_base(job_.adapter))
       fault("adapter.init",
-            name_of(job_.adapter.init) + " takes its factors out of the base weights, which " + name_of(model.quantization) +
-                " blocks cannot follow",
+            name_of(job_.adapter.init) + " takes its factors out of the base weights, and " + name_of(model.quantization) +
+                " blocks cannot be changed to match",
             "write init: default, or model.quantization: none");
     const bool loftq = job_.adapter.init == LoraInit::loftq && !job_.adapter.init_from;
     if (loftq && !quantized)
-      fault("adapter.init", "loftq starts from what quantization lost of the base, which is not quantized", "write init: default, or model.quantization: nf4");
-    if (loftq && job_.adapter.use_dora) fault("adapter.init", "loftq is known without magnitudes (use_dora)", "remove one of them");
+      fault("adapter.init", "loftq starts from the base's quantization error, and the base is not quantized", "write init: default, or model.quantization: nf4");
+    if (loftq && job_.adapter.use_dora) fault("adapter.init", "loftq is defined only without magnitudes (use_dora)", "remove one of them");
     if (model.quantization == Quantization::fp8 && job_.adapter.use_dora)
-      fault("adapter.use_dora", "the norms of DoRA are those of weights that fp8 never decodes", "remove it, or write model.quantization: nf4");
+      fault("adapter.use_dora", "DoRA needs the norms of weights that fp8 never decodes", "remove it, or write model.quantization: nf4");
     if (model.quantization == Quantization::fp8 && is_policy(job_.objective.type))
       fault("model.quantization",
-            "fp8 rounds activations in training and not in drawing, so " + name_of(job_.objective.type) +
+            "fp8 rounds activations in training but not in drawing, so " + name_of(job_.objective.type) +
                 " would compare log-probabilities of two policies",
             "write nf4, int8 or none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
@@ -117,10 +117,10 @@ class Rules {
   void start() {
     const ModelConfig& model = job_.model;
     if (model.init == ModelInit::file)
-      return no_effect("model.architecture", "the weights are the file's, and config.json says what they are",
+      return no_effect("model.architecture", "the weights are read from a file, and config.json describes them",
                        "write init: random, or remove it");
     if (job_.adapter.type != AdapterType::none)
-      fault("model.init", "random weights carry no adapter", "write adapter: none");
+      fault("model.init", "random weights cannot have an adapter", "write adapter: none");
   }
 
   void joined() {
@@ -168,7 +168,7 @@ class Rules {
     for (const std::string& name : names)
       if (name.find_first_of("*+?()[]{}|^$\\ ,") != std::string::npos)
         fault(key, "\"" + name + "\" is not a module name",
-              "a regex stands alone, not in a list; names stand one by one");
+              "write a regex alone, not in a list; list names one by one");
   }
   // Checks a regex of modules. It must match the whole path of a module, so a bare name or a comma
   // list of names would match nothing.
@@ -178,7 +178,7 @@ class Rules {
       if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ',' || c == ' ') bare += c;
     if (bare != text) return check_regex(key, text);
     fault(key,
-          "the text \"" + text + "\" is one regex, which no module's whole path matches",
+          "the text \"" + text + "\" is read as one regex, which matches no module's whole path",
           "write the names as a list: [" + join(words_of(text), ", ") + "]");
   }
   static std::vector<std::string> words_of(const std::string& text) {
@@ -198,7 +198,7 @@ class Rules {
       check_names("adapter.target_modules", adapter.target_modules);
       for (const std::string& name : adapter.target_modules)
         if (name == "all-linear")
-          fault("adapter.target_modules", "all-linear stands alone, not beside other names");
+          fault("adapter.target_modules", "all-linear cannot be combined with other names");
     }
     if (adapter.exclude_is_regex)
       check_module_regex("adapter.exclude_modules", adapter.exclude_modules.at(0));
@@ -257,20 +257,20 @@ class Rules {
     if (dpo && !takes_label_flip(objective.loss))
       no_effect("objective.label_flip", "dpo's loss " + name_of(objective.loss) + " takes labels as they are");
     if (dpo && objective.loss == DpoLoss::exo_pair && objective.label_flip == 0)
-      fault("objective.label_flip", "exo_pair compares with labels that are not certain, expected a share above 0",
+      fault("objective.label_flip", "exo_pair needs labels that are not certain, expected a share above 0",
             "write label_flip: 0.001");
     if ((dpo || kto) && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
       fault("objective.reference", "without an adapter every weight is trained, so the base is the model as it starts",
             "write reference: start, or remove it");
     if (kto && job_.train.global_batch_size == 1)
       fault("train.global_batch_size", "kto compares the answers of a step with each other's prompts, expected at least 2",
-            "take 16 or more: the estimate is a mean over the step");
+            "use 16 or more: the estimate is a mean over the step");
     if (objective.type == ObjectiveType::reward)
       no_effect("eval.samples", "a reward model writes no answers");
     if (job_.data.overlong == Overlong::split)
-      fault("data.overlong", "split would tear answers apart, which " + name_of(objective.type) + " compares whole",
-            "take truncate, drop or error");
-    no_effect("data.truncation_side", "of a pair the prompt loses its beginning, then the answers their ends");
+      fault("data.overlong", "split would cut up answers, which " + name_of(objective.type) + " compares whole",
+            "use truncate, drop or error");
+    no_effect("data.truncation_side", "a pair loses the beginning of its prompt, then the ends of its answers");
   }
 
   void check_columns(const DataSource& source, const std::string& key) {
@@ -279,7 +279,7 @@ class Rules {
     for (const auto& [field, place] : source.columns)
       if (std::find(fields.begin(), fields.end(), field) == fields.end())
         fault(key + "columns",
-              "\"" + field + "\" is no field of a row" +
+              "\"" + field + "\" is not a field of a row" +
                   (field_alias(field).empty() ? did_you_mean(field, fields)
                                               : " (here it is " + field_alias(field) + ")"),
               "write forge's name first: {instruction: their_name}; the names are " + join(fields, ", "));
@@ -298,8 +298,8 @@ class Rules {
     }
     if (!source.prompt && !source.completion) return;
     if (!source.completion)
-      fault(key + "prompt", "needs completion beside it", "write completion: \"{answer}\"");
-    if (!source.prompt) fault(key + "completion", "needs prompt beside it", "write prompt: \"{question}\"");
+      fault(key + "prompt", "needs completion as well", "write completion: \"{answer}\"");
+    if (!source.prompt) fault(key + "completion", "needs prompt as well", "write prompt: \"{question}\"");
     if (source.format != RowFormat::automatic && source.format != RowFormat::prompt_completion)
       fault(key + "format",
             "prompt and completion make prompt_completion rows, not " + name_of(source.format),
@@ -331,7 +331,7 @@ class Rules {
     for (const char* key : {"data.max_prompt_length", "data.max_completion_length"}) {
       if (all) no_effect(key, "everything is trained, so a row has no prompt", "set data.max_length");
       if (!all && data.overlong == Overlong::split)
-        no_effect(key, "split cuts parts of data.max_length", "take truncate, drop or error");
+        no_effect(key, "split cuts parts of data.max_length", "use truncate, drop or error");
     }
     if (data.group_by_length && !data.shuffle)
       fault("data.group_by_length", "changes the order that data.shuffle: false keeps", "keep one of them");
@@ -354,14 +354,14 @@ class Rules {
       return std::find(types.begin(), types.end(), optimizer.type) != types.end();
     };
     using enum OptimizerType;
-    if (is({sgd})) no_effect("optimizer.betas", "sgd has momentum");
-    if (is({adafactor})) no_effect("optimizer.betas", "adafactor's second moment decays by the number of the step, and it has no first");
+    if (is({sgd})) no_effect("optimizer.betas", "sgd uses optimizer.momentum");
+    if (is({adafactor})) no_effect("optimizer.betas", "adafactor has no first moment, and its second decays with the step number");
     if (is({adafactor})) no_effect("optimizer.momentum", "adafactor has no first moment");
-    if (!is({sgd, muon, adafactor})) no_effect("optimizer.momentum", name + " has betas");
-    if (is({sgd, lion})) no_effect("optimizer.eps", name + " has none");
+    if (!is({sgd, muon, adafactor})) no_effect("optimizer.momentum", name + " uses optimizer.betas");
+    if (is({sgd, lion})) no_effect("optimizer.eps", name + " does not use it");
     if (is({adafactor})) no_effect("optimizer.eps", "adafactor adds 1e-30 to squared gradients");
     if (is({schedule_free}) && optimizer.betas && (*optimizer.betas)[0] == 0)
-      fault("optimizer.betas", "schedule_free evaluates where the first is not 0", "0.9 is usual");
+      fault("optimizer.betas", "schedule_free needs a first beta above 0", "0.9 is usual");
   }
 
   void schedule() {
@@ -384,7 +384,7 @@ class Rules {
       no_effect("schedule.min_lr_ratio", "inverse_sqrt has no end to fall to");
     if (job_.optimizer.type == OptimizerType::schedule_free && schedule.type != ScheduleType::constant)
       fault(given("schedule.type") ? "schedule.type" : "optimizer.type",
-            "schedule_free averages its weights in place of a decaying rate, and the schedule is " + name_of(schedule.type),
+            "schedule_free averages its weights instead of lowering the rate, and the schedule is " + name_of(schedule.type),
             "write schedule: constant; it may warm up");
   }
 
@@ -414,7 +414,7 @@ class Rules {
     const std::vector<std::string>& known = find_field("allow")->choices;
     for (const std::string& word : job_.allow)
       if (std::find(known.begin(), known.end(), word) == known.end())
-        fault("allow", "\"" + word + "\" is nothing that could be allowed" + did_you_mean(word, known),
+        fault("allow", "\"" + word + "\" is not something to allow" + did_you_mean(word, known),
               "known here: " + join(known, ", "));
   }
 

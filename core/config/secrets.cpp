@@ -151,8 +151,8 @@ Json unseal_secrets(const Json& sealed, const Environment& environment, const st
       missing.push_back(variable);
   }
   if (!missing.empty())
-    throw Error(ErrorKind::environment, name + ": names variables of the environment that " +
-                                            (missing.size() == 1 ? "is not set: " : "are not set: ") +
+    throw Error(ErrorKind::environment, name + ": needs environment " +
+                                            (missing.size() == 1 ? "variable that is not set: " : "variables that are not set: ") +
                                             join(missing, ", "))
         .hint("set them as they were when the run was started");
   Json plain = sealed;

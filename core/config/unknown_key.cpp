@@ -222,7 +222,7 @@ Help help(const std::string& key, const Node& value, const Place& place) {
     return {foreign_hint(*find_foreign_row({"peft_type.other"}), key, value)};
   const std::string prefix = place.section.empty() ? "" : place.section + ".";
   if (size_t dot = key.rfind('.'); dot != std::string::npos && find_field(prefix + key))
-    return {"write it as " + key.substr(dot + 1) + ": below " + key.substr(0, dot) + ":"};
+    return {"write it as " + key.substr(dot + 1) + ": under " + key.substr(0, dot) + ":"};
   const bool own = place.path == place.section;  // forge's own section, not another tool's name for it
   const std::string meant = misspelt(key, value, place);
   const Help guess{"did you mean \"" + (own ? "" : prefix) + meant + "\"?", true};
@@ -257,7 +257,7 @@ class Explainer {
     else if (top)
       faults_.add(member.key_at, key, "unknown key",
                   has_help_below(member, place)
-                      ? "forge has no such section; keys below it that it knows are named"
+                      ? "forge has no such section; the keys under it that forge knows are listed"
                       : "known here: " + known);
     else if (place.known && !place.section.empty())
       faults_.add(member.key_at, key, "unknown key", "known in " + place.section + ": " + known);
@@ -347,7 +347,7 @@ void refuse_unknown_key(const Member& member, const Node& map, const std::string
   if (const Member* before = list_without_brackets(member, map, section))
     return faults.add(
         member.key_at, prefix + member.key, "unknown key",
-        "a list stands in brackets: " + before->key + ": [" + before->value.scalar + ", " + member.key + "]");
+        "write a list in brackets: " + before->key + ": [" + before->value.scalar + ", " + member.key + "]");
   const Place place{.path = section, .section = section, .other_peft_method = has_other_peft_method(map)};
   Explainer(faults).explain(member, place, prefix, true);
 }

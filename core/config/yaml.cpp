@@ -219,7 +219,7 @@ class Builder : public YAML::EventHandler {
 
 Node parse_yaml(std::string_view text, const std::string& name) {
   if (static_cast<int64_t>(text.size()) > kNodeTextLimit)
-    fail({name, 1, 1}, "larger than " + format_bytes(kNodeTextLimit), "a job is a small file; is this one?");
+    fail({name, 1, 1}, "larger than " + format_bytes(kNodeTextLimit), "a job is a small file: check that this is one");
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   Source source(text, name);
   check_bytes(source);

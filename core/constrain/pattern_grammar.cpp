@@ -51,7 +51,7 @@ class PatternReader {
     Part body = alternatives(0);
     const bool to_end = ended_;
     if (at_ < pattern_.size()) refuse("\"" + std::string(pattern_.substr(at_)) + "\"");
-    if ((from_start || to_end) && top_alternatives_ > 1) refuse("an anchor beside |, outside of a group");
+    if ((from_start || to_end) && top_alternatives_ > 1) refuse("an anchor next to |, outside of a group");
     const Symbol any = rules_.repeat(rules_.any_character(), 0, {});
     Symbols all;
     if (!from_start) all.push_back(any);
@@ -63,7 +63,7 @@ class PatternReader {
  private:
   [[noreturn]] static void refuse(const std::string& what) {
     throw Error(ErrorKind::usage,
-                "the pattern holds " + what + ", which is not read where answers are constrained");
+                "the pattern holds " + what + ", which is not supported where answers are constrained");
   }
   bool at_end() const { return at_ >= pattern_.size(); }
   bool take(char c) {
@@ -131,7 +131,7 @@ class PatternReader {
     }
     take('?');
     if (!at_end() && (pattern_[at_] == '*' || pattern_[at_] == '+' || pattern_[at_] == '{'))
-      refuse("a quantifier behind a quantifier");
+      refuse("a quantifier after a quantifier");
     if (part.nullable) refuse("a repetition of what may be empty");
     return {rules_.repeat(part.symbol, least, most), least == 0};
   }
@@ -147,7 +147,7 @@ class PatternReader {
     if (take('.')) return {rules_.character_of(all_but({}))};
     const char c = pattern_[at_];
     if (c == '*' || c == '+' || c == '?' || c == '{' || c == '^' || c == '$')
-      refuse(std::string("\"") + c + "\" at such a place");
+      refuse(std::string("\"") + c + "\" in this place");
     return {rules_.character_of(one_character())};
   }
 
@@ -210,7 +210,7 @@ class PatternReader {
       const CharacterSet to = one_character();
       if (from.size() != 1 || to.size() != 1 || from[0].first != from[0].second ||
           to[0].first != to[0].second || to[0].first < from[0].first)
-        refuse("a range that is none");
+        refuse("an invalid range");
       set.emplace_back(from[0].first, to[0].first);
     }
     ++at_;

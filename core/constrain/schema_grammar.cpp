@@ -98,7 +98,7 @@ class SchemaCompiler {
     if (schema.contains("enum") || schema.contains("const")) return listed(schema, at);
     for (const char* word : {"anyOf", "oneOf", "allOf"})
       if (schema.contains(word)) return combined(schema, word, at, depth);
-    if (schema.contains("not")) refuse(at, "not is not read where answers are constrained");
+    if (schema.contains("not")) refuse(at, "not is not supported where answers are constrained");
     Alternatives alternatives;
     for (const std::string& type : types_of(schema)) alternatives.push_back({typed(schema, type, at, depth)});
     if (alternatives.empty()) return any_value();
@@ -136,7 +136,7 @@ class SchemaCompiler {
     for (const auto& item : schema.items())
       if (item.key() != "$ref" && std::find(std::begin(kDescriptions), std::end(kDescriptions), item.key()) ==
                                       std::end(kDescriptions))
-        refuse(at, item.key() + " beside $ref is not read where answers are constrained");
+        refuse(at, item.key() + " next to $ref is not supported where answers are constrained");
     const std::string target = schema["$ref"].get<std::string>();
     if (const auto found = references_.find(target); found != references_.end())
       return Symbol::rule(found->second);
@@ -187,17 +187,17 @@ class SchemaCompiler {
   Json merged(const Json& a, const Json& b, const std::string& at) const {
     if (a.is_boolean() && a.get<bool>()) return b;
     if (b.is_boolean() && b.get<bool>()) return a;
-    if (++merges_ > kMostMerges) refuse(at, "references go around in schemas that are combined");
+    if (++merges_ > kMostMerges) refuse(at, "references form a circle in schemas that are combined");
     if (!a.is_object() || !b.is_object()) refuse(at, "false among schemas that are combined");
     if (a.contains("$ref") && b.size() > 0) return merged(resolved(a, at), b, at);
     if (b.contains("$ref") && a.size() > 0) return merged(a, resolved(b, at), at);
     const auto closes = [](const Json& schema) { return schema.contains("additionalProperties"); };
     if ((closes(a) && b.contains("properties")) || (closes(b) && a.contains("properties")))
       refuse(at,
-             "additionalProperties beside the properties of a schema that is combined with it is not read");
+             "additionalProperties together with the properties of a schema combined with it is not supported");
     for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)})
       if (one->contains("prefixItems") && other->contains("items"))
-        refuse(at, "items beside the prefixItems of a schema that is combined with it is not read");
+        refuse(at, "items together with the prefixItems of a schema combined with it is not supported");
     Json sum = a;
     for (const auto& item : b.items()) {
       const bool described = std::find(std::begin(kDescriptions), std::end(kDescriptions), item.key()) !=
@@ -216,13 +216,13 @@ class SchemaCompiler {
           sum["properties"][property.key()] = property.value();
         }
       } else if (!described) {
-        refuse(at, item.key() + " is said twice by schemas that are combined");
+        refuse(at, item.key() + " is given twice by schemas that are combined");
       }
     }
     return sum;
   }
   Json resolved(const Json& schema, const std::string& at) const {
-    if (schema.size() > 1) refuse(at, "keywords beside $ref are not read where answers are constrained");
+    if (schema.size() > 1) refuse(at, "keywords next to $ref are not supported where answers are constrained");
     return root_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1)));
   }
 
@@ -255,7 +255,7 @@ class SchemaCompiler {
       for (size_t k = 0; k < i; ++k)
         if (!disjoint(list[i], list[k]))
           refuse(at, "the alternatives " + std::to_string(k) + " and " + std::to_string(i) +
-                         " are not visibly disjoint: say anyOf, or give each a constant of its own");
+                         " are not visibly disjoint: write anyOf, or give each a constant of its own");
   }
   static std::optional<std::vector<Json>> constants(const Json& schema) {
     if (!schema.is_object()) return std::nullopt;
@@ -323,7 +323,7 @@ class SchemaCompiler {
     const auto value = schema[word].get<uint64_t>();
     if (value > static_cast<uint64_t>(kMostCounted))
       refuse(at, std::string(word) + " is " + dump_json(schema[word]) + ", at most " +
-                     format_count(kMostCounted) + " is read where answers are constrained");
+                     format_count(kMostCounted) + " is supported where answers are constrained");
     return static_cast<int64_t>(value);
   }
 
@@ -335,7 +335,7 @@ class SchemaCompiler {
       return text_of(rules_.repeat(rules_.any_character(), least.value_or(0), most));
     if (least || most)
       refuse(at,
-             "pattern beside minLength or maxLength is not read where answers are constrained: say the "
+             "pattern together with minLength or maxLength is not supported where answers are constrained: give the "
              "length in the pattern");
     try {
       return text_of(pattern_rule(rules_, schema["pattern"].get<std::string>()));
@@ -346,7 +346,7 @@ class SchemaCompiler {
 
   Symbol number(const Json& schema, bool whole, const std::string& at) {
     if (schema.contains("multipleOf") && !(whole && schema["multipleOf"] == 1))
-      refuse(at, "multipleOf is not read where answers are constrained");
+      refuse(at, "multipleOf is not supported where answers are constrained");
     // Returns a bound in units of 10^-decimals; an excluded one is moved by one. A bound that is
     // too far to limit 15 digits is ignored.
     const auto bound = [&](const char* inclusive, const char* exclusive, bool upper, int decimals) {
@@ -362,7 +362,7 @@ class SchemaCompiler {
                           exact = std::abs(scaled - nearest) <= kOfDouble * std::abs(scaled) ? nearest : scaled;
         if (std::abs(exact) > 9e17L) {
           if ((exact > 0) == upper) continue;
-          refuse(at, std::string(word) + " lies beyond 15 digits");
+          refuse(at, std::string(word) + " has more than 15 digits");
         }
         auto value = static_cast<int64_t>(upper ? std::floor(exact) : std::ceil(exact));
         if (word == exclusive && static_cast<long double>(value) == exact) value += upper ? -1 : 1;
@@ -390,9 +390,9 @@ class SchemaCompiler {
     const Json prefix = schema.value("prefixItems", Json::array());
     const auto fixed = static_cast<int64_t>(prefix.size());
     if (schema.contains("items") && schema["items"] == false) most = std::min(most.value_or(fixed), fixed);
-    if (most && *most < least) refuse(at, "minItems is above the number of items that there may be");
+    if (most && *most < least) refuse(at, "minItems is above the number of items allowed");
     if (schema.value("uniqueItems", false) && (!most || *most > 1))
-      refuse(at, "uniqueItems is not read where answers are constrained");
+      refuse(at, "uniqueItems is not supported where answers are constrained");
     if (most && *most == 0) return rules_.text("[]");
     // The rule for the items that follow; it is built from the last item to the first.
     Symbol rest = rules_.one_of({{}});
@@ -431,7 +431,7 @@ class SchemaCompiler {
         refuse(at, name + " is required and forbidden");
       if (properties.contains(name)) continue;
       if (schema.contains("additionalProperties") && extra == false)
-        refuse(at, name + " is required, and no property");
+        refuse(at, name + " is required, but is not a property");
       members.emplace_back(name, schema.contains("additionalProperties")
                                      ? value(extra, at + "/additionalProperties", depth + 1)
                                      : any_value());
@@ -445,11 +445,11 @@ class SchemaCompiler {
     if (least > required)
       refuse(
           at,
-          "minProperties above the number of required properties is not read where answers are constrained");
+          "minProperties above the number of required properties is not supported where answers are constrained");
     if (!schema.contains("maxProperties")) return;
     const auto most = static_cast<size_t>(*count(schema, "maxProperties", at));
     if (most < members)
-      refuse(at, "maxProperties below the number of properties is not read where answers are constrained");
+      refuse(at, "maxProperties below the number of properties is not supported where answers are constrained");
   }
 
   Symbol members_of(const std::vector<std::pair<std::string, Symbol>>& members,

@@ -139,10 +139,10 @@ void require_pairs(const RowStream& stream, Split split, const PrepareOptions& o
   for (RowFormat format : stream.formats())
     if (format != RowFormat::prompt_completion && format != RowFormat::alpaca && format != RowFormat::tokens)
       throw KeyError(ErrorKind::job,
-                     {fault_of(split, options, std::string("rows of ") + name_of(format) + ", but the model is an encoder and a decoder, which "
-                                                                                           "train on a source and an answer")},
-                     "give rows of prompt and completion, input and target, document and summary, or question, context and answer; others "
-                     "by columns: {prompt: …, completion: …}");
+                     {fault_of(split, options, std::string("rows of ") + name_of(format) + ", but the model is an encoder-decoder, which "
+                                                                                           "trains on a source and an answer")},
+                     "give rows of prompt and completion, input and target, document and summary, or question, context and answer; map others "
+                     "with columns: {prompt: …, completion: …}");
 }
 
 // Runs chunks on threads and hands the results over in order. At most threads + 1 chunks are in
@@ -239,13 +239,13 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
     const std::string& advice = summary.advice;
     if (objective.coupling == Coupling::answer)
       throw KeyError(
-          ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " asks",
+          ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " requires",
           !advice.empty()
               ? advice
               : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
     if (objective.coupling == Coupling::pair)
       throw KeyError(
-          ErrorKind::job, key, rows + "hold no two answers to compare, as " + name_of(type) + " does",
+          ErrorKind::job, key, rows + "do not hold two answers to compare, as " + name_of(type) + " requires",
           // For other formats the advice is about labels of single answers.
           !advice.empty() && format == RowFormat::prompt
               ? advice
@@ -254,7 +254,7 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
                                 : format == RowFormat::kto  ? "kto"
                                                             : "sft"));
     if (objective.coupling == Coupling::policy)
-      throw KeyError(ErrorKind::job, key, rows + "bring an answer, and " + name_of(type) + " draws its own",
+      throw KeyError(ErrorKind::job, key, rows + "contain an answer, and " + name_of(type) + " draws its own",
                      "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
     const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
                                 : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
@@ -349,7 +349,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.advice = stream.advice();
   if (!chat_template && !options.model.reads_source() && stream.has_format(RowFormat::alpaca))
     summary.format +=
-        "; instructions are written in the words of Stanford Alpaca, since the model has no chat template";
+        "; instructions use Stanford Alpaca's prompt, since the model has no chat template";
   require_examples(job, split, options, summary);
   if (estimate) {
     summary.estimated = true;

@@ -117,7 +117,7 @@ TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, Err
   const int64_t size = file_.size();
   if (size < kHeaderBytes + kFooterBytes) fail("it is cut off");
   const std::string header = read(0, kHeaderBytes), end = read(size - kFooterBytes, kFooterBytes);
-  if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin as one");
+  if (std::memcmp(header.data(), kMagic, 8) != 0) fail("it does not begin like a token cache");
   int64_t version = 0;
   std::memcpy(&version, header.data() + 8, sizeof version);
   if (version != kVersion)
@@ -134,7 +134,7 @@ TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, Err
       footer.examples <= body / kEntryBytes &&
       footer.examples * kEntryBytes == footer.hashes_offset - footer.index_offset &&
       blocks_of(footer.index_offset) * kHashBytes == footer.meta_offset - footer.hashes_offset;
-  if (!ordered) fail("its parts do not fit together");
+  if (!ordered) fail("its parts do not match each other");
   examples_ = footer.examples;
   index_offset_ = footer.index_offset;
   hashes_offset_ = footer.hashes_offset;
@@ -145,7 +145,7 @@ TokenCache::TokenCache(const std::string& path) : file_(path), reader_(path, Err
 
 void TokenCache::fail(const std::string& problem) const {
   throw Error(ErrorKind::data, path() + ": damaged token cache: " + problem)
-      .hint("delete the file; it is made again from the data");
+      .hint("delete the file; it is rebuilt from the data");
 }
 
 std::string TokenCache::read(int64_t offset, int64_t size) const {
@@ -166,7 +166,7 @@ void TokenCache::read_tail(const std::string& stated_hash, int64_t end) {
   hasher.add(block_hashes_.data(), block_hashes_.size()).add(text.data(), text.size());
   const std::string numbers = read(end, offsetof(Footer, hash));
   if (hasher.add(numbers.data(), numbers.size()).hex() != stated_hash)
-    fail("its index does not have the hash it states");
+    fail("its index does not match its hash");
   meta_ = parse_json(text, path(), ErrorKind::data);
   if (!meta_.is_object() || !meta_.contains("sources") || !meta_["sources"].is_array())
     fail("it lists no sources");
@@ -212,7 +212,7 @@ void TokenCache::verify_block(int64_t block) const {
   const std::string bytes = read(begin, std::min(kBlockBytes, index_offset_ - begin));
   if (hash_hex(bytes) !=
       std::string_view(block_hashes_).substr(static_cast<size_t>(block * kHashBytes), kHashBytes))
-    fail("the bytes from " + format_count(begin) + " on do not have the hash it states");
+    fail("the bytes from " + format_count(begin) + " on do not match their hash");
   verified.store(true, std::memory_order_relaxed);
 }
 

@@ -178,7 +178,7 @@ void judge_names(const Json& config, const Contents& contents, AdapterCheck& che
   int64_t named = 0;
   for (const std::string& tensor : contents.others)
     if (const std::string saved = saved_name(tensor); !saved.empty() && ++named == 1)
-      check.faults.push_back(tensor + ": forge and PEFT look for " + saved + ", and PEFT starts it anew; rename the tensors");
+      check.faults.push_back(tensor + ": forge and PEFT look for " + saved + ", and PEFT initialises it again; rename the tensors");
   if (config.value("use_dora", Json()) != true) return;
   int64_t missing = 0;
   std::string first;
@@ -188,7 +188,7 @@ void judge_names(const Json& config, const Contents& contents, AdapterCheck& che
   }
   if (missing > 0)
     check.faults.push_back("adapter_config.json: use_dora is set, and no tensor is " + first +
-                           (missing > 1 ? " (and " + format_count(missing - 1) + " more)" : "") + ": forge refuses it, and PEFT starts it anew");
+                           (missing > 1 ? " (and " + format_count(missing - 1) + " more)" : "") + ": forge refuses it, and PEFT initialises it again");
 }
 
 // Compares adapter_config.json with the tensors.
@@ -311,13 +311,13 @@ std::string peft_refusal(const Json& config) {
   const Json layers = config.value("layers_to_transform", Json());
   const bool expression = config.value("target_modules", Json()).is_string();
   if (!is_false(pattern) && (layers.is_null() || expression)) return "layers_pattern is set without layers_to_transform and names of modules";
-  if (!layers.is_null() && expression) return "layers_to_transform is set beside an expression of modules";
+  if (!layers.is_null() && expression) return "layers_to_transform is set together with an expression of modules";
   return "";
 }
 
 std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Contents& contents) {
   if (!is_lora(config)) return "it reads LoRA only";
-  if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it puts adapters on decoders alone";
+  if (config.value("task_type", Json()) == "SEQ_2_SEQ_LM") return "it loads adapters for decoders only";
   if (config.value("use_dora", Json(false)) == true) return "it does not read DoRA";
   if (is_set(config, "modules_to_save")) return "it refuses modules_to_save";
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
@@ -365,7 +365,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
     const AdapterFile file = read_adapter_config(folder);
     check_adapter_weights(*open_adapter_weights(folder), folder, trained_by(file, spec_for(file, *base)));
   });
-  if (!base) check.warnings.emplace_back("its base model is not at hand: whether it fits is not known");
+  if (!base) check.warnings.emplace_back("its base model is not on this machine, so the fit was not checked");
   if (!whole || !check.faults.empty()) return check;
   // Tried with PEFT 0.21: it refuses targets and shapes that the model does not have, and
   // initialises tensors anew that the file lacks.

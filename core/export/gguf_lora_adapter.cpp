@@ -53,7 +53,7 @@ void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const
     const bool a = ends_with(tensor.name, kA), b = ends_with(tensor.name, kB);
     const GgufName target = architecture ? hugging_face_name(*architecture, tensor.name.substr(0, tensor.name.size() - kA.size())) : GgufName();
     if ((!a && !b) || !ends_with(target.name, ".weight") || tensor.shape.size() != 2)
-      throw Error(ErrorKind::environment, path + ": tensor " + tensor.name + " is no factor of a layer");
+      throw Error(ErrorKind::environment, path + ": tensor " + tensor.name + " is not a factor of a layer");
     const std::string module = wrapped_name(spec, target.name.substr(0, target.name.size() - std::string_view(".weight").size()));
     const int64_t rank = tensor.shape[a ? 0 : 1];
     std::vector<float> factor = values_of(gguf, tensor);

@@ -49,17 +49,17 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
     throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " " + what);
   };
   if (architecture.biases == GgufPart::unknown && (spec.o_bias || spec.mlp_bias))
-    refuse("has no biases of attention's output or of the MLP, and this model has");
+    refuse("has no biases of attention's output or of the MLP, and this model has them");
   if (architecture.biases == GgufPart::required && !(spec.o_bias && spec.mlp_bias))
-    refuse("has biases in every linear layer, and this model has not");
+    refuse("has biases in every linear layer, and this model does not");
   if (const int64_t width = spec.num_heads * spec.head_dim; architecture.square_attention && width != spec.hidden_size)
-    refuse("takes attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
+    refuse("expects attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
            std::to_string(spec.hidden_size));
   const GgufRopeFactors factors = rope_factors_of(spec);
   if ((!factors.always.empty() && !architecture.rope_freqs) || (!factors.up_to.empty() && !architecture.rope_factors))
     refuse(std::string("has no tensor for the rotary scaling ") + name_of(spec.rope.type) + " of this model");
   if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
-    refuse("makes logits of the embedding, and this model has a head of its own");
+    refuse("computes logits from the embedding, and this model has a head of its own");
 }
 
 Entry entry_of(const GgufArchitecture& architecture, std::string name, const MergedModel& model, size_t source) {
@@ -199,7 +199,7 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
 // into a ModelSpec: this is the one guard against files that load and compute something else.
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
   const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
-  if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot say all of this model: " + join(lost, "; "));
+  if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot describe all of this model: " + join(lost, "; "));
 }
 
 }  // namespace

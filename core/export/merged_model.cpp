@@ -124,10 +124,10 @@ void MergedModel::replace(size_t tensor, size_t adapter, size_t index) {
   if (source.replaced || !source.deltas.empty())
     throw Error(ErrorKind::environment,
                 adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name + " whole, and another adapter changes it too")
-        .hint("weights that were trained whole cannot be added up: merge one of the adapters alone");
+        .hint("weights that were trained whole cannot be added up: merge only one of the adapters");
   if (adapters_[adapter].weight != 1)
     throw Error(ErrorKind::environment, adapters_[adapter].file.folder + ": keeps " + tensors_[tensor].name +
-                                            " whole (modules_to_save), which has no weight other than 1");
+                                            " whole (modules_to_save), so its weight can only be 1");
   source = {adapters_[adapter].tensors.get(), index, {}, true};
 }
 
@@ -163,7 +163,7 @@ void MergedModel::add_adapter(size_t number) {
                         index_of(site.module + ".lora_B.weight"), -1};
     if (adapter.file.config.use_dora) {
       if (adapter.weight != 1)
-        throw Error(ErrorKind::environment, folder + ": is a DoRA adapter, which has no weight other than 1");
+        throw Error(ErrorKind::environment, folder + ": is a DoRA adapter, whose weight can only be 1");
       delta.magnitude = static_cast<int64_t>(index_of(site.module + ".lora_magnitude_vector"));
     }
     source.deltas.push_back(delta);
@@ -181,7 +181,7 @@ void MergedModel::add_vocabulary(size_t number, const VocabularySite& site) {
   }
   Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
   if (adapter.weight != 1)
-    throw Error(ErrorKind::environment, adapter.file.folder + ": trains rows of single tokens, which have no weight other than 1");
+    throw Error(ErrorKind::environment, adapter.file.folder + ": trains rows of single tokens, so its weight can only be 1");
   for (const Source::Rows& other : source.rows)
     for (const int64_t token : other.tokens)
       if (std::find(site.tokens.begin(), site.tokens.end(), token) != site.tokens.end())

@@ -100,7 +100,7 @@ std::string modelfile(const std::string& gguf, const std::optional<TurnPieces>& 
   if (pieces && go_template(*pieces, bos).find("\"\"\"") == std::string::npos)
     text += "TEMPLATE \"\"\"" + go_template(*pieces, bos) + "\"\"\"\n";
   else
-    text += "# The chat template is more than Go's templates say here: Ollama takes the one in the GGUF.\n";
+    text += "# Go's templates cannot express this chat template: Ollama takes the one in the GGUF.\n";
   for (const std::string& stop : stops) text += "PARAMETER stop " + dump_json(stop) + "\n";
   return text;
 }

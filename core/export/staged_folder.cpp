@@ -50,7 +50,7 @@ std::string written_folder(const std::string& target) {
   if (!fs::is_symlink(path, error)) return path;
   const fs::path folder = fs::canonical(path, error);
   if (error)
-    throw Error(ErrorKind::usage, target + ": is a link to " + fs::read_symlink(path).string() + ", which is not there").hint("name another --output");
+    throw Error(ErrorKind::usage, target + ": is a link to " + fs::read_symlink(path).string() + ", which does not exist").hint("name another --output");
   return folder.string();
 }
 
@@ -66,9 +66,9 @@ StagedFolder::StagedFolder(const std::string& target, bool replace, const std::v
   std::error_code error;
   if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
     const std::string reason = precious(target_, inputs);
-    if (!reason.empty()) throw Error(ErrorKind::usage, target + ": is there already, and " + reason).hint("name another --output");
+    if (!reason.empty()) throw Error(ErrorKind::usage, target + ": already exists, and " + reason).hint("name another --output");
     if (!replace)
-      throw Error(ErrorKind::usage, target + ": is there already").hint("name another --output, or replace it with --fresh");
+      throw Error(ErrorKind::usage, target + ": already exists").hint("name another --output, or replace it with --fresh");
   }
   const std::string parent = fs::path(target_).parent_path().string();
   make_output(parent, target);

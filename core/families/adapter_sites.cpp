@@ -105,7 +105,7 @@ class Overrides {
     for (const Row& row : rows_)
       if (!row.used)
         faults.push_back({key_, "\"" + row.key + "\" " + (row.taken_by.empty() ? "matches no adapted module"
-                                                                              : "has no effect: \"" + row.taken_by + "\" stands before it and matches first; write the narrower key first")});
+                                                                              : "has no effect: \"" + row.taken_by + "\" comes before it and matches first; write the narrower key first")});
   }
 
  private:
@@ -211,7 +211,7 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
 void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (const Module& module : modules_of(spec)) {
     if (module.path.find("bias") != std::string::npos)
-      faults.push_back({"adapter.bias", "all would train " + module.path + ", which is no bias of a layer"});
+      faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
     else if (module.bias && module.experts > 0)
       faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(ModuleKind::experts, module.path)});
     else if (module.bias && kept_whole(adapter, module.path))
@@ -327,7 +327,7 @@ void add_tokens_of(VocabularySite site, const std::string& name, const std::vect
   constexpr const char* kKey = "adapter.trainable_token_indices";
   site.tokens = tokens;
   if (std::set<int64_t>(tokens.begin(), tokens.end()).size() < tokens.size())
-    faults.push_back({kKey, "a token stands twice in the list of " + site.module});
+    faults.push_back({kKey, "a token appears twice in the list of " + site.module});
   const auto outside = std::find_if(tokens.begin(), tokens.end(), [&](int64_t token) { return token < 0 || token >= site.vocabulary; });
   if (outside != tokens.end())
     faults.push_back({kKey, "token " + std::to_string(*outside) + " does not exist, the model has 0 to " + std::to_string(site.vocabulary - 1)});
@@ -356,7 +356,7 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
       const auto same = [&](const auto& other) { return named_by(other.first, embedding_name(spec).substr(0, embedding_name(spec).rfind('.')), true) && other.second == tokens; };
       if (shared && std::any_of(adapter.trainable_token_indices.begin(), adapter.trainable_token_indices.end(), same)) continue;
       if (shared) {
-        faults.push_back({"adapter.trainable_token_indices", module.path + " shares the embedding's weights: name the embedding alone"});
+        faults.push_back({"adapter.trainable_token_indices", module.path + " shares the embedding's weights: name only the embedding"});
         continue;
       }
       add_tokens_of({module.path, embedding, spec.vocab_size, spec.hidden_size, 0, 0, 0, {}}, name, tokens, spec.tie_word_embeddings, adapter, sites, faults);

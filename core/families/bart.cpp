@@ -12,7 +12,7 @@ namespace {
 
 void same_in_both(Settings& settings, const char* encoder, const char* decoder, int64_t size) {
   if (settings.integer(encoder, 1, kMostIntermediate, size) != size)
-    settings.unsupported(encoder, std::string("differs from ") + decoder + ", forge computes both stacks of one shape");
+    settings.unsupported(encoder, std::string("differs from ") + decoder + ", forge needs both stacks to have one shape");
 }
 
 void read(Settings& settings, ModelSpec& spec) {
@@ -30,7 +30,7 @@ void read(Settings& settings, ModelSpec& spec) {
   if (!settings.has("pad_token_id")) spec.pad_token_id = 1;
   if (!settings.has("eos_token_id")) spec.eos_token_ids = {2};
   spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, 2);
-  settings.must_be("is_encoder_decoder", true, "an encoder and a decoder");
+  settings.must_be("is_encoder_decoder", true, "an encoder-decoder");
 }
 
 void write(const ModelSpec& spec, Json& config) {

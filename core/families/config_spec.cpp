@@ -111,7 +111,7 @@ std::string built_instead(Settings& settings, const std::string& known, const st
   const std::string stem = own.substr(0, std::min(own.find("For"), own.find("LMHead")));
   const bool base = named == stem + "Model" || named.empty();
   if (base || named == built) return "";
-  return "config.json names " + named + " beside model_type " + known + ": built as " + built + ", as transformers does";
+  return "config.json names " + named + " together with model_type " + known + ": built as " + built + ", as transformers does";
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& 
   settings.use(config_keys_of(wrapper.name));
   read.notes.built = built_instead(settings, wrapper.name, wrapper.architecture, named, wrapper.architecture);
   if (ends_with(named, kScoringSuffix))
-    settings.unsupported("architectures", "names " + named + ": of models with towers forge computes logits alone");
+    settings.unsupported("architectures", "names " + named + ": for models with towers forge computes only logits");
   for (const char* key : {"text_config", "quantization_config", "tie_word_embeddings", "eos_token_id", "bos_token_id", "pad_token_id",
                           "initializer_range"})
     settings.find(key);
@@ -184,15 +184,15 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
   if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
     faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
   if (spec.rotary_dim() % 2 != 0)
-    faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " turns " +
+    faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " rotates " +
                      std::to_string(spec.rotary_dim()) + " features of a head, not an even number");
   const auto half = static_cast<size_t>(spec.rotary_dim() / 2);
   if (spec.rope.type == RopeType::longrope &&
       (spec.rope.short_factors.size() != half || spec.rope.long_factors.size() != half))
-    faults.push_back("longrope has not one factor for each of " + std::to_string(half) + " frequencies");
+    faults.push_back("longrope does not have one factor for each of " + std::to_string(half) + " frequencies");
   const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
   if (spec.reads_source() && (spec.decoder_start_id < 0 || spec.decoder_start_id >= spec.vocab_size))
-    faults.push_back("decoder_start_token_id " + std::to_string(spec.decoder_start_id) + " is no token, expected one from 0 to " +
+    faults.push_back("decoder_start_token_id " + std::to_string(spec.decoder_start_id) + " is not a token, expected one from 0 to " +
                      std::to_string(spec.vocab_size - 1));
   for (int64_t id : spec.eos_token_ids)
     if (has_vocabulary && (id < 0 || id >= spec.vocab_size))

@@ -25,7 +25,7 @@ struct Source {
 };
 
 [[noreturn]] void misfit(const TensorInfo& values, const TensorInfo& scales) {
-  throw Error(ErrorKind::environment, scales.name + ": " + format_shape(scales.shape) + " are no scales of " + values.name + " " +
+  throw Error(ErrorKind::environment, scales.name + ": " + format_shape(scales.shape) + " are not scales of " + values.name + " " +
                                           format_shape(values.shape));
 }
 

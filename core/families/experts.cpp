@@ -37,7 +37,7 @@ ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {
   spec.experts_per_token = settings.integer("num_experts_per_tok", 1, kMostExperts, per_token);
   if (spec.experts_per_token > spec.num_experts)
-    settings.broken("num_experts_per_tok", "is more than the experts there are, " + std::to_string(spec.num_experts));
+    settings.broken("num_experts_per_tok", "is more than the number of experts, " + std::to_string(spec.num_experts));
   const double coefficient = settings.number("router_aux_loss_coef", 0, 1e6, 0.001);
   spec.router_loss = settings.flag("output_router_logits", false) ? coefficient : 0;
 }

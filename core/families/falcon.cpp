@@ -17,10 +17,10 @@ void read(Settings& settings, ModelSpec& spec) {
   const Json* norms = settings.find("num_ln_in_parallel_attn");
   const bool two = norms ? *norms != 1 : grouped && spec.parallel_residual;
   if (two) settings.unsupported("num_ln_in_parallel_attn", "is not 1, and forge computes attention and MLP from one norm");
-  if (grouped && !spec.parallel_residual) settings.unsupported("parallel_attn", "is false, beside new_decoder_architecture");
+  if (grouped && !spec.parallel_residual) settings.unsupported("parallel_attn", "is false, together with new_decoder_architecture");
   if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("num_attention_heads", "does not divide hidden_size");
   settings.must_be("alibi", false, "rotary positions");
-  settings.must_be("n_embed", spec.hidden_size, "the width that hidden_size says");
+  settings.must_be("n_embed", spec.hidden_size, "the width that hidden_size gives");
 }
 
 // llama.cpp computes attention and MLP in parallel, without biases.

@@ -38,7 +38,7 @@ bool require_factors(const char* tensor, const std::vector<float>& factors, Sett
   const int64_t half = spec.rotary_dim() / 2;
   if (static_cast<int64_t>(factors.size()) != half)
     settings.broken(tensor, "has " + std::to_string(factors.size()) + " values, expected " + std::to_string(half) +
-                                " (half of the features that are turned)");
+                                " (half of the rotated features)");
   else if (!std::all_of(factors.begin(), factors.end(), [](float factor) { return factor > 1e-6f && factor < 1e6f; }))
     settings.broken(tensor, "has a factor that is not between 1e-6 and 1e6");
   else
@@ -53,9 +53,9 @@ void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, S
     return;
   }
   if (rope.type != RopeType::standard && rope.type != RopeType::longrope)
-    return settings.unsupported("rope factors", std::string("stand beside rope.scaling.type \"") + name_of(rope.type) + "\"");
+    return settings.unsupported("rope factors", std::string("appear together with rope.scaling.type \"") + name_of(rope.type) + "\"");
   if (!factors.always.empty() && (!factors.up_to.empty() || rope.type == RopeType::longrope))
-    return settings.unsupported("rope_freqs.weight", "stands beside the factors of longrope");
+    return settings.unsupported("rope_freqs.weight", "appears together with the factors of longrope");
   if (!factors.always.empty()) {
     if (require_factors("rope_freqs.weight", factors.always, settings, spec))
       rope = rope_of_divisors(rope, factors.always, spec.max_position_embeddings);

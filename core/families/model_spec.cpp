@@ -29,20 +29,20 @@ constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
   member("mscale", rope.mscale, "yarn; 0: absent", between(0, 1e9));
   member("mscale_all_dim", rope.mscale_all_dim, "yarn; 0: absent", between(0, 1e9));
   member("truncate", rope.truncate, "yarn: the bounds of the ramp are whole numbers");
-  member.later("short_factors", rope.short_factors, "longrope: of each frequency within the original context", between(1e-9, 1e9));
-  member.later("long_factors", rope.long_factors, "longrope: of each frequency past it", between(1e-9, 1e9));
-  member.later("interleaved", rope.interleaved, "neighbouring features are a pair, not those of the two halves");
-  member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is turned", between(0, 1));
+  member.later("short_factors", rope.short_factors, "longrope: factor of each frequency within the original context", between(1e-9, 1e9));
+  member.later("long_factors", rope.long_factors, "longrope: factor of each frequency past it", between(1e-9, 1e9));
+  member.later("interleaved", rope.interleaved, "neighbouring features form a pair, instead of one from each half");
+  member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is rotated", between(0, 1));
 };
 
 constexpr auto kAddedRowMembers = [](auto& row, auto&& member) {
-  member("id", row.id, "of the token", at_least(0));
+  member("id", row.id, "id of the token", at_least(0));
   member("from", row.from, "tokens whose mean the row starts from; none: all", at_least(0));
 };
 
 constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
-  member("family", spec.family, "what forge builds");
-  member("architecture", spec.architecture, "what the file says");
+  member("family", spec.family, "the family that forge builds");
+  member("architecture", spec.architecture, "the architecture that the file names");
   member.later("wrapper", spec.wrapper, "model_type of the class with towers around the language model; empty: none");
   member("vocab_size", spec.vocab_size, "rows of the embedding", between(1, kMostVocab));
   member("hidden_size", spec.hidden_size, "width of the residual stream", between(1, kMostHidden));
@@ -52,58 +52,58 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("num_kv_heads", spec.num_kv_heads, "heads of keys and values", between(1, kMostHeads));
   member("head_dim", spec.head_dim, "width of a head", between(1, kMostHeadDim));
   member("max_position_embeddings", spec.max_position_embeddings, "longest context", between(1, kMostPositions));
-  member("sliding_window", spec.sliding_window, "tokens that attention looks back on; 0: all", between(0, kMostPositions));
+  member("sliding_window", spec.sliding_window, "tokens that attention looks back at; 0: all", between(0, kMostPositions));
   member("rms_norm_eps", spec.rms_norm_eps, "added to the mean square", between(0, 1));
-  member("tie_word_embeddings", spec.tie_word_embeddings, "the embedding is the head too");
+  member("tie_word_embeddings", spec.tie_word_embeddings, "the embedding is also the head");
   member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
   member("o_bias", spec.o_bias, "o_proj has a bias");
   member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
-  member.later("score_head", spec.score_head, "one number for a text in place of logits");
+  member.later("score_head", spec.score_head, "the head gives one number for a text instead of logits");
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
-  member.later("full_layers", spec.full_layers, "layers that see everything beside a sliding_window");
+  member.later("full_layers", spec.full_layers, "layers that see everything although there is a sliding_window");
   member.later("parallel_residual", spec.parallel_residual, "attention and MLP read the same stream");
-  member.later("layer_norm", spec.layer_norm, "norms take the mean away");
+  member.later("layer_norm", spec.layer_norm, "norms subtract the mean");
   member.later("norm_bias", spec.norm_bias, "norms have biases");
-  member.later("window_rope_theta", spec.window_rope_theta, "of the layers with a sliding_window; 0: as the others", between(0, 1e12));
-  member.later("no_rope_layers", spec.no_rope_layers, "layers that turn nothing");
+  member.later("window_rope_theta", spec.window_rope_theta, "theta of the layers with a sliding_window; 0: as the others", between(0, 1e12));
+  member.later("no_rope_layers", spec.no_rope_layers, "layers without rotary positions");
   member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
   member.later("position_offset", spec.position_offset, "the row of position 0 in that table", between(0, kMostPositions));
-  member.later("encoder_layers", spec.encoder_layers, "that read a source, which each of num_layers sees; 0: a decoder alone", between(0, kMostLayers));
-  member.later("decoder_start_id", spec.decoder_start_id, "of an encoder-decoder: the token that an answer begins behind", at_least(-1));
-  member.later("position_buckets", spec.position_buckets, "of a bias of scores by distance; 0: none", between(0, kMostPositions));
-  member.later("position_distance", spec.position_distance, "tokens apart from which on that bias is one", between(0, kMostPositions));
-  member.later("gated_mlp", spec.gated_mlp, "of a family that has it both ways");
-  member.later("num_experts", spec.num_experts, "in the place of an MLP; 0: none", between(0, kMostExperts));
-  member.later("experts_per_token", spec.experts_per_token, "that a token goes through", between(0, kMostExperts));
+  member.later("encoder_layers", spec.encoder_layers, "encoder layers, whose output each of num_layers sees; 0: no encoder", between(0, kMostLayers));
+  member.later("decoder_start_id", spec.decoder_start_id, "encoder-decoder: the token that an answer follows", at_least(-1));
+  member.later("position_buckets", spec.position_buckets, "buckets of the bias of scores by distance; 0: no bias", between(0, kMostPositions));
+  member.later("position_distance", spec.position_distance, "distance in tokens from which on that bias is constant", between(0, kMostPositions));
+  member.later("gated_mlp", spec.gated_mlp, "the MLP has a gate, in a family that has both kinds");
+  member.later("num_experts", spec.num_experts, "experts in place of an MLP; 0: none", between(0, kMostExperts));
+  member.later("experts_per_token", spec.experts_per_token, "experts that a token goes through", between(0, kMostExperts));
   member.later("expert_size", spec.expert_size, "width inside an expert", between(0, kMostIntermediate));
-  member.later("shared_expert_size", spec.shared_expert_size, "of one that every token goes through; 0: none", between(0, kMostIntermediate));
-  member.later("dense_layers", spec.dense_layers, "layers with an MLP beside those with experts");
-  member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts have the sum 1");
-  member.later("expert_groups", spec.expert_groups, "that experts are chosen within", between(1, kMostExperts));
-  member.later("groups_per_token", spec.groups_per_token, "of those, for a token", between(1, kMostExperts));
+  member.later("shared_expert_size", spec.shared_expert_size, "width inside the expert that every token goes through; 0: none", between(0, kMostIntermediate));
+  member.later("dense_layers", spec.dense_layers, "layers with an MLP instead of experts");
+  member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts sum to 1");
+  member.later("expert_groups", spec.expert_groups, "groups that experts are chosen within", between(1, kMostExperts));
+  member.later("groups_per_token", spec.groups_per_token, "groups that a token may choose from", between(1, kMostExperts));
   member.later("expert_scale", spec.expert_scale, "multiplies the weights of a token's experts", between(1e-9, 1e9));
   member.later("attention_sinks", spec.attention_sinks, "a logit for each head takes its share of the softmax");
-  member.later("gate_limit", spec.gate_limit, "of a clamped gate; 0: none", between(0, 1e9));
-  member.later("gate_alpha", spec.gate_alpha, "of a clamped gate", between(-1e9, 1e9));
+  member.later("gate_limit", spec.gate_limit, "limit of a clamped gate; 0: none", between(0, 1e9));
+  member.later("gate_alpha", spec.gate_alpha, "alpha of a clamped gate", between(-1e9, 1e9));
   member.later("q_latent", spec.q_latent, "width that q is made from; 0: the stream", between(0, kMostHidden));
   member.later("kv_latent", spec.kv_latent, "width that k and v are made from; 0: the stream", between(0, kMostHidden));
-  member.later("rope_head_dim", spec.rope_head_dim, "features of a head that are turned, of latent attention", between(0, kMostHeadDim));
-  member.later("value_head_dim", spec.value_head_dim, "width of a head's values, of latent attention", between(0, kMostHeadDim));
-  member.later("router_loss", spec.router_loss, "times the loss that balances the experts; 0: none", between(0, 1e6));
+  member.later("rope_head_dim", spec.rope_head_dim, "latent attention: features of a head that are rotated", between(0, kMostHeadDim));
+  member.later("value_head_dim", spec.value_head_dim, "latent attention: width of a head's values", between(0, kMostHeadDim));
+  member.later("router_loss", spec.router_loss, "weight of the loss that balances the experts; 0: none", between(0, 1e6));
   member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
   member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
   member.later("residual_scale", spec.residual_scale, "multiplies what a layer adds to the stream", between(1e-9, 1e9));
   member.later("logit_scale", spec.logit_scale, "multiplies the logits", between(1e-9, 1e9));
-  member.later("attention_scale", spec.attention_scale, "of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
+  member.later("attention_scale", spec.attention_scale, "factor of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
   member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
   member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));
   member("rope", spec.rope, "rotary position embedding");
   member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
   member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));
   member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
-  member.later("base_vocab_size", spec.base_vocab_size, "rows that the model's file has, where tokens were added; 0: vocab_size", between(0, kMostVocab));
-  member.later("added_rows", spec.added_rows, "tokens whose rows are not the file's");
-  member.later("initializer_range", spec.initializer_range, "standard deviation of weights that are drawn", between(0, 100));
+  member.later("base_vocab_size", spec.base_vocab_size, "rows in the model's file if tokens were added; 0: vocab_size", between(0, kMostVocab));
+  member.later("added_rows", spec.added_rows, "added tokens, whose rows are not in the file");
+  member.later("initializer_range", spec.initializer_range, "standard deviation of randomly initialised weights", between(0, 100));
 };
 
 constexpr int64_t kLargestConfig = 16 << 20;
@@ -172,7 +172,7 @@ Json model_config(const ModelConfig& model) {
   else if (!model.architecture.contains("model_type")) {
     const std::string gguf = name_with_suffix(model.path, ".gguf");
     throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
-        .hint(model.init == ModelInit::random ? "say all of the model in model.architecture, beginning with model_type"
+        .hint(model.init == ModelInit::random ? "describe the whole model in model.architecture, beginning with model_type"
               : gguf.empty()                  ? "model.path is a Hugging Face folder with config.json, or a .gguf file"
                                               : "the folder holds " + gguf + ": name that file in model.path");
   }
@@ -201,7 +201,7 @@ ModelSpec read_model_spec(const ModelConfig& model) {
   const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
   if (!spec.wrapper.empty())
     throw KeyError(ErrorKind::job, "model.init",
-                   "random draws a language model alone, and " + spec.architecture + " has towers beside it",
+                   "random initialises only a language model, and " + spec.architecture + " also has towers",
                    "write model.architecture with the language model's own model_type, " + spec.family);
   return spec;
 }

@@ -118,7 +118,7 @@ void refuse_two(Settings& settings, const char* key, double beside, const std::s
 const Json* read_tables(Settings& settings, const Json& parameters, double& window_theta) {
   for (const auto& [key, value] : parameters.items())
     if (key != "sliding_attention" && key != "full_attention" && !value.is_null())
-      settings.unsupported("rope_parameters", "has " + key + " beside full_attention and sliding_attention: move it into the one that is meant");
+      settings.unsupported("rope_parameters", "has " + key + " next to full_attention and sliding_attention: move it into the one that is meant");
   const std::string where = "rope_parameters.sliding_attention";
   if (const auto table = parameters.find("sliding_attention"); table != parameters.end()) {
     Settings windows(*table, settings.name() + ": " + where);
@@ -179,7 +179,7 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
   const Json* parameters = filled(settings, "rope_parameters");
   if (scaling && parameters && normal(*scaling) != normal(*parameters))
     settings.unsupported("rope_scaling", "is " + dump_json(*scaling) + " and rope_parameters " + dump_json(*parameters) +
-                                             ": transformers 4 goes by the one and 5 by the other; keep the one that is meant");
+                                             ": transformers 4 uses the first and 5 the second; keep the one that is meant");
   const double theta = settings.number("rope_theta", 1, 1e12, family.rope_theta);
   const double partial = settings.number("partial_rotary_factor", 0, 1, family.partial_rotary_factor);
   const int64_t outer = settings.integer("original_max_position_embeddings", 0, int64_t{1} << 40, 0);

@@ -112,7 +112,7 @@ void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absen
   const bool listed = pattern && pattern->is_array();
   if (pattern && !listed && !pattern->is_boolean()) period = settings.integer(key, 1, kMostLayers);
   if (listed && static_cast<int64_t>(pattern->size()) != spec.num_layers)
-    return settings.unsupported(key, "has not one entry for each of " + std::to_string(spec.num_layers) + " layers");
+    return settings.unsupported(key, "does not have one entry for each of " + std::to_string(spec.num_layers) + " layers");
   for (int64_t layer = 0; spec.sliding_window > 0 && layer < spec.num_layers; ++layer) {
     const bool full = listed ? (*pattern)[static_cast<size_t>(layer)] == false : (layer + 1) % period == 0;
     if (full) spec.full_layers.push_back(layer);

@@ -32,7 +32,7 @@ void read(Settings& settings, ModelSpec& spec) {
   if (!settings.has("pad_token_id")) spec.pad_token_id = 0;
   if (!settings.has("eos_token_id")) spec.eos_token_ids = {1};
   spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, spec.pad_token_id);
-  settings.must_be("is_encoder_decoder", true, "an encoder and a decoder");
+  settings.must_be("is_encoder_decoder", true, "an encoder-decoder");
   // transformers derives the first two from feed_forward_proj and sets is_decoder for each stack.
   for (const char* key : {"dense_act_fn", "is_gated_act", "is_decoder"}) settings.find(key);
 }

@@ -78,8 +78,8 @@ Json text_settings(const Wrapper& wrapper, const Json& config, const std::string
     throw Error(ErrorKind::environment, name + ": text_config is " + dump_json(stated).substr(0, 60) + ", expected an object")
         .hint("the model's own config.json states its language model there");
   if (const Json type = stated.value("model_type", Json(wrapper.text)); type != wrapper.text)
-    throw Error(ErrorKind::job, name + ": text_config is of model_type " + dump_json(type) + ", and of " + wrapper.architecture +
-                                    "s forge computes those around " + wrapper.text)
+    throw Error(ErrorKind::job, name + ": text_config is of model_type " + dump_json(type) + ", and forge reads a " + wrapper.architecture +
+                                    " only around a " + wrapper.text)
         .hint("use a model whose text_config is of that type");
   Json text{{"model_type", wrapper.text}};
   for (const auto& [key, value] : config_keys_of(wrapper.name).text_defaults)

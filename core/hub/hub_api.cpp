@@ -81,9 +81,9 @@ std::string reason_of(const HttpAnswer& answer) {
   if (code == "RevisionNotFound") fail("has no revision " + repository.revision, "see the branches and tags at " + server.endpoint + "/" + repository.name);
   if (code == "EntryNotFound") fail("is not in revision " + repository.revision, "");
   if (gated && server.token.empty())
-    fail("is gated: it asks for a token of somebody who accepted its terms", "accept them on its page, then set HF_TOKEN");
+    fail("is gated: it needs the token of an account that accepted its terms", "accept them on its page, then set HF_TOKEN");
   if (gated) fail("is gated, and this token's owner has not been granted access", "accept its terms on its page with the account of HF_TOKEN");
-  if (answer.status == 401 && !server.token.empty()) fail("the hub does not accept this token", "check HF_TOKEN, or log in anew: hf auth login");
+  if (answer.status == 401 && !server.token.empty()) fail("the hub does not accept this token", "check HF_TOKEN, or log in again: hf auth login");
   if (answer.status == 401 || answer.status == 404 || code == "RepoNotFound")
     fail(std::string("is not on ") + server.endpoint + (server.token.empty() ? ", or is private" : ""),
          server.token.empty() ? "check the name; for a private repository set HF_TOKEN" : "check the name and whether the token may read it");
@@ -98,7 +98,7 @@ void wait_or_refuse(const HubServer& server, const HubRepository& repository, co
   const double backoff = kFirstWait * static_cast<double>(1 << attempt);
   const auto asked = static_cast<double>(number_or(header(answer, "retry-after"), -1));
   const double seconds = std::min(answer.status == 429 && asked >= 0 ? std::max(asked, 0.1) : backoff, kLongestWait);
-  if (server.say) server.say(repository.name + ": " + reason_of(answer) + "; again in " + format_number(seconds) + " s");
+  if (server.say) server.say(repository.name + ": " + reason_of(answer) + "; trying again in " + format_number(seconds) + " s");
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
@@ -205,7 +205,7 @@ HubServer hub_server(const EnvironmentLookup& environment) {
   HubServer server{.endpoint = set("HF_ENDPOINT")};
   if (server.endpoint.empty()) server.endpoint = "https://huggingface.co";
   if (!starts_with(server.endpoint, "http://") && !starts_with(server.endpoint, "https://"))
-    throw Error(ErrorKind::environment, "HF_ENDPOINT is \"" + server.endpoint + "\", which is no address").hint("write https:// in front");
+    throw Error(ErrorKind::environment, "HF_ENDPOINT is \"" + server.endpoint + "\", which is not a URL").hint("write https:// in front");
   while (server.endpoint.ends_with('/')) server.endpoint.pop_back();
   const std::string implicit = lower(set("HF_HUB_DISABLE_IMPLICIT_TOKEN"));
   if (implicit == "1" || implicit == "true" || implicit == "yes" || implicit == "on") return server;
@@ -227,11 +227,11 @@ HubListing list_files(const HubServer& server, const HubRepository& repository) 
 
 HubListing listing_of(const std::string& body, const std::string& url, const std::string& name) {
   const Json said = parse_json(body, url, ErrorKind::environment);
-  const auto broken = [&](const std::string& what) { return Error(ErrorKind::environment, url + ": " + what + "; this is not a hub's answer"); };
+  const auto broken = [&](const std::string& what) { return Error(ErrorKind::environment, url + ": " + what + "; this is not the answer of a hub"); };
   if (!said.is_object() || !said.contains("sha") || !said["sha"].is_string() || !said.contains("siblings") || !said["siblings"].is_array())
     throw broken("holds no sha and siblings");
   HubListing listing{.commit = said["sha"].get<std::string>()};
-  if (listing.commit.size() != 40 || !is_digest(listing.commit)) throw broken("sha is no commit");
+  if (listing.commit.size() != 40 || !is_digest(listing.commit)) throw broken("sha is not a commit");
   for (const Json& item : said["siblings"]) {
     if (!item.is_object() || !item.contains("rfilename") || !item["rfilename"].is_string()) throw broken("a sibling has no rfilename");
     listing.files.push_back(file_of(item, name));
@@ -250,7 +250,7 @@ HubFile look_up(const HubServer& server, const HubRepository& repository, const 
   HubFile known = file;
   known.hash = without_quotes(either("x-linked-etag", "etag"));
   if (!is_digest(known.hash))
-    throw Error(ErrorKind::environment, repository.name + "/" + file.path + ": the server states no hash that it could be checked with");
+    throw Error(ErrorKind::environment, repository.name + "/" + file.path + ": the server states no hash to check it with");
   known.size = number_or(either("x-linked-size", "content-length"), -1);
   return known;
 }

@@ -138,7 +138,7 @@ void bring(const HubServer& server, const HubCache& cache, const HubRepository& 
     if (file_digest(partial, digest) == file.hash) break;
     fs::remove(partial);
     if (fresh || last)
-      throw Error(ErrorKind::environment, repository.name + "/" + file.path + ": what was sent does not have the stated hash " + file.hash)
+      throw Error(ErrorKind::environment, repository.name + "/" + file.path + ": the download does not have the stated hash " + file.hash)
           .hint("nothing of it was kept; try again, or ask another server: HF_ENDPOINT");
   }
   fs::rename(partial, blob);
@@ -191,7 +191,7 @@ FetchedRepository fetch(const HubServer& server, const HubCache& cache, const Hu
     if (!file_exists(folder + "/blobs/" + file.hash)) missing += std::max<int64_t>(0, file.size);
   }
   if (const int64_t free = free_disk_bytes(folder); missing + kSpare > free)
-    throw Error(ErrorKind::environment, folder + ": " + format_bytes(missing) + " are to be downloaded, " + format_bytes(free) + " are free")
+    throw Error(ErrorKind::environment, folder + ": " + format_bytes(missing) + " need to be downloaded, " + format_bytes(free) + " are free")
         .hint("set HF_HOME to a folder on another disk");
   int64_t before = 0;
   for (const HubFile& file : files) {

@@ -89,9 +89,9 @@ std::string nearest_way(const std::string& name, const std::vector<std::string>&
       relatives.push_back(family);
   }
   if (relatives.empty()) return "use a model of one of these architectures";
-  const std::string way = "of the same makers forge trains " + join(relatives, ", ");
+  const std::string way = "from the same makers forge trains " + join(relatives, ", ");
   return ends_with(name, "ForConditionalGeneration")
-             ? way + "; a GGUF file of this model holds its text half alone, which opens where that is one of these"
+             ? way + "; a GGUF file of this model holds only its text half, which forge reads if it is one of these"
              : way;
 }
 

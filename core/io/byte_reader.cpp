@@ -36,8 +36,8 @@ constexpr Signature kRefused[] = {
     {"\xff\xfe", "UTF-16, expected UTF-8", "iconv -f UTF-16 -t UTF-8"},
     {"\xfe\xff", "UTF-16, expected UTF-8", "iconv -f UTF-16 -t UTF-8"},
     {kGitLfsPointer, "a Git LFS pointer, expected the file that it points to", kGitLfsHint},
-    {"<!DOCTYPE html", "a web page, expected data", "download the file itself: the page shows it"},
-    {"<!doctype html", "a web page, expected data", "download the file itself: the page shows it"},
+    {"<!DOCTYPE html", "a web page, expected data", "download the file itself, not the page that shows it"},
+    {"<!doctype html", "a web page, expected data", "download the file itself, not the page that shows it"},
 };
 
 bool is_bzip2(std::string_view start) {

@@ -91,7 +91,7 @@ int64_t InputFile::decode(char* into, int64_t size) {
   }
   produced_ += made;
   if (problem_.empty() && produced_ > kExpansionFloor && produced_ / kMaxExpansion > file_position())
-    problem_ = format_bytes(file_position()) + " of the file made more than " +
+    problem_ = format_bytes(file_position()) + " of the file expanded to more than " +
                format_bytes(kExpansionFloor) + " of text, expected at most " + std::to_string(kMaxExpansion) +
                " times as much (a decompression bomb?)";
   if (made == 0 && !problem_.empty()) throw Error(ErrorKind::data, problem_);

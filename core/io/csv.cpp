@@ -173,7 +173,7 @@ void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::
     throw Error(ErrorKind::data, place(cells[0]) + "one column called \"" + cells[0].text +
                                      "\", expected columns with " + (delimiter == ',' ? "commas" : "tabs") +
                                      " between them")
-        .hint(delimiter == ',' ? "separate by commas alone" : "separate by tabs, or name it .csv");
+        .hint(delimiter == ',' ? "separate by commas only" : "separate by tabs, or name it .csv");
 }
 
 }  // namespace
@@ -189,7 +189,7 @@ std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& t
   throw PlacedError(ErrorKind::data, {path, at.line, at.column},
                     std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + ", expected " +
                         std::to_string(expected) + " as in the header",
-                    more ? "quote cells that hold the separator" : "write the missing cells, if empty");
+                    more ? "quote cells that hold the separator" : "write the missing cells, even if empty");
 }
 
 CsvFile::CsvFile(const std::string& path, char delimiter, int64_t longest_record)
@@ -215,7 +215,7 @@ void CsvFile::read_header() {
 void CsvFile::fail_too_long(const CsvRecord& record) const {
   throw Error(ErrorKind::data, reader_.path() + ":" + std::to_string(record.line) +
                                    ":1: a record of more than " + format_bytes(longest_record_))
-      .hint("is a quote not closed?");
+      .hint("check for a quote that is not closed");
 }
 
 bool CsvFile::add_line(CsvRecord& record, QuoteState& quotes) {

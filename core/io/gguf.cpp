@@ -32,7 +32,7 @@ int read_version(GgufCursor& cursor, std::string_view file) {
     cursor.fail("a big-endian GGUF, forge reads little-endian ones",
                 "convert the model again on this machine");
   cursor.fail("GGUF version " + std::to_string(version) + ", forge reads versions 2 and 3",
-              "convert the model again with a present llama.cpp");
+              "convert the model again with a recent llama.cpp");
 }
 
 std::string_view read_name(GgufCursor& cursor, size_t longest, const char* what) {
@@ -91,7 +91,7 @@ std::vector<GgufTensor> read_table(GgufCursor& cursor, int64_t count, Faults& un
     auto number = cursor.scalar<uint32_t>("the type of a tensor");
     auto begin = cursor.scalar<uint64_t>("the offset of a tensor");
     if (begin > INT64_MAX)
-      cursor.fail("tensor " + show_name(tensor.name) + " begins at " + std::to_string(begin));
+      cursor.fail("tensor " + show_name(tensor.name) + " begins at " + std::to_string(begin) + ", past 2^63 bytes");
     tensor.begin = static_cast<int64_t>(begin);
     const GgmlType* type = ggml_type(number);
     if (!type)

@@ -146,7 +146,7 @@ class MappedGguf : public GgufFile {
   void add_experts(const std::string& name, size_t index, Faults& faults) {
     const GgufTensor& tensor = gguf_.tensors()[index];
     if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[0] > kMostExperts)
-      return faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " is not the matrices of 1 to " +
+      return faults.add("tensor " + show_name(tensor.name) + " " + format_shape(tensor.shape) + " does not hold the matrices of 1 to " +
                         std::to_string(kMostExperts) + " experts");
     for (int64_t expert = 0; expert < tensor.shape[0]; ++expert) {
       tensors_.push_back({name_of_expert(name, expert), {tensor.shape[1], tensor.shape[2]}, tensor.dtype});

@@ -138,15 +138,15 @@ void check_agreement(const std::string& path, const std::vector<std::pair<std::s
   for (size_t s = 0; s < shards.size(); ++s)
     for (const TensorInfo& tensor : shards[s].header.tensors)
       if (!found.emplace(tensor.name, names[s]).second)
-        faults.add("tensor " + show_name(tensor.name) + " stands in " + std::string(found[tensor.name]) +
-                   " and in " + names[s]);
+        faults.add("tensor " + show_name(tensor.name) + " is in " + std::string(found[tensor.name]) +
+                   " and also in " + names[s]);
   for (const auto& [tensor, shard] : index) {
     auto place = found.find(tensor);
     if (place == found.end()) {
       faults.add("tensor " + show_name(tensor) + " is missing from " + shard);
     } else {
       if (place->second != shard)
-        faults.add("tensor " + show_name(tensor) + " stands in " + std::string(place->second) +
+        faults.add("tensor " + show_name(tensor) + " is in " + std::string(place->second) +
                    ", expected in " + shard);
       found.erase(place);
     }

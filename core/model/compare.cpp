@@ -39,10 +39,10 @@ LogitDifference logit_difference(const at::Tensor& a, const at::Tensor& b) {
   FORGE_CHECK(a.sizes() == b.sizes() && a.numel() > 0, "logits of two models for different texts");
   // A maximum ignores values that are not a number, so they are looked for first.
   if (!at::isfinite(a).all().item<bool>())
-    throw Error(ErrorKind::environment, "the original's logits are not finite, so that nothing can be compared with them")
+    throw Error(ErrorKind::environment, "the original's logits are not finite, so nothing can be compared with them")
         .hint("its weights are damaged or too large, or its training diverged");
   if (!at::isfinite(b).all().item<bool>())
-    throw Error(ErrorKind::internal, "the logits of what was written are not finite, and the original's are");
+    throw Error(ErrorKind::internal, "the logits of what was written are not finite, but the original's are");
   LogitDifference result{.positions = a.size(0)};
   int64_t same = 0;
   for (int64_t i = 0; i < a.size(0); ++i) {

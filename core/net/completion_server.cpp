@@ -57,10 +57,10 @@ std::string wrong_end(const Json& choice, const AskedCompletion& asked, const Dr
   const auto stops = [&](int32_t id) { return std::count(settings.stop_ids.begin(), settings.stop_ids.end(), id) > 0; };
   const auto stop = std::find_if(drawn.ids.begin(), drawn.ids.end(), stops);
   if (stop != drawn.ids.end() && stop + 1 != drawn.ids.end())
-    return "went on behind the stop token " + std::to_string(*stop);
+    return "went on after the stop token " + std::to_string(*stop);
   drawn.stopped = finish == "stop";
   if (drawn.stopped && stop == drawn.ids.end())
-    return "ended by \"stop\" behind the token " + std::to_string(drawn.ids.back()) + ", which is no stop token of the job";
+    return "ended by \"stop\" after the token " + std::to_string(drawn.ids.back()) + ", which is not a stop token of the job";
   if (finish == "length" && static_cast<int64_t>(drawn.ids.size()) != asked.max_tokens)
     return "ended by \"length\" after " + format_count(static_cast<int64_t>(drawn.ids.size())) + " of " + format_count(asked.max_tokens) + " tokens";
   if (!drawn.stopped && finish != "length") return "ended by \"" + finish + "\", expected stop or length";
@@ -82,16 +82,16 @@ std::string completion_fault(const std::string& body, const AskedCompletion& ask
     return "answered " + (is_list(answer, "choices") ? format_count(static_cast<int64_t>(answer["choices"].size())) + " choices" : shown_body(body)) +
            ", expected one choice";
   if (answer.contains("model") && answer["model"].is_string() && answer["model"] != settings.adapter)
-    return "answered by " + answer["model"].get<std::string>() + ", asked was " + settings.adapter;
+    return "answered by " + answer["model"].get<std::string>() + ", expected " + settings.adapter;
   const Json& choice = answer["choices"][0];
   if (std::string fault = other_prompt(choice, asked.prompt); !fault.empty()) return fault;
   const std::vector<int64_t> ids = ids_of(choice);
   if (ids.empty()) return "gave no token ids (token_ids, or logprobs.tokens as token_id:N): " + shown_body(body);
   if (static_cast<int64_t>(ids.size()) > asked.max_tokens)
-    return "gave " + format_count(static_cast<int64_t>(ids.size())) + " tokens, asked were at most " + format_count(asked.max_tokens);
+    return "gave " + format_count(static_cast<int64_t>(ids.size())) + " tokens, expected at most " + format_count(asked.max_tokens);
   for (const int64_t id : ids) {
     if (id < 0 || id >= settings.vocab_size)
-      return "gave a token that the model has not: " + (id < 0 ? "no whole number" : std::to_string(id) + " of " + std::to_string(settings.vocab_size));
+      return "gave a token that the model does not have: " + (id < 0 ? "no whole number" : std::to_string(id) + " of " + std::to_string(settings.vocab_size));
     drawn.ids.push_back(static_cast<int32_t>(id));
   }
   if (!choice.contains("logprobs") || !is_list(choice["logprobs"], "token_logprobs")) return "gave no log-probabilities (logprobs.token_logprobs)";

@@ -71,7 +71,7 @@ void http_requests(std::vector<HttpRequest> requests, int64_t concurrency, const
 std::string shown_body(const std::string& body) {
   constexpr size_t kShown = 200;  // bytes
   if (body.empty()) return "nothing";
-  if (!valid_utf8(body)) return "\"bytes that are no UTF-8\"";
+  if (!valid_utf8(body)) return "\"bytes that are not UTF-8\"";
   size_t end = std::min(body.size(), kShown);
   while (end < body.size() && (body[end] & 0xc0) == 0x80) --end;  // between characters
   std::string text(trim(body.substr(0, end)));

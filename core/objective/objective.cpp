@@ -102,7 +102,7 @@ std::string cpo_formula(const ObjectiveConfig& o) {
 std::string kto_formula(const ObjectiveConfig& o) {
   return format_number(o.desirable_weight) + " (1 − σ(β (l − z₀))) of desirable answers, " + format_number(o.undesirable_weight) +
          " (1 − σ(β (z₀ − l))) of undesirable ones; β " + format_number(*o.beta) +
-         ", z₀ the mean of l over the step's answers behind each other's prompts, at least 0";
+         ", z₀ the mean of l over the step's answers after each other's prompts, at least 0";
 }
 std::string reward_formula(const ObjectiveConfig& o) {
   std::string text = "−log σ(r_c − r_r − margin)";
@@ -136,7 +136,7 @@ std::string policy_formula(const ObjectiveConfig& o) {
   text += o.type == ObjectiveType::ppo ? value_formula(o) : group_formula(o);
   if (o.kl.weight > 0)
     text += "; " + format_number(o.kl.weight) + " " + name_of(o.kl.estimator) + " of the divergence from the base " +
-            (o.kl.in == KlPlace::loss ? "in the loss" : "off the reward");
+            (o.kl.in == KlPlace::loss ? "in the loss" : "subtracted from the reward");
   if (o.kl.measure) text += "; the divergence from the base is measured (" + name_of(o.kl.estimator) + ")";
   if (o.entropy_weight > 0) text += "; − " + format_number(o.entropy_weight) + " entropy";
   if (o.success_nll > 0) text += "; − " + format_number(o.success_nll) + " log p of completions that succeeded";

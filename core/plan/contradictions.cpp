@@ -52,21 +52,21 @@ bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
 // Returns the settings that an encoder with a decoder cannot follow, or would ignore.
 std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
   std::vector<KeyFault> faults;
-  const std::string what = model.architecture + " is an encoder and a decoder";
+  const std::string what = model.architecture + " is an encoder-decoder";
   if (job.objective.type != ObjectiveType::sft)
     faults.push_back({"objective.type", what + ", which " + name_of(job.objective.type) + " does not train; write sft"});
   else if (job.objective.train_on == TrainOn::all)
     faults.push_back({"objective.train_on", what + ": the encoder's source is read and not predicted; write completion"});
   if (job.model.init == ModelInit::random)
     faults.push_back({"model.init", what + ", whose weights are read from files and not drawn"});
-  if (job.data.template_name != "auto") faults.push_back({"data.template", what + ", which reads a text as it is; leave it out"});
+  if (job.data.template_name != "auto") faults.push_back({"data.template", what + ", which reads text as it is; leave it out"});
   if (job.data.overlong == Overlong::split)
     faults.push_back({"data.overlong", "a source and its answer cannot be split into pairs; write truncate, drop or error"});
-  if (job.train.neftune_alpha > 0) faults.push_back({"train.neftune_alpha", what + ", for whose two embeddings no noise is defined; write 0"});
+  if (job.train.neftune_alpha > 0) faults.push_back({"train.neftune_alpha", what + ", and noise is not defined for its two embeddings; write 0"});
   if (names_vocabulary(model, job.adapter))
-    faults.push_back({"adapter.modules_to_save", what + " that share one table of embeddings, which is trained whole with adapter: none alone"});
+    faults.push_back({"adapter.modules_to_save", what + " with one shared table of embeddings, which is trained whole only with adapter: none"});
   if (!known_vocabulary_sites(model, job.adapter).empty())
-    faults.push_back({"adapter.target_modules", what + " that share one table of embeddings, which no adapter changes"});
+    faults.push_back({"adapter.target_modules", what + " with one shared table of embeddings, which no adapter changes"});
   return faults;
 }
 
@@ -88,7 +88,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
     faults.push_back({"adapter.target_modules", "the value network shares the base's embedding, which an adapter may not change"});
   for (const VocabularySite& site : vocabulary)
     if (site.rank > 0 && !site.embedding && job.adapter.dropout > 0)
-      faults.push_back({"adapter.dropout", "has no effect on " + site.module + ", whose adapter is taken into its weights; write 0"});
+      faults.push_back({"adapter.dropout", "has no effect on " + site.module + ", whose adapter is merged into its weights; write 0"});
   if (objective_of(job.objective.type).coupling == Coupling::pair && with_defaults(job.objective).nll_weight == 0.0) {
     if (job.objective.nll_mean != NllMean::pair) faults.push_back({"objective.nll_mean", "has no effect: objective.nll_weight is 0"});
     if (job.objective.nll_on != NllOn::completion) faults.push_back({"objective.nll_on", "has no effect: objective.nll_weight is 0"});
@@ -99,8 +99,8 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
     faults.push_back({"train.precision",
                       device.gpu.name + " has no bf16 (it starts with Ampere); use auto, fp16 or fp32"});
   if (job.train.deterministic && device.cuda && trains_embedding(model, job.adapter))
-    faults.push_back({"train.deterministic", "on a GPU the gradients of a trained embedding are added in any order; leave it out, train adapters of "
-                                             "the linear layers alone, or set hardware.device: cpu"});
+    faults.push_back({"train.deterministic", "on a GPU the gradients of a trained embedding are added in no fixed order; leave it out, train adapters of "
+                                             "the linear layers only, or set hardware.device: cpu"});
   if (const std::string why = activation_offload_refusal(device.cuda, job.provider); job.train.activation_offloading == Offload::host && !why.empty())
     faults.push_back({"train.activation_offloading", "host: " + why + "; write auto or none"});
   if (const std::string why = offload_refusal(job, device.cuda); job.optimizer.offload == Offload::host && !why.empty())
@@ -113,7 +113,7 @@ std::vector<KeyFault> faults_of_data(const Plan& plan) {
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
-                                             " tokens, the model knows " +
+                                             " tokens, the model has " +
                                              format_count(plan.model.max_position_embeddings) +
                                              " positions; set it to that, or leave it out"});
   if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});

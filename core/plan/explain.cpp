@@ -145,9 +145,9 @@ std::string objective_text(const Plan& plan) {
   text += objective.reference == ReferenceModel::base ? "; reference: the base without the adapter"
                                                       : "; reference: the model as training begins";
   const int64_t bytes = 4 * (plan.train.supervised_tokens + plan.eval.supervised_tokens);
-  if (row.coupling == Coupling::answer) text += ", also for z₀, which costs a forward of every answer more";
+  if (row.coupling == Coupling::answer) text += ", also for z₀, which costs one more forward of every answer";
   return text + (kept ? ", kept by token (" + format_bytes(bytes) + ", one forward of the data before the first step)"
-                      : ", one forward more of every micro-batch");
+                      : ", one more forward of every micro-batch");
 }
 
 // Returns "correct 1 (numeric) · brief measured only (length)".
@@ -171,7 +171,7 @@ Table run_rows(const Plan& plan) {
     rows.push_back({"rollout", rollout_text(plan)});
     rows.push_back({"rewards", rewards_text(plan.job)});
     if (has_value_network(plan)) rows.push_back({"value", value_text(plan)});
-    if (needs_base(plan.job)) rows.push_back({"base", "one forward more of every completion, without the adapter"});
+    if (needs_base(plan.job)) rows.push_back({"base", "one more forward of every completion, without the adapter"});
   }
   rows.push_back({"steps", (plan.steps > 0 ? format_count(plan.steps) : "until train.max_time") + " (" +
                                format_count(plan.steps_per_epoch) + " an epoch)" +
@@ -198,7 +198,7 @@ Table model_rows(const Plan& plan) {
              {"parameters", format_count(plan.parameters.total) + ", " +
                                 format_count(plan.parameters.trainable) + " trainable"}};
   if (!m.wrapper.empty())
-    rows.push_back({"towers", "stay in the file untouched, and are not counted: the language model alone is trained, on text"});
+    rows.push_back({"towers", "left untouched in the file, and not counted: only the language model is trained, on text"});
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
   const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
@@ -219,8 +219,8 @@ Table model_rows(const Plan& plan) {
                                 (plan.job.model.quantization == Quantization::fp8 ? ", frozen linear layers multiplied in fp8" : "") +
                                 (plan.step.folded_adapters ? ", adapters in the products of their weights" : "")});
   if (has_fp8_gate(plan.job))
-    rows.push_back({"fp8 gate", "before the first step the base's loss in fp8 is compared with that of its file's weights, on " + format_count(kFp8GateTokens) +
-                                    " tokens of data." + (plan.eval.examples > 0 ? "eval" : "train") + "; the run ends unless they show that it changes by less than " +
+    rows.push_back({"fp8 gate", "before the first step the base's loss in fp8 is compared with the loss of the file's weights, on " + format_count(kFp8GateTokens) +
+                                    " tokens of data." + (plan.eval.examples > 0 ? "eval" : "train") + "; the run ends unless they differ by less than " +
                                     format_number(100 * plan.job.model.fp8_tolerance) + " % (model.fp8_tolerance)"});
   for (const AttentionUse& use : plan.attention)
     rows.push_back({"attention", name_of(use.kernel) +

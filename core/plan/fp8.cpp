@@ -23,7 +23,7 @@ std::string fp8_device_fault(bool cuda, int64_t capability) {
   // is left out because nothing says that it gains there, and 12.x because LibTorch's product was
   // seen to be refused (pytorch/pytorch#192707).
   if (!cuda || (capability >= kHopper && capability < kConsumerBlackwell)) return "";
-  return "products in fp8 with a scale a row want Hopper or data-centre Blackwell (compute capability 9.0 to 11.x)";
+  return "products in fp8 with a scale per row need Hopper or data-centre Blackwell (compute capability 9.0 to 11.x)";
 }
 
 std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const Device& device) {
@@ -42,14 +42,14 @@ std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const D
     faults.push_back({"train.precision", "products in fp8 give bf16 on " + device.gpu.name + (biased ? " where layers have biases" : "") + ", not " +
                                              name_of(precision) + "; use bf16, or leave it out"});
   if (objective_of(job.objective.type).scores)
-    faults.push_back({kKey, "fp8 is let in by the base's loss on tokens, which objective " + name_of(job.objective.type) + " has none of" + instead});
+    faults.push_back({kKey, "fp8 is checked by the base's loss on tokens, which objective " + name_of(job.objective.type) + " does not have" + instead});
   if (model.num_experts > 0) faults.push_back({kKey, "fp8 is for dense models, and " + model.architecture + " is a mixture of experts" + instead});
-  if (model.reads_source()) faults.push_back({kKey, "fp8 is for decoders, and " + model.architecture + " is an encoder and a decoder" + instead});
+  if (model.reads_source()) faults.push_back({kKey, "fp8 is for decoders, and " + model.architecture + " is an encoder-decoder" + instead});
   const auto odd = std::find_if(parameters.begin(), parameters.end(), [](const Parameter& p) {
     return p.quantizable && (p.shape[0] % kMultiple != 0 || p.shape[1] % kMultiple != 0);
   });
   if (odd != parameters.end())
-    faults.push_back({kKey, "fp8 wants weights whose sides are multiples of " + std::to_string(kMultiple) + ", and " + odd->name + " has " +
+    faults.push_back({kKey, "fp8 needs weights whose sides are multiples of " + std::to_string(kMultiple) + ", and " + odd->name + " has " +
                                 std::to_string(odd->shape[0]) + " × " + std::to_string(odd->shape[1]) + instead});
   return faults;
 }

@@ -47,7 +47,7 @@ void resolve_reference(Plan& plan) {
   derived(plan, "objective.reference_cache",
           moves   ? "training moves the weights that the reference is made of"
           : again ? "the data are read more than once: the reference would be computed in each epoch"
-                  : "the data are read once: a reference computed beside each step costs no more");
+                  : "the data are read once: a reference computed with each step costs no more");
 }
 
 void require_both_classes(const Plan& plan) {

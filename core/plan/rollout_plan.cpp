@@ -35,7 +35,7 @@ DecodingShape decoding_shape(const Plan& plan, int64_t slots, bool evaluation) {
 std::string moment_of(const ServerConfig& server) {
   if (server.max_staleness == 0) return "that moment";
   const std::string before = format_count(server.max_staleness) + (server.max_staleness == 1 ? " rollout" : " rollouts");
-  return before + " before, while those between are trained: of drawing and training the longer is waited for, not both";
+  return before + " before, while those between are trained: the run waits for the longer of drawing and training, not for both";
 }
 
 bool served(const Plan& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
@@ -75,8 +75,8 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
   if (served(plan)) require_single_tokens(plan);
   if (rollout.lookup_tokens > 0 && (std::string(provider.name) == "reference" || plan.device.cuda))
     throw KeyError(ErrorKind::job, "rollout.lookup_tokens",
-                   "guessed tokens change nothing only where a token's logits do not depend on what is computed with it, and those of "
-                   "ATen's products do",
+                   "guessed tokens change nothing only if a token's logits do not depend on what is computed with it; with "
+                   "ATen's products they do",
                    "remove it, or draw on a CPU with provider: fused");
   const int64_t group = rollout.samples_per_prompt, all = rollout.prompts_per_step * group;
   if (served(plan)) {
@@ -130,18 +130,18 @@ std::string rollout_text(const Plan& plan) {
                      format_number(rollout.temperature);
   if (served(plan))
     text += "; drawn by " + *rollout.server.url + " with the adapter of " + moment_of(rollout.server) + ", " + format_count(rollout.server.concurrency) +
-            " requests at once, and compared with the trainer's log-probabilities before anything is trained; what had not arrived when a "
-            "run is killed is drawn anew, and comes the same only where the server draws the same";
+            " requests at once, and compared with the trainer's log-probabilities before anything is trained; completions that had not arrived when a "
+            "run was killed are drawn again, and are the same only if the server draws the same";
   else
     text += "; " + format_count(std::min(*rollout.slots, all)) + " at once, " + format_count(plan.rollout.waves) +
             (plan.rollout.waves == 1 ? " wave" : " waves") + "; each prompt is read once for its group";
   if (rollout.lookup_tokens > 0)
     text += "; up to " + format_count(rollout.lookup_tokens) + " tokens ahead are guessed from what a completion holds, in slots that are free: " +
-            (plan.job.train.precision == Precision::fp32 ? "no token or log-probability changes" : "what changes is rounding in " + name_of(*plan.job.train.precision));
+            (plan.job.train.precision == Precision::fp32 ? "no token or log-probability changes" : "this changes only rounding in " + name_of(*plan.job.train.precision));
   if (!rollout.tools.command.empty())
     text += "; up to " + format_count(rollout.tools.max_turns) + " turns, between which " + join(rollout.tools.command, " ") + " answers";
   if (plan.rollout.sample_seconds > 0)
-    text += "; drawing takes about " + format_seconds(plan.rollout.sample_seconds) + " where all are that long";
+    text += "; drawing takes about " + format_seconds(plan.rollout.sample_seconds) + " if all are that long";
   if (rollout.dynamic_sampling.reward)
     text += "; draws on, up to " + format_count(rollout.dynamic_sampling.max_rounds) + " rounds, for groups whose mean " +
             *rollout.dynamic_sampling.reward + " lies between " + format_number(rollout.dynamic_sampling.keep[0]) + " and " +
@@ -157,10 +157,10 @@ std::string updates_text(const Plan& plan) {
   if (plan.job.rollout.server.max_staleness > 0)
     text += "tokens that older weights drew weigh up to " + format_number(*correction_limit(plan.job.rollout)) + "; ";
   if (steps == 1 && o.ratio != PolicyRatio::group)
-    return text + "1 step a rollout: the policy that is trained is the one " +
-           (plan.job.rollout.server.max_staleness == 0 ? "that drew" : "of before it") + ", so the ratio is 1 and no limit binds";
+    return text + "1 step a rollout: the policy being trained is the one " +
+           (plan.job.rollout.server.max_staleness == 0 ? "that drew" : "the ratio starts from") + ", so the ratio is 1 and no limit binds";
   text += format_count(steps) + (steps == 1 ? " step" : " steps") + " a rollout";
-  return steps == 1 ? text : text + ": the first has ratio 1, the others are clipped against log-probabilities of before";
+  return steps == 1 ? text : text + ": the first has ratio 1, the others are clipped against the log-probabilities from before";
 }
 
 }  // namespace forge

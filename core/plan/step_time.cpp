@@ -107,7 +107,7 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
   time.step_seconds = batch.count * micro_batch + update;
   time.run_seconds = time.step_seconds * static_cast<double>(plan.steps);
   time.reason = "from the rates of " + rates->date + ", " + std::to_string(rates->machine.threads) +
-                " threads; steps alone";
+                " threads; steps only";
   return time;
 }
 

@@ -51,7 +51,7 @@ std::string value_text(const Plan& plan) {
   std::string text = full ? "a second copy of all weights, with a head of one number, " : "an adapter and a head of its own on the same base, ";
   text += format_count(weights) + " weights; learning rate " +
           format_number(o.value.learning_rate_ratio * plan.job.optimizer.learning_rate);
-  if (o.value.clip > 0) text += "; clipped " + format_number(o.value.clip) + " around what it foresaw";
+  if (o.value.clip > 0) text += "; clipped " + format_number(o.value.clip) + " around its earlier prediction";
   if (o.value.pretrain_steps > 0) text += "; trained alone for " + format_count(o.value.pretrain_steps) + " steps first";
   return text;
 }

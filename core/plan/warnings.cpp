@@ -47,7 +47,7 @@ void warn_of_threads(const Plan& plan, const Warn& warn) {
   const int64_t threads = plan.job.train.threads.value_or(0), cores = plan.device.cpu.cores;
   if (threads > cores && cores > 0)
     warn("train.threads " + format_count(threads) + " is more than the " + format_count(cores) +
-         (cores == 1 ? " processor" : " processors") + " that this process may use, which makes it slower; train.threads: auto takes as many");
+         (cores == 1 ? " processor" : " processors") + " that this process may use, which is slower; train.threads: auto uses as many");
 }
 
 // Warns of a rank above the matrix's own, which adds nothing; the largest excess is reported for
@@ -74,7 +74,7 @@ void warn_of_warmup(const Plan& plan, const Warn& warn) {
   const std::string stated = schedule.warmup_steps ? "schedule.warmup_steps " + format_count(warmup)
                                                    : "schedule.warmup_ratio " + format_number(schedule.warmup_ratio) + " (" + format_count(warmup) +
                                                          (warmup == 1 ? " step)" : " steps)");
-  if (plan.steps == 1) return warn(stated + " makes the learning rate of the run's only step 0: nothing is trained; schedule.warmup_steps: 0 has none");
+  if (plan.steps == 1) return warn(stated + " makes the learning rate of the run's only step 0: nothing is trained; set schedule.warmup_steps: 0");
   warn(stated + " is not over in the run's " + format_count(plan.steps) + " steps: optimizer.learning_rate is never reached, at most " +
        format_number(std::round(100.0 * static_cast<double>(plan.steps - 1) / static_cast<double>(warmup))) + " % of it");
 }
@@ -111,7 +111,7 @@ void warn_of_extremes(const Plan& plan, const Warn& warn) {
         "gradient and nothing is learned");
   if (adapter.alpha < 0)
     warn("adapter.alpha " + format_number(adapter.alpha) +
-         " (lora_alpha of adapter.init_from) turns the adapter's sign: expected above 0");
+         " (lora_alpha of adapter.init_from) flips the adapter's sign: expected above 0");
   const auto rank = static_cast<double>(std::max<int64_t>(1, adapter.rank));
   const double scale = adapter.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
   if (scale > kMostScale)
@@ -151,9 +151,9 @@ bool is_given(const Plan& plan, const std::string& key) {
 void warn_of_config(const ConfigNotes& notes, const Warn& warn) {
   if (!notes.built.empty()) warn(notes.built);
   if (!notes.ignored.empty())
-    warn("config.json has settings that transformers' " + notes.architecture + " never reads, and forge neither: " + join(notes.ignored, ", "));
+    warn("config.json has settings that transformers' " + notes.architecture + " never reads, and forge does not either: " + join(notes.ignored, ", "));
   if (!notes.dropouts.empty())
-    warn("config.json has dropout inside the base model, which is trained without (model.dropout: none): " + join(notes.dropouts, ", "));
+    warn("config.json has dropout inside the base model, which is trained without it (model.dropout: none): " + join(notes.dropouts, ", "));
 }
 
 // True if evaluation data are rows of the training data by their files.
@@ -171,8 +171,8 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
   const std::vector<Share> train = shares_of(job.data.train);
   if (evaluates_training_rows(plan))
     warn(
-        "data.eval names rows of data.train: eval_loss says how well they were learned by heart, not what is "
-        "learned of others");
+        "data.eval names rows of data.train: eval_loss measures how well they were memorised, not what is "
+        "learned about others");
   for (size_t i = 0; i < train.size(); ++i)
     if (std::any_of(train.begin(), train.begin() + static_cast<std::ptrdiff_t>(i),
                     [&](const Share& other) { return overlap(train[i], other); }))
@@ -186,8 +186,8 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
          format_count(plan.train.examples) + " training examples: each step is a whole epoch");
   if (plan.train.pairs.other_prompts > 0)
     warn(format_count(plan.train.pairs.other_prompts) + " of " + format_count(plan.train.examples) +
-         " pairs have another prompt before the rejected answer than before the chosen one: the prompts are "
-         "compared too, not the answers alone");
+         " pairs have different prompts before the chosen and the rejected answer: the prompts are "
+         "compared too, not only the answers");
 }
 
 }  // namespace
@@ -208,7 +208,8 @@ void add_warnings(Plan& plan, const PlanInput& input) {
     warn("no token of the training data is trained");
   for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
     if (!data->unread_keys.empty())
-      warn(std::string("the ") + name + " data has keys that nothing reads: " + unread_text(*data));
+      warn(std::string("ignored columns in the ") + name + " data: " + unread_text(*data) +
+           "; ignore: [NAME] silences this");
   warn_of_config(input.model_notes, warn);
   warn_of_rate(job, warn);
   warn_of_threads(plan, warn);

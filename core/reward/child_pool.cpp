@@ -90,7 +90,7 @@ class ChildPool::Worker {
          (nan ? ", and JSON has no NaN and no infinity" + settings_.nan_hint : ", expected one line of JSON for each completion"));
   }
   static std::string shown(const std::string& line) {
-    return "\"" + shortened(valid_utf8(line) ? line : "bytes that are no UTF-8", 200) + "\"";
+    return "\"" + shortened(valid_utf8(line) ? line : "bytes that are not UTF-8", 200) + "\"";
   }
 
  private:

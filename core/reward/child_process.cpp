@@ -27,7 +27,7 @@ constexpr size_t kReadAtOnce = 64 << 10;
 [[noreturn]] void fail(const ChildSettings& settings, const std::string& what) {
   throw Error(ErrorKind::environment, "cannot start " + join(settings.command, " ") + ": " + what)
       .hint(
-          "the first word is a program; it is looked for in PATH, or stands relative to the key `directory`");
+          "the first word names a program, found in PATH or relative to the key `directory`");
 }
 
 void close_end(int& descriptor) {

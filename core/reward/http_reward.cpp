@@ -55,7 +55,7 @@ Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
   if (!value) return failed(*reward.url + ": answered " + shown_body(answer.body) + ", which has no " + reward.field);
   if (value->is_null()) return Score::declined(reason.empty() ? "it gave no score" : reason);
   if (!value->is_number() || !std::isfinite(value->get<double>()))
-    return failed(*reward.url + ": " + reward.field + " is no finite number: " + shown_body(answer.body));
+    return failed(*reward.url + ": " + reward.field + " is not a finite number: " + shown_body(answer.body));
   return Score::of(value->get<double>(), reason);
 }
 

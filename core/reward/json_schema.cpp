@@ -195,7 +195,7 @@ class SchemaReader {
   void reference(const Json& value, const std::string& at) {
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (!starts_with(text, "#"))
-      refuse(at, "does not stand in the same file", "only references like #/$defs/NAME are read");
+      refuse(at, "is not in the same file", "only references like #/$defs/NAME are read");
     try {
       root_.at(Json::json_pointer(text.substr(1)));
     } catch (const nlohmann::json::exception&) {
@@ -280,7 +280,7 @@ class Validator {
     if (word == "$ref")
       return check(root_.at(Json::json_pointer(rule.get<std::string>().substr(1))), value, at, depth + 1);
     if (word == "not")
-      return check(rule, value, at, depth + 1).empty() ? place(at) + "is what must not be" : "";
+      return check(rule, value, at, depth + 1).empty() ? place(at) + "matches what `not` forbids" : "";
     if (word == "anyOf" || word == "oneOf" || word == "allOf") return combined(word, rule, value, at, depth);
     if (value.is_object()) return of_object(word, rule, schema, value, at, depth);
     if (value.is_array()) return of_array(word, rule, schema, value, at, depth);

@@ -39,8 +39,8 @@ TagLook look_at_tags(std::string_view text, const std::vector<std::string>& tags
     const size_t open = text.find(opening), close = text.find(closing);
     const bool opens = count_of(text, opening) == 1;
     const bool closes = opens && count_of(text, closing) == 1 && close > open;
-    look.check(opens, opening + (open == text.npos ? " is missing" : " stands twice"));
-    look.check(closes, closing + (close == text.npos ? " is missing" : " stands twice or before " + opening));
+    look.check(opens, opening + (open == text.npos ? " is missing" : " appears twice"));
+    look.check(closes, closing + (close == text.npos ? " is missing" : " appears twice or before " + opening));
     in_order &= closes && open >= end;
     nothing_outside &= in_order && trim(text.substr(end, open - end)).empty();
     if (in_order) end = close + closing.size();
@@ -87,7 +87,7 @@ Verifier make_length(const RewardConfig& reward, const std::string&) {
     if (reward.target) {
       const Json* wanted = find_column(*sample.row, *reward.target);
       if (!wanted || !wanted->is_number() || wanted->get<double>() < 0)
-        return Score::failed(*reward.target + " of the row is no length");
+        return Score::failed(*reward.target + " of the row is not a length");
       low = high = wanted->get<double>();
     }
     const double outside = low && *length < *low     ? *low - *length

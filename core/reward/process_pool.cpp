@@ -16,11 +16,11 @@ constexpr size_t kMostParts = 256;
 std::string fault_of(Json& reply) {
   const auto value = reply.find("score");
   if (value == reply.end()) return "its reply has neither score nor error";
-  if (!value->is_null() && !is_number(*value)) return "its score is no finite number";
+  if (!value->is_null() && !is_number(*value)) return "its score is not a finite number";
   Json kept{{"score", *value}};
   if (const auto parts = reply.find("parts"); parts != reply.end() && !parts->is_null() && !value->is_null()) {
     if (!parts->is_object() || !std::all_of(parts->begin(), parts->end(), is_number))
-      return "its parts are no numbers by name";
+      return "its parts are not numbers by name";
     if (parts->size() > kMostParts) return "it has more than " + std::to_string(kMostParts) + " parts";
     kept["parts"] = *parts;
   }

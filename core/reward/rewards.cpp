@@ -175,8 +175,8 @@ void require_scores(const std::vector<RewardConfig>& rewards, const std::vector<
     }
     if (!failures.empty() && rewards[k].on_error == OnRewardError::stop)
       refuse(rewards[k], failures, kind,
-             "mend them, or set " + key +
-                 "on_error: unscored to leave such completions out, which are then counted");
+             "fix them, or set " + key +
+                 "on_error: unscored to leave such completions out, and only count them");
     if (static_cast<int64_t>(unscored.size()) > most_unscored(rewards[k], samples.size())) {
       unscored.insert(unscored.begin(), format_count(static_cast<int64_t>(unscored.size())) + " of " +
                                             format_count(static_cast<int64_t>(samples.size())) +

@@ -31,7 +31,7 @@ class RowSamples {
   void add(const Json& row, const std::string& place, RowFaults& faults) {
     const size_t before = samples_.size();
     if (!row.is_object())
-      faults.push_back({"", "the row is no object"});
+      faults.push_back({"", "the row is not an object"});
     else if (!options_.completion.empty())
       add_column(row, options_.completion, faults);
     else if (has(row, "completions") || has(row, "completion"))
@@ -68,10 +68,10 @@ class RowSamples {
       return;
     }
     const bool list = value->is_array() && !value->empty();
-    if (!list) faults.push_back({"/" + column, column + " is no text and no list of texts"});
+    if (!list) faults.push_back({"/" + column, column + " is neither a text nor a list of texts"});
     for (size_t i = 0; list && i < value->size(); ++i) {
       const std::optional<std::string> text = text_of((*value)[i]);
-      if (!text) faults.push_back({"/" + column + "/" + std::to_string(i), "a completion is no text"});
+      if (!text) faults.push_back({"/" + column + "/" + std::to_string(i), "a completion is not a text"});
       sample.completion = text.value_or("");
       samples_.push_back(sample);
     }

@@ -32,9 +32,9 @@ pcre2_code* compile(const std::string& pattern, const std::string& key, uint32_t
                     &offset, nullptr);
   if (!code)
     throw KeyError(ErrorKind::job, key,
-                   "\"" + pattern + "\" is no regular expression: " + text::pcre_message(error) +
+                   "\"" + pattern + "\" is not a regular expression: " + text::pcre_message(error) +
                        " at byte " + std::to_string(offset),
-                   "PCRE2's syntax holds; in YAML single quotes keep backslashes as they are");
+                   "the syntax is PCRE2's; in YAML single quotes keep backslashes as they are");
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where it fails, the interpreter matches alike
   return code;
 }

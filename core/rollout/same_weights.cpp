@@ -39,10 +39,10 @@ void require_same_weights(const Rollout& rollout, const ServerConfig& server) {
   if (seen.tokens == 0) return;
   const std::string who = *server.url + ": rollout " + std::to_string(rollout.number + 1) + ": ";
   if (seen.effect < 0.5 && seen.effect + kErrors * seen.error < 1)
-    throw Error(ErrorKind::environment, who + "the server draws as the base model does: of what the adapter " + rollout.completions.front().adapter +
+    throw Error(ErrorKind::environment, who + "the server draws like the base model: of what the adapter " + rollout.completions.front().adapter +
                                             " changes it shows " + format_number(std::round(seen.effect * 1e3) / 1e3) + " ± " +
                                             format_number(std::round(seen.error * 1e3) / 1e3) + ", expected 1")
-        .hint("it said that it loaded the adapter and does not apply it; nothing was trained on what it drew");
+        .hint("it reported the adapter as loaded but does not apply it; nothing was trained on what it drew");
   if (!(seen.gap <= server.max_gap))
     throw Error(ErrorKind::environment, who + "the server's log-probabilities differ from the trainer's by " + format_number(seen.gap) +
                                             " a token, over " + format_count(seen.tokens) + " tokens; rollout.server.max_gap is " +

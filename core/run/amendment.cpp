@@ -38,7 +38,7 @@ AmendmentKind kind_named(const std::string& name) {
 void require_change(const std::string& key, const Json& value) {
   int64_t steps = 0;
   if (key == "steps") return read_value(value, steps, at_least(0));
-  if (!find_field(key)) throw MemberFault(": is no key of a job");
+  if (!find_field(key)) throw MemberFault(": is not a key of a job");
   Json job = to_json(Job()), *place = &job;
   for (const std::string& part : split(key, '.')) place = &(*place)[part];
   *place = value;
@@ -72,9 +72,9 @@ std::string take_hash(Json& amendment, const std::string& previous, const std::s
   const std::string hash = hash_behind(previous, amendment);
   if (stated == hash) return hash;
   throw Error(ErrorKind::environment,
-              place + ": was edited, or a line before it was: it does not have the hash that it states")
+              place + ": was edited, or a line before it was: it does not match its hash")
       .hint(
-          "a run's amendments are never edited: undo that and change the job file instead, or start over "
+          "do not edit a run's amendments: undo that and change the job file instead, or start over "
           "with --fresh");
 }
 

@@ -72,7 +72,7 @@ Manifest whole_manifest(const std::string& path, const std::string& plan) {
   for (const ManifestFile& file : manifest.files) {
     const std::string full = path + "/" + file.name;
     if (!safe_file_name(file.name))
-      throw Error(ErrorKind::environment, name + ": files: a name is not one of a file in the folder");
+      throw Error(ErrorKind::environment, name + ": files: a name is not that of a file in the folder");
     if (!file_exists(full)) throw Error(ErrorKind::environment, full + ": is missing");
     if (const int64_t bytes = file_size(full); bytes != file.bytes)
       throw Error(ErrorKind::environment, full + ": has " + std::to_string(bytes) + " bytes, expected " +
@@ -104,7 +104,7 @@ std::vector<int64_t> list_checkpoints(const std::string& folder, std::vector<std
       whole_manifest(paths.checkpoints() + "/" + name, plan);
       steps.push_back(*step);
     } catch (const Error& error) {
-      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is passed over");
+      if (damaged) damaged->push_back(std::string(error.what()) + "; this checkpoint is skipped");
     }
   }
   std::sort(steps.begin(), steps.end());
@@ -115,7 +115,7 @@ bool verify_checkpoint(const std::string& path, std::string* fault) {
   try {
     for (const ManifestFile& file : whole_manifest(path, plan_hash_of(fs::path(path).parent_path().parent_path().string())).files)
       if (const std::string full = path + "/" + file.name; hash_file(full) != file.hash)
-        throw Error(ErrorKind::environment, full + ": does not have the hash that manifest.json states");
+        throw Error(ErrorKind::environment, full + ": does not match its hash in manifest.json");
     return true;
   } catch (const Error& error) {
     *fault = error.what();
@@ -133,7 +133,7 @@ void require_whole_weights(const std::string& path) {
     const std::string full = path + "/" + file.name;
     if (!safe_file_name(file.name) || !file_exists(full) || file_size(full) != file.bytes || hash_file(full) != file.hash)
       throw Error(ErrorKind::environment, full + ": is not the file that manifest.json lists: its size or its hash differs")
-          .hint("the disk damaged it, or it was changed: take another checkpoint of the run");
+          .hint("the disk damaged it, or it was changed: use another checkpoint of the run");
   }
 }
 

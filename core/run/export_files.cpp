@@ -76,8 +76,8 @@ void add_to_tokenizer_files(const std::vector<std::string>& added, const std::st
   Json config = parse_python_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path);
   if (!config.is_object() || !config.contains("added_tokens_decoder")) return;
   if (!config["added_tokens_decoder"].is_object())
-    throw Error(ErrorKind::environment, config_path + ": added_tokens_decoder is no object, so no token can be added")
-        .hint("take the file from the model's own repository again");
+    throw Error(ErrorKind::environment, config_path + ": added_tokens_decoder is not an object, so no token can be added")
+        .hint("download the file again from the model's own repository");
   const Json tokenizer = parse_python_json(text, path);
   for (Json token : tokenizer.at("added_tokens")) {
     const std::string id = std::to_string(token.at("id").get<int64_t>());

@@ -70,7 +70,7 @@ void refuse_beat_of_others(const std::string& folder, const std::string& path) {
   const auto stale = static_cast<double>(kStaleBeat.count());
   if (!age || *age >= stale) return;
   throw Error(ErrorKind::environment, folder + ": the machine " + show_name((*beat)["host"].get<std::string>()) +
-                                          " works on this run; it said so " + format_seconds(std::max(0.0, *age)) + " ago")
+                                          " is working on this run; its last sign of life was " + format_seconds(std::max(0.0, *age)) + " ago")
       .hint("stop it there, or, if that machine is gone, run again in " + format_seconds(std::min(stale, stale - *age)));
 }
 

@@ -63,7 +63,7 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
            ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\n" + room_for_tokens(spec) + "model = PeftModel.from_pretrained(base, \".\")\n";
   }
   if (scores && adapter)
-    text += "# The score stands at the last token that is not padding, so padding must not be what ends a text.\n"
+    text += "# The score is read at the last token that is not padding, so padding must not be a token that ends a text.\n"
             "model.config.pad_token_id = " + std::to_string(padding_of_scores(spec)) + "\n";
   // A vocabulary that exists only in a GGUF has no files here.
   if (!file_exists(folder + "/tokenizer_config.json")) return text;
@@ -103,11 +103,11 @@ int64_t largest_rank(const AdapterConfig& adapter) {
 
 // Returns why vLLM cannot serve the adapter on top of its base; empty if it can.
 std::string vllm_refusal(const AdapterConfig& adapter, bool adapts_vocabulary, const std::string& model_name) {
-  if (is_gguf(model_name)) return "vLLM puts no adapter on a GGUF";
+  if (is_gguf(model_name)) return "vLLM loads no adapters for a GGUF";
   if (adapter.use_dora) return "vLLM does not read DoRA adapters";
   if (!adapter.trainable_token_indices.empty()) return "vLLM does not read rows of single tokens (trainable_token_indices)";
   if (adapter.bias != LoraBias::none) return "vLLM does not read trained biases";
-  if (adapts_vocabulary) return "vLLM reads no factors of the embedding and the head";
+  if (adapts_vocabulary) return "vLLM does not read adapters of the embedding and the head";
   if (!adapter.modules_to_save.empty()) return "vLLM does not read modules that are kept whole (modules_to_save)";
   if (vllm_rank(largest_rank(adapter)) == 0) return "vLLM serves adapters up to rank 512";
   return "";
@@ -175,7 +175,7 @@ void write_model_card(const Plan& plan, const std::string& model, const std::str
 std::string merged_card(const ModelSpec& spec, const std::string& model_name, const std::string& note, const std::string& dtype,
                         const std::string& folder) {
   return head(model_name, "transformers", {"forge"}) + "# Merged model\n\n" + printable(model_name) +
-         " with its adapters in the weights, in " + dtype + "." + (note.empty() ? "" : " Of the base: " + note + ".") + "\n" +
+         " with its adapters merged into the weights, in " + dtype + "." + (note.empty() ? "" : " The base: " + note + ".") + "\n" +
          transformers_section(false, spec, model_name, folder) +
          (spec.reads_source() ? "" : vllm_section(nullptr, false, model_name, "") + gguf_sections("--model ."));
 }
@@ -184,7 +184,7 @@ std::string gguf_card(const std::string& model_name, const std::string& file, co
                       const std::string& note) {
   std::string text = head(model_name, "gguf", {"forge", "gguf"}) + "# " + file + "\n\n" +
                      (adapter ? "A low-rank adapter for a GGUF of " : "A GGUF of ") + printable(model_name) + ", in " + type + "." +
-                     (note.empty() ? "" : " Of the base: " + note + ".") + "\n\n## llama.cpp\n\n";
+                     (note.empty() ? "" : " The base: " + note + ".") + "\n\n## llama.cpp\n\n";
   if (adapter)
     return text + "BASE.gguf is the base model's GGUF, in any type:\n\n" +
            code("sh", "llama-cli -m BASE.gguf --lora " + file + "\n");

@@ -258,7 +258,7 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) { 
 
 std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) {
   if (!text.model.reads_source()) return continue_prompt(text, prompt, "").ids;
-  if (!prompt.is_string()) throw Error(ErrorKind::data, "a conversation, but the model is an encoder and a decoder, expected a text");
+  if (!prompt.is_string()) throw Error(ErrorKind::data, "a conversation, but the model is an encoder-decoder, expected a text");
   std::vector<int32_t> ids;
   text.tokenizer.encode_ids(prompt.get_ref<const std::string&>(), ids, {.add_special_tokens = true});
   return ids;
@@ -302,7 +302,7 @@ std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, 
   std::vector<RenderedSegment> segments = template_of(text).render(all, nullptr, true);
   const size_t begin = text_of(segments).find(turn);
   if (begin == std::string::npos)
-    throw Error(ErrorKind::data, "the chat template leaves an assistant's turn out, behind which another message stands");
+    throw Error(ErrorKind::data, "the chat template leaves out an assistant's turn that another message follows");
   size_t drop = begin + turn.size();
   for (RenderedSegment& segment : segments) {
     const size_t here = std::min(drop, segment.text.size());
@@ -313,7 +313,7 @@ std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, 
   for (const TokenSpan& token : encode(text, segments)) ids.push_back(token.id);
   if (ended_by < 0) return ids;
   if (ids.empty() || ids.front() != ended_by)
-    throw Error(ErrorKind::data, "the chat template ends an assistant's turn by another token than " + std::to_string(ended_by) +
+    throw Error(ErrorKind::data, "the chat template ends an assistant's turn with another token than " + std::to_string(ended_by) +
                                      ", which ended this one");
   ids.erase(ids.begin());
   return ids;

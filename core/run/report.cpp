@@ -110,9 +110,9 @@ namespace {
 Json parse_event(const std::string& line, const std::string& path, int64_t number) {
   if (line.size() > kLongestLine)
     throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": a line of " +
-                                            format_bytes(static_cast<int64_t>(line.size())) + " is no event");
+                                            format_bytes(static_cast<int64_t>(line.size())) + " is not an event");
   Json event = parse_json(line, path, ErrorKind::environment, {}, number);
-  if (!is_event(event)) throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": is no event of a run");
+  if (!is_event(event)) throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": is not an event of a run");
   return event;
 }
 
@@ -152,10 +152,10 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
     return all;
   };
   if (!metrics.rollouts.empty() && training > 0)
-    return "Of the time in steps drawing took " + percent(sum("sample_seconds") / training) + ", waiting for scores " +
-           percent(sum("score_seconds") / training) + ", all else is training.";
+    return "In the steps, drawing took " + percent(sum("sample_seconds") / training) + " of the time and waiting for scores " +
+           percent(sum("score_seconds") / training) + "; the rest was training.";
   if (waiting > 0.15 * training)
-    return "The data path held the run up: " + percent(waiting / training) +
+    return "Loading data held the run up: " + percent(waiting / training) +
            " of the step time was spent waiting for data.";
   if (evaluating > 0.3 * total)
     return "Evaluation took " + percent(evaluating / total) +

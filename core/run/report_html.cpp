@@ -202,17 +202,17 @@ std::string summary(const Json& report) {
   html += row("state", words(part(report, "state")));
   html += row("profile", words(part(report, "profile")) + " on " + words(part(report, "device")));
   if (part(report, "parameters").contains("total"))
-    html += row("parameters", words(part(report, "parameters", "total")) + ", of them trained " +
+    html += row("parameters", words(part(report, "parameters", "total")) + ", of which trained " +
                                   words(part(report, "parameters", "trainable")));
   html += row("steps", words(part(report, "steps")) + " (" + words(part(report, "epochs")) + " epochs)");
   html +=
-      row("tokens", words(part(report, "tokens")) + ", of them supervised " + words(part(report, "supervised_tokens")));
+      row("tokens", words(part(report, "tokens")) + ", of which supervised " + words(part(report, "supervised_tokens")));
   html += row("time", seconds(part(report, "seconds")) + ", in steps " +
                           seconds(part(report, "train_seconds")));
   html +=
       row("throughput", rate(part(report, "tokens_per_second")) + " tokens/s");
   if (report.contains("fp8_gate"))
-    html += row("base in fp8", "loss " + words(part(report, "fp8_gate", "fp8_loss")) + ", as its file has it " + words(part(report, "fp8_gate", "loss")));
+    html += row("base in fp8", "loss " + words(part(report, "fp8_gate", "fp8_loss")) + ", with the file's weights " + words(part(report, "fp8_gate", "loss")));
   if (report.contains("findings")) return html + "</table>\n";  // the loss of sampled completions is meaningless
   if (part(report, "loss").contains("first"))
     html +=

@@ -108,15 +108,15 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
       if (name.starts_with(kPart)) parts.series.push_back({name.substr(std::string(kPart).size()), *x, values, x->size() <= 60});
     if (!parts.series.empty()) charts.push_back(std::move(parts));
   }
-  Chart& length = chart("Length", "tokens a completion", {{"training", "tokens"}}, curves.rollouts, curves.steps);
+  Chart& length = chart("Length", "tokens per completion", {{"training", "tokens"}}, curves.rollouts, curves.steps);
   if (!curves.eval_steps.empty())
     length.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at("tokens"), curves.eval_steps.size() <= 60});
   chart("Flat groups and cut completions", "share", {{"flat groups", "flat_share"}, {"cut", "truncated_share"}}, curves.rollouts, curves.steps);
-  chart("Entropy", "nats a token", {{"policy", "entropy"}}, curves.rollouts, curves.steps);
+  chart("Entropy", "nats per token", {{"policy", "entropy"}}, curves.rollouts, curves.steps);
   chart("Variety", "distinct pairs of tokens", {{"training", "distinct_2"}}, curves.rollouts, curves.steps);
-  chart("Divergence", "nats a token", {{"from the base", "kl"}, {"from what drew", "kl_old"}}, curves.training, curves.train_steps);
+  chart("Divergence", "nats per token", {{"from the base", "kl"}, {"from the policy that drew", "kl_old"}}, curves.training, curves.train_steps);
   chart("Clipped tokens", "share", {{"low", "clip_low_share"}, {"high", "clip_high_share"}, {"dual", "dual_clip_share"}}, curves.training, curves.train_steps);
-  chart("Decoder against trainer", "nats a token", {{"mean difference", "sampler_gap"}}, curves.rollouts, curves.steps);
+  chart("Decoder against trainer", "nats per token", {{"mean difference", "sampler_gap"}}, curves.rollouts, curves.steps);
   const auto told = [&](const char* key) { return std::isfinite(change_of(curves.rollouts, key).first); };
   if (told("staleness")) chart("Staleness", "rollouts", {{"of the weights that drew", "staleness"}}, curves.rollouts, curves.steps);
   if (told("correction"))
@@ -145,7 +145,7 @@ std::vector<std::string> rollout_findings(const RolloutCurves& curves) {
                                   name.substr(std::string(kExplains).size()), 100 * end_of(values, true)));
   const Change length = change_of(curves.rollouts, "tokens");
   if (length.first > 0 && (length.last > 2 * length.first || length.last < length.first / 2))
-    found.push_back("Completions changed their length: " + from_to(length) + " tokens.");
+    found.push_back("Completions changed in length: " + from_to(length) + " tokens.");
   if (const Change flat = change_of(curves.rollouts, "flat_share"); flat.last > 0.5)
     found.push_back(fmt::format("At the end {:.0f} % of the groups were flat: all their completions had the same reward, and nothing "
                                 "was learnt from them.", 100 * flat.last));

@@ -119,14 +119,14 @@ bool is_left_of_a_run(const std::string& folder) {
   if (is_left_of_a_run(folder))
     throw Error(ErrorKind::environment, folder + ": holds what is left of a run, without its plan.json")
         .hint("use --fresh to clear it and start over, or give the job another name");
-  throw Error(ErrorKind::environment, folder + ": is not empty and holds no plan.json, so it is no run folder")
+  throw Error(ErrorKind::environment, folder + ": is not empty and holds no plan.json, so it is not a run folder")
       .hint("choose another name or output_dir");
 }
 
 [[noreturn]] void refuse_lock(const std::string& folder, int error) {
   if (error != EWOULDBLOCK)
     throw Error(ErrorKind::environment, folder + ": cannot lock the run folder: " + std::strerror(error))
-        .hint("its file system has no locks for folders; set output_dir to another one");
+        .hint("its file system cannot lock folders; set output_dir to another one");
   throw Error(ErrorKind::environment, folder + ": another process is working on this run")
       .hint("wait for it, or stop it (an engine whose program was killed is gone within 10 s); a second run needs "
             "another name");

@@ -60,7 +60,7 @@ void replace_directory(const std::string& source, const std::string& target) {
     std::error_code back;
     if (!condemned.empty()) fs::rename(condemned, target, back);
     Error failed(ErrorKind::environment, target + ": cannot rename into place: " + error.message());
-    if (back) throw std::move(failed).hint("what stood there is in " + condemned + ": " + back.message());
+    if (back) throw std::move(failed).hint("what was there is in " + condemned + ": " + back.message());
     throw failed;
   }
   sync_directory(parent);

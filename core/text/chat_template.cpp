@@ -213,7 +213,7 @@ TemplateSource bundled_template(std::string_view name) {
   }
   throw Error(ErrorKind::job,
               "no bundled chat template is called '" + std::string(name) + "'" + did_you_mean(name, names))
-      .hint("bundled are " + join(names, ", ") + "; a .jinja file works too");
+      .hint("bundled templates are " + join(names, ", ") + "; a .jinja file works too");
 }
 
 }  // namespace forge

@@ -24,7 +24,7 @@ constexpr const char* kProbes[] = {
     "https://example.org/a_b?c=d&e=%20", "CamelCase snake_case kebab-case SHOUT"};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(ErrorKind::environment, where + ": " + what + ", which a GGUF cannot say");
+  throw Error(ErrorKind::environment, where + ": " + what + ", which a GGUF cannot express");
 }
 
 struct Source {
@@ -211,7 +211,7 @@ void require_same_ids(const GgufVocabulary& vocabulary, const Tokenizer& tokeniz
     tokenizer.encode_ids(probe, expected, {.add_special_tokens = true});
     written.encode_ids(probe, got, {.add_special_tokens = true});
     if (expected == got) continue;
-    throw Error(ErrorKind::environment, vocabulary.name + ": as a GGUF's vocabulary it gives other tokens for " +
+    throw Error(ErrorKind::environment, vocabulary.name + ": as a GGUF's vocabulary it would give other tokens for " +
                                             dump_json(std::string(probe)))
         .hint("convert the merged model (forge merge) with llama.cpp's convert_hf_to_gguf.py");
   }

@@ -96,7 +96,7 @@ class PrefixSpans {
 
   [[noreturn]] void unstable_prompt(size_t turn) const {
     unstable(turn,
-             "the generation prompt writes what the conversation does not hold (an opened thought, say)",
+             "the generation prompt writes text that the conversation does not hold (an opened thought, say)",
              "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
              "each_assistant or last_assistant; a template with {% generation %} markers trains every answer");
   }

@@ -128,11 +128,11 @@ void require_close(const Json& gate) {
   const double difference = gate.at("difference"), error = gate.at("standard_error"), tolerance = gate.at("tolerance"), most = difference + 2 * error;
   if (most <= tolerance) return;  // not a number is past any limit
   char losses[96];
-  std::snprintf(losses, sizeof losses, "%.5f as its file has it and %.5f in fp8", gate.at("loss").get<double>(), gate.at("fp8_loss").get<double>());
+  std::snprintf(losses, sizeof losses, "%.5f with the file's weights and %.5f in fp8", gate.at("loss").get<double>(), gate.at("fp8_loss").get<double>());
   throw Error(ErrorKind::gate, "model.quantization: fp8: the base's loss is " + std::string(losses) + ", on " +
                                    format_count(gate.at("supervised_tokens").get<int64_t>()) + " tokens of data." + gate.at("split").get<std::string>() +
-                                   ": they differ by " + percent_text(difference) + ", with twice its standard error by up to " + percent_text(most) +
-                                   ", of which at most " + percent_text(tolerance) + " is allowed (model.fp8_tolerance)")
+                                   ": they differ by " + percent_text(difference) + ", by up to " + percent_text(most) +
+                                   " with twice the standard error, and at most " + percent_text(tolerance) + " is allowed (model.fp8_tolerance)")
       .hint("use model.quantization: nf4, int8 or none" +
             (std::isfinite(most) && most <= 1 ? "; or allow as much with model.fp8_tolerance: " + allowance(most) : std::string()));
 }

@@ -121,7 +121,7 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
   if (draws_completions(request.plan.job.objective.type))
     throw Error(ErrorKind::job, "objective.type " + name_of(request.plan.job.objective.type) +
                                     " trains on what it draws: there are no steps to measure before it runs")
-        .hint("forge run JOB; its rollouts and steps say their seconds");
+        .hint("forge run JOB reports the seconds of its rollouts and steps");
   std::unique_ptr<Session> session = open_session(request.plan, {}, emit);
   const DataSet data = DataSet::open(request.plan.train.cache_path);
   session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);

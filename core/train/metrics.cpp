@@ -33,7 +33,7 @@ bool holds_event(const std::string& line) {
 // they are.
 std::string fault_in(const std::string& path, int64_t bytes) {
   if (!std::filesystem::exists(path)) return bytes > 0 ? "is missing" : "";
-  if (!file_exists(path)) return "is no regular file";
+  if (!file_exists(path)) return "is not a regular file";
   if (::access(path.c_str(), R_OK | W_OK) != 0)
     return std::string("cannot be written: ") + std::strerror(errno);
   if (file_size(path) < bytes)

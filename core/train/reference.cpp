@@ -282,8 +282,8 @@ std::unique_ptr<Reference> open_reference(Session& session, const ReferenceReque
   std::unique_ptr<Reference> kept = read_kept(request.path, asked, &damaged);
   // The base does not change.
   if (!kept && !request.at_start && !session.base)
-    throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are gone or damaged, or of fewer steps, "
-                                                       "and training has moved the weights that they were of")
+    throw Error(ErrorKind::environment, request.path + ": the reference's log-probabilities are missing, damaged or of fewer steps, "
+                                                       "and training has changed the weights they came from")
         .hint("start over with --fresh");
   if (damaged && request.warn) request.warn(request.path + ": is damaged; the reference's log-probabilities are computed again");
   if (!kept) kept = make_kept(session, request.path, asked, stop);

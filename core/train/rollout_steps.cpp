@@ -214,9 +214,9 @@ void RolloutSteps::watch(const Rollout& rollout) {
   const double bound = gap_bound(*session_.job.train.precision);
   if (gap_told_ || gap_tokens_ == 0 || gap_sum_ / static_cast<double>(gap_tokens_) <= bound) return;
   gap_told_ = true;
-  ports_.warn("what drew the completions and what trains on them differ by " +
+  ports_.warn("the policy that drew the completions and the one in training differ by " +
               format_number(gap_sum_ / static_cast<double>(gap_tokens_)) + " a token in log-probability, expected at most " +
-              format_number(bound) + ": train.precision fp32 or provider: reference would show whether it is rounding");
+              format_number(bound) + ": try train.precision: fp32 or provider: reference to see whether this is rounding");
 }
 
 RolloutEvaluation RolloutSteps::evaluate(const TrainState& state) {

@@ -44,7 +44,7 @@ std::vector<std::string> StartFileWatch::check() {
     const std::string& path = entry->first;
     Watched& watched = entry->second;
     if (!file_exists(path) || !is_same_file(stamp_of_file(path), watched.last.stamp)) {
-      gone.push_back(path + (file_exists(path) ? ": another file stands in its place" : ": was removed") +
+      gone.push_back(path + (file_exists(path) ? ": another file is in its place" : ": was removed") +
                      "; the run goes on with the one it started from, and cannot be continued without it");
       entry = files_.erase(entry);
       continue;

@@ -61,7 +61,7 @@ class Trainer {
     if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
     std::optional<Fp8Gate> gate;
     if (!resume_step_ && has_fp8_gate(request_.plan.job)) {
-      emit_({{"event", "loading"}, {"what", sealed(request_.plan.job.model.path).get<std::string>() + ", layer by layer, for the gate of fp8"}});
+      emit_({{"event", "loading"}, {"what", sealed(request_.plan.job.model.path).get<std::string>() + ", layer by layer, for the fp8 gate"}});
       gate.emplace(request_.plan, train_data_, eval_data_).read_file(stop_);
     }
     session_ = open_session(request_.plan, {.fresh = !resume_step_, .base = gate.has_value()}, emit_);
@@ -165,7 +165,7 @@ class Trainer {
         std::string text = "init: eva has looked at " + format_count(start.batches) + " micro-batches";
         if (start.settled < start.layers)
           text += ", and directions of " + format_count(start.layers - start.settled) + " of " + format_count(start.layers) +
-                  " layers were still turning (adapter.eva.tau)";
+                  " layers were still changing (adapter.eva.tau)";
         return notice(start.settled < start.layers ? "warning" : "info", text);
       } catch (const c10::OutOfMemoryError& error) {
         const std::vector<int64_t> step = epoch_steps(train_data_.atom_lengths(), job(), 0)[0];
@@ -221,13 +221,13 @@ class Trainer {
         resume_step_ = *step;
         return;
       }
-      notice("warning", fault + "; this checkpoint is passed over, kept as " +
+      notice("warning", fault + "; this checkpoint is skipped, kept as " +
                             set_checkpoint_aside(request_.run_folder, *step));
     }
     // Starting over would replace what the run had reached.
     if (const std::string result = result_of(request_.run_folder); !result.empty())
-      throw Error(ErrorKind::environment, request_.run_folder + ": none of its checkpoints can be read, so nothing continues it")
-          .hint("its result, " + result + ", is untouched; another job may begin with it (adapter.init_from, or model.path), and "
+      throw Error(ErrorKind::environment, request_.run_folder + ": none of its checkpoints can be read, so it cannot be continued")
+          .hint("its result, " + result + ", is untouched; another job may start from it (adapter.init_from, or model.path), and "
                 "--fresh starts this one over");
     if ((!steps.empty() || !damaged.empty()) && file_exists(paths_.metrics()))
       notice("warning", "no checkpoint can be read: starting over; the metrics so far are kept as " +

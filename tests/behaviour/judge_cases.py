@@ -132,7 +132,7 @@ def a_server_scores_completions(lab: Lab):
 def servers_that_fail_never_score_nothing_as_zero(lab: Lab):
     os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
     for mode, said in [("broken", "status 500"), ("late", "timed out"), ("cut", "judge"), ("not a number", "expected JSON"),
-                       ("text", "no finite number"), ("elsewhere", "has no result.score"), ("page", "expected JSON"),
+                       ("text", "not a finite number"), ("elsewhere", "has no result.score"), ("page", "expected JSON"),
                        ("error", "no judge is free")]:
         judge = Judge(mode)
         text = lab.run(code=5, name="bad", **by_http(lab, judge))

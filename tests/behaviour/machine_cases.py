@@ -168,7 +168,7 @@ def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
     beat.parent.mkdir()
     beat.write_text(json.dumps({"host": "node-7", "boot": "11111111-2222-3333-4444-555555555555", "process": 1}))
     said = lab.run(code=5)
-    assert '"node-7" works on this run' in said and "run again in" in said, said
+    assert '"node-7" is working on this run' in said and "run again in" in said, said
     assert beat.exists() and not (lab.folder / "run/plan.json").exists()
     old = time.time() - 120
     os.utime(beat, (old, old))
@@ -222,7 +222,7 @@ def a_base_that_is_replaced_is_said(lab: Lab):
     time.sleep(1)
     going.process.send_signal(signal.SIGTERM)
     said = going.end(75)
-    assert said.count("another file stands in its place") == 1, said
+    assert said.count("another file is in its place") == 1, said
 
 
 TOKEN = "hf_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3"

@@ -73,10 +73,10 @@ def no_file_of_a_run_ends_in_a_bug(lab: Lab):
         spoilt("report.json", change, 0, "it is made again", finished=True)
     # A damaged checkpoint is named, and the one before it is used.
     for change in (key("format", "1"), key("files", {}), key("files", [{"name": 3}]), key("step", 4), lambda content: b"\0"):
-        spoilt(checkpoints + "manifest.json", change, 0, "this checkpoint is passed over")
+        spoilt(checkpoints + "manifest.json", change, 0, "this checkpoint is skipped")
     for name in ("state.json", "optimizer.safetensors"):
-        spoilt(checkpoints + name, lambda content: content[:-9], 0, "this checkpoint is passed over")
-    spoilt(checkpoints + "state.json", lambda content: content.replace(b"6", b"7"), 0, "does not have the hash")
+        spoilt(checkpoints + name, lambda content: content[:-9], 0, "this checkpoint is skipped")
+    spoilt(checkpoints + "state.json", lambda content: content.replace(b"6", b"7"), 0, "does not match its hash")
     spoilt(checkpoints + "manifest.json", key("plan", "0" * 32), 0, "is a checkpoint of another run")
 
 

@@ -50,11 +50,11 @@ def a_server_draws_with_each_new_adapter(lab: Lab):
 
 
 def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
-    wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|no stop token",
+    wrong = {"late": "imed out", "cut": "/completions: completion", "other ids": "log-probabilities differ from the trainer's|not a stop token",
              "too few logps": "log-probabilities for", "nan": "not finite", "null": "null as a log-probability", "positive": "0.5 as a log-probability", "below every float": "-1e\\+308 as a log-probability",
              "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
-             "too long": "asked were at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
-             "past the stop": "behind the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
+             "too long": "expected at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
+             "past the stop": "after the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
              "no json": "expected JSON", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
              "loads nothing": "load_lora_adapter: status 404"}
     with Server(MODEL) as server:
@@ -73,7 +73,7 @@ def a_server_that_ignores_the_adapter_is_noticed(lab: Lab):
         heard = lab.run(code=5, **served(lab, server))
         # The first adapter changes nothing, so the first rollout is right; the second one is not
         # trained on.
-        assert "rollout 2: the server draws as the base model does" in heard, heard
+        assert "rollout 2: the server draws like the base model" in heard, heard
         assert [e["step"] for e in lab.events("step")] == [1], heard
         server.mode = ""
         lab.run(**served(lab, server))  # the server is repaired
@@ -194,7 +194,7 @@ def a_stale_server_that_ignores_the_adapter_is_noticed(lab: Lab):
         server.mode = "ignores the adapter"
         heard = lab.run(code=5, **stale(lab, server, 2))
         # The first three rollouts are sampled with the first adapter, which changes nothing.
-        assert "rollout 4: the server draws as the base model does" in heard, heard
+        assert "rollout 4: the server draws like the base model" in heard, heard
         assert lab.events("step")[-1]["step"] == 9, heard
         server.mode = ""
         lab.run(**stale(lab, server, 2))

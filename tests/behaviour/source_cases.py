@@ -74,20 +74,20 @@ def what_an_encoder_decoder_cannot_do_is_said(lab: Lab):
         ({"objective": {"type": "pretrain"}}, "which pretrain does not train"),
         ({"objective": {"type": "dpo"}}, "which dpo does not train"),
         ({"data": {"overlong": "split"}}, "cannot be split into pairs"),
-        ({"data": {"template": "chatml"}}, "reads a text as it is"),
-        ({"train": {"neftune_alpha": 5}}, "no noise is defined"),
-        ({"adapter": {"modules_to_save": ["lm_head"]}}, "share one table of embeddings"),
-        ({"adapter": {"target_modules": ["q", "shared"]}}, "share one table of embeddings"),
+        ({"data": {"template": "chatml"}}, "reads text as it is"),
+        ({"train": {"neftune_alpha": 5}}, "noise is not defined"),
+        ({"adapter": {"modules_to_save": ["lm_head"]}}, "one shared table of embeddings"),
+        ({"adapter": {"target_modules": ["q", "shared"]}}, "one shared table of embeddings"),
         ({"adapter": {"layers_to_transform": [0]}}, "do not say whether the encoder's or the decoder's"),
     ):
         found = lab.run(command="plan", code=3, **sections)
         assert said in found, (sections, found)
     (lab.folder / "train.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n')
     found = lab.run(command="plan", code=3, data={"train": [{"path": str(lab.folder / "train.jsonl")}]})
-    assert "rows of messages, but the model is an encoder and a decoder" in found, found
+    assert "rows of messages, but the model is an encoder-decoder" in found, found
     model = lab.folder / "t5"
     for command in (["chat", "--model", model], ["eval", "--model", model, "--task", "choices", "--data", SOURCES]):
-        assert "is an encoder and a decoder" in call(lab, *command, code=2), command
+        assert "is an encoder-decoder" in call(lab, *command, code=2), command
     assert "forge writes no GGUF of t5" in call(lab, "export", "--model", model, "--gguf", "--output", lab.folder / "gguf", code=3)
 
 

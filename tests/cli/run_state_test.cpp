@@ -258,8 +258,8 @@ TEST_CASE("checkpoints that are passed over are named with what is wrong") {
   CHECK(list_checkpoints(folder.path(), &damaged) == std::vector<int64_t>{6});
   REQUIRE(damaged.size() == 2);
   CHECK(damaged[0] ==
-        paths.checkpoint(9) + "/state.json: is missing; this checkpoint is passed over");
-  CHECK_THAT(damaged[1], Catch::Contains("step-000012/manifest.json") && Catch::Contains("passed over"));
+        paths.checkpoint(9) + "/state.json: is missing; this checkpoint is skipped");
+  CHECK_THAT(damaged[1], Catch::Contains("step-000012/manifest.json") && Catch::Contains("skipped"));
 }
 
 // The files were written before forge had a value network, attention by layer, and several keys.

@@ -87,7 +87,7 @@ const Case kCases[] = {
     {"adapter: {type: lora, rank: 0x10}\n",
      "job.yaml:4:29: adapter.rank: 0x10 is not a whole number (write it in base 10)"},
     {"data.max_length: 1\n",
-     "job.yaml:4:1: data.max_length: unknown key (write it as max_length: below data:)"},
+     "job.yaml:4:1: data.max_length: unknown key (write it as max_length: under data:)"},
     {"train: {max_tokens: 1_000_000}\n",
      "job.yaml:4:21: train.max_tokens: 1_000_000 is not a whole number (write digits only: 1000000)"},
     {"train: {max_steps: 1.5}\n", "job.yaml:4:20: train.max_steps: 1.5 is not a whole number"},
@@ -112,7 +112,7 @@ const Case kCases[] = {
      "job.yaml:4:26: optimizer.betas: 1.0 is out of range, expected 0 to below 1"},
     {"optimizer: {betas: 0.9}\n", "job.yaml:4:20: optimizer.betas: 0.9, expected a list of 2"},
     {"schedule: {warmup_steps: 0.1}\n",
-     "job.yaml:4:26: schedule.warmup_steps: 0.1 is not a whole number (a share of all steps is "
+     "job.yaml:4:26: schedule.warmup_steps: 0.1 is not a whole number (for a share of all steps use "
      "schedule.warmup_ratio)"},
     {"schedule: {warmup_ratio: 3%}\n",
      "job.yaml:4:26: schedule.warmup_ratio: 3% is not a number (write a share as a number, 5% as 0.05)"},
@@ -134,13 +134,13 @@ const Case kCases[] = {
      "job.yaml:4:24: train.deterministic: \"true\" is text, expected true or false (remove the quotes)"},
     {"name: 2026\n", "job.yaml:4:7: name: 2026 is a number, expected text (write \"2026\")"},
     {"name: true\n", "job.yaml:4:7: name: true is a switch, expected text (write \"true\")"},
-    {"name: a/b\n", "job.yaml:4:7: name: \"a/b\" cannot name a folder (no /, not . or .., not a leading -)"},
-    {"name: ..\n", "job.yaml:4:7: name: \"..\" cannot name a folder (no /, not . or .., not a leading -)"},
+    {"name: a/b\n", "job.yaml:4:7: name: \"a/b\" cannot name a folder (use no /, no leading -, and not . or ..)"},
+    {"name: ..\n", "job.yaml:4:7: name: \"..\" cannot name a folder (use no /, no leading -, and not . or ..)"},
     {"name: ''\n", "job.yaml:4:7: name: the text is empty"},
-    {"name: \"a\\eb\"\n", "job.yaml:4:7: name: \"a\\x1bb\" cannot name a folder (no /, not . or .., not a leading -)"},
+    {"name: \"a\\eb\"\n", "job.yaml:4:7: name: \"a\\x1bb\" cannot name a folder (use no /, no leading -, and not . or ..)"},
     {"output_dir: \"a\\nb\"\n",
-     "job.yaml:4:13: output_dir: \"a\\x0ab\": a line break in a path, expected none (write it on one line; a file whose name has one: "
-     "rename it)"},
+     "job.yaml:4:13: output_dir: \"a\\x0ab\": a line break in a path, expected none (write it on one line; rename a file whose name "
+     "has one)"},
     {"\"see\\nd\": 1\n", "job.yaml:4:1: see\\x0ad: unknown key (did you mean \"seed\"?)"},
     {"output_dir: {a: b}\n", "job.yaml:4:13: output_dir: a map of keys, expected text"},
     {"train: {precision: bf61}\n",
@@ -154,7 +154,7 @@ const Case kCases[] = {
     {"objective: {type: dpo, loss: hinge, label_flip: 0.1}\n",
      "job.yaml:4:49: objective.label_flip: has no effect: dpo's loss hinge takes labels as they are (remove it)"},
     {"objective: {type: dpo, loss: exo_pair}\n",
-     "job.yaml:1:1: objective.label_flip: exo_pair compares with labels that are not certain, expected a share above 0 "
+     "job.yaml:1:1: objective.label_flip: exo_pair needs labels that are not certain, expected a share above 0 "
      "(write label_flip: 0.001)"},
     {"objective: {type: dpo, reference: base}\n",
      "job.yaml:4:35: objective.reference: without an adapter every weight is trained, so the base is the model as it "
@@ -170,7 +170,7 @@ const Case kCases[] = {
      "job.yaml:4:33: objective.beta: has no effect: objective.type is reward (remove it)"},
     {"objective: {type: kto}\ntrain: {global_batch_size: 1}\n",
      "job.yaml:5:28: train.global_batch_size: kto compares the answers of a step with each other's prompts, expected at least 2 "
-     "(take 16 or more: the estimate is a mean over the step)"},
+     "(use 16 or more: the estimate is a mean over the step)"},
     {"adapter: {type: full}\n",
      "job.yaml:4:17: adapter.type: \"full\" is not one of none, lora or qlora (write none)"},
     {"adapter: {type: dora}\n",
@@ -204,13 +204,13 @@ const Case kCases[] = {
     {"!model: {path: m, quantization: int8, double_quantization: true}\nadapter: lora\ndata: {train: a}\n",
      "job.yaml:1:59: model.double_quantization: needs quantization nf4 or fp4, is int8"},
     {"!model: {path: m, quantization: fp8}\nadapter: lora\nobjective: grpo\nrewards: [{type: exact}]\ndata: {train: a}\n",
-     "job.yaml:1:32: model.quantization: fp8 rounds activations in training and not in drawing, so grpo would compare log-probabilities of two "
+     "job.yaml:1:32: model.quantization: fp8 rounds activations in training but not in drawing, so grpo would compare log-probabilities of two "
      "policies (write nf4, int8 or none)"},
     {"!model: {path: m, quantization: fp8}\nadapter: {type: lora, use_dora: true}\ndata: {train: a}\n",
-     "job.yaml:2:33: adapter.use_dora: the norms of DoRA are those of weights that fp8 never decodes (remove it, or write model.quantization: nf4)"},
+     "job.yaml:2:33: adapter.use_dora: DoRA needs the norms of weights that fp8 never decodes (remove it, or write model.quantization: nf4)"},
     {"!model: {path: m, quantization: nf4}\nadapter: {type: lora, init: pissa}\ndata: {train: a}\n",
-     "job.yaml:2:29: adapter.init: pissa takes its factors out of the base weights, which nf4 blocks cannot "
-     "follow (write "
+     "job.yaml:2:29: adapter.init: pissa takes its factors out of the base weights, and nf4 blocks cannot "
+     "be changed to match (write "
      "init: default, or model.quantization: none)"},
     {"adapter: {type: lora, target_modules: '*_proj'}\n",
      "job.yaml:4:39: adapter.target_modules: the regex \"*_proj\" has nothing to repeat before * (write "
@@ -219,19 +219,19 @@ const Case kCases[] = {
     {"adapter: {type: lora, target_modules: '.*(q|v'}\n",
      "job.yaml:4:39: adapter.target_modules: the regex \".*(q|v\" has an unclosed ("},
     {"adapter: {type: lora, target_modules: ['.*q_proj']}\n",
-     "job.yaml:4:39: adapter.target_modules: \".*q_proj\" is not a module name (a regex stands alone, not in "
+     "job.yaml:4:39: adapter.target_modules: \".*q_proj\" is not a module name (write a regex alone, not in "
      "a list; "
-     "names stand one by one)"},
+     "list names one by one)"},
     {"adapter: {type: lora, target_modules: [all-linear, lm_head]}\n",
-     "job.yaml:4:39: adapter.target_modules: all-linear stands alone, not beside other names"},
+     "job.yaml:4:39: adapter.target_modules: all-linear cannot be combined with other names"},
     {"adapter: {type: lora, target_modules: q_proj}\n",
-     "job.yaml:4:39: adapter.target_modules: the text \"q_proj\" is one regex, which no module's whole path "
-     "matches "
+     "job.yaml:4:39: adapter.target_modules: the text \"q_proj\" is read as one regex, which matches no "
+     "module's whole path "
      "(write the names as a list: [q_proj])"},
     {"adapter: {type: lora, target_modules: 'q_proj,v_proj'}\n",
-     "job.yaml:4:39: adapter.target_modules: the text \"q_proj,v_proj\" is one regex, which no module's "
-     "whole path "
-     "matches (write the names as a list: [q_proj, v_proj])"},
+     "job.yaml:4:39: adapter.target_modules: the text \"q_proj,v_proj\" is read as one regex, which matches no "
+     "module's "
+     "whole path (write the names as a list: [q_proj, v_proj])"},
     {"adapter: {type: lora, target_modules: []}\n",
      "job.yaml:4:39: adapter.target_modules: the list is empty (write adapter: none to train without an "
      "adapter)"},
@@ -266,7 +266,7 @@ const Case kCases[] = {
      "job.yaml:3:37: data.max_prompt_length: has no effect: everything is trained, so a row has no prompt (set "
      "data.max_length)"},
     {"!model: m\ndata: {train: a, max_completion_length: 9, overlong: split}\n",
-     "job.yaml:2:41: data.max_completion_length: has no effect: split cuts parts of data.max_length (take truncate, "
+     "job.yaml:2:41: data.max_completion_length: has no effect: split cuts parts of data.max_length (use truncate, "
      "drop or error)"},
     {"!model: m\ndata: {train: a, eval: b, eval_fraction: 0.1}\n",
      "job.yaml:2:42: data.eval_fraction: data.eval is set too (keep one of them)"},
@@ -285,14 +285,14 @@ const Case kCases[] = {
     {"optimizer: {type: adafactor, momentum: 0.9}\n",
      "job.yaml:4:40: optimizer.momentum: has no effect: adafactor has no first moment (remove it)"},
     {"optimizer: schedule_free\n",
-     "job.yaml:4:12: optimizer.type: schedule_free averages its weights in place of a decaying rate, and the schedule is cosine "
+     "job.yaml:4:12: optimizer.type: schedule_free averages its weights instead of lowering the rate, and the schedule is cosine "
      "(write schedule: constant; it may warm up)"},
     {"schedule: {type: linear, cycles: 2}\n",
      "job.yaml:4:34: schedule.cycles: has no effect: the schedule is linear, not cosine_with_restarts (remove it)"},
     {"optimizer: {momentum: 0.9}\n",
-     "job.yaml:4:23: optimizer.momentum: has no effect: adamw has betas (remove it)"},
+     "job.yaml:4:23: optimizer.momentum: has no effect: adamw uses optimizer.betas (remove it)"},
     {"optimizer: {type: sgd, betas: [0.9, 0.99]}\n",
-     "job.yaml:4:31: optimizer.betas: has no effect: sgd has momentum (remove it)"},
+     "job.yaml:4:31: optimizer.betas: has no effect: sgd uses optimizer.momentum (remove it)"},
     {"schedule: {warmup_steps: 10, warmup_ratio: 0.1}\n",
      "job.yaml:4:44: schedule.warmup_ratio: schedule.warmup_steps is set too (keep one of them)"},
     {"schedule: {decay_ratio: 0.2}\n",

@@ -40,7 +40,7 @@ struct Case {
 // One line each: a line of a config of this tool, and forge's answer.
 const Case kAxolotl[] = {
     {"base_model: NousResearch/Llama-3.2-1B",
-     "is model.path here; a name of the hub is model: {repo: NousResearch/Llama-3.2-1B}, which forge fetch downloads"},
+     "is model.path here; write a name of the hub as model: {repo: NousResearch/Llama-3.2-1B}, which forge fetch downloads"},
     {"base_model: models/llama.gguf", "base_model is model.path here"},
     {"load_in_4bit: true", "is model.quantization here; write nf4"},
     {"load_in_4bit: false", "is model.quantization here; leave it out"},
@@ -67,7 +67,7 @@ const Case kAxolotl[] = {
     {"model_type: AutoModelForCausalLM", "has no counterpart: the model's config.json says it"},
     {"strict: false", "has no counterpart"},
     {"datasets: [{path: tatsu-lab/alpaca}]",
-     "datasets[0].path: it is data.train[].path; a name of the hub is {repo: tatsu-lab/alpaca}, "
+     "datasets[0].path: it is data.train[].path; write a name of the hub as {repo: tatsu-lab/alpaca}, "
      "which forge fetch downloads"},
     {"datasets: [{type: completion}]", "datasets[0].type: type is data.train[].format here; write text"},
     {"datasets: [{type: chat_template}]", "is data.train[].format here; write messages"},
@@ -92,7 +92,7 @@ const Case kAxolotl[] = {
     {"trl: {max_completion_length: 128}", "is rollout.max_new_tokens here"},
     {"trl: {loss_type: grpo}", "in GRPO it is objective.mean: sequence"},
     {"trl: {multi_objective_aggregation: normalize_then_sum}", "is reward_mix.normalize_each here; write true"},
-    {"warmup_steps: 0.1", "it is schedule.warmup_steps; a share of all steps is schedule.warmup_ratio"},
+    {"warmup_steps: 0.1", "it is schedule.warmup_steps; for a share of all steps use schedule.warmup_ratio"},
     {"total_num_tokens: 3", "has no counterpart: forge decides it"},
     {"bnb_4bit_quant_storage: bfloat16", "has no counterpart: forge decides it"},
     {"eval_sample_packing: false", "has no counterpart: data.packing decides for training and evaluation"},
@@ -517,12 +517,12 @@ TEST_CASE("sections of other tools are walked into, lists said once") {
   // A section with an unknown name: known keys below it are explained, plain words are not.
   CHECK(hints("my_experiment: {max_steps: 3, name: x, type: y}\n") ==
         std::vector<std::string>{
-            "my_experiment: forge has no such section; keys below it that it knows are named",
+            "my_experiment: forge has no such section; the keys under it that forge knows are listed",
             "my_experiment.max_steps: it is train.max_steps",
         });
   CHECK(hints("student: {model: a, path: b}\n").size() == 1);
   CHECK(hints("policy: {max_steps: 4}\n").at(0) ==
-        "policy: forge has no such section; keys below it that it knows are named");
+        "policy: forge has no such section; the keys under it that forge knows are listed");
   // A whole job below a key.
   CHECK(hint("trainer: {optimizer: {lr: 1}}").find("trainer.optimizer.lr: lr is") == 0);
   CHECK(hints("checkpointer: {checkpoint_dir: '${base}', output_dir: out}\n") ==

@@ -67,7 +67,7 @@ TEST_CASE("a path beside a repository lies in it, unless it is whole") {
 TEST_CASE("what is no name of the hub is refused where it stands") {
   TemporaryFolder folder;
   for (const char* name : {"a/b/c", "../x", "org/..", "/x/y", "org/.x", "\"a b/c\"", "a--b/c"})
-    CHECK_THAT(faults_of(folder, std::string("{repo: ") + name + "}"), Catch::Contains("is not a repository's name"));
+    CHECK_THAT(faults_of(folder, std::string("{repo: ") + name + "}"), Catch::Contains("is not the name of a hub repository"));
   for (const char* revision : {"../../x", "a//b", "\"a b\"", "-x"})
     CHECK_THAT(faults_of(folder, std::string("{repo: org/name, revision: ") + revision + "}"), Catch::Contains("is not a branch"));
   CHECK_THAT(faults_of(folder, "{path: m, revision: main}"), Catch::Contains("there is no model.repo"));

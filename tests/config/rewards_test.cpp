@@ -66,9 +66,9 @@ TEST_CASE("a header is one line, and its fault does not show it") {
   CHECK(faults("{type: http, url: 'http://h', headers: {Authorization: 'Bearer a b', X-Tab: \"a\\tb\"}}").empty());
   for (const char* value : {"s3cret\\r\\nX: y", "s3cret\\n", "s3cret\\x7f"})
     CHECK(faults("{type: http, url: 'http://h', headers: {X-Key: \"" + std::string(value) + "\"}}") ==
-          "rewards[0].headers: the value of X-Key holds a line break or another control character, which no header may");
+          "rewards[0].headers: the value of X-Key contains a line break or another control character, which headers cannot");
   CHECK(faults("{type: http, url: 'http://h', headers: {\"a\\nb\": c}}") ==
-        "rewards[0].headers: \"a\\x0ab\" is no header's name, expected letters, digits and -");
+        "rewards[0].headers: \"a\\x0ab\" is not a header name, expected letters, digits and -");
 }
 
 TEST_CASE("a key of another type is refused, and so is what a type lacks") {
@@ -86,7 +86,7 @@ TEST_CASE("a key of another type is refused, and so is what a type lacks") {
         "rewards[0].max: missing: overlong needs it | rewards[0].buffer: missing: overlong needs it");
   CHECK(faults("{type: choice, choices: [A]}") == "rewards[0].choices: missing: choice needs it");
   CHECK(faults("{type: http}").find("url: missing: http needs it") != std::string::npos);
-  CHECK(faults("{type: http, url: 'ftp://judge'}").find("is no address") != std::string::npos);
+  CHECK(faults("{type: http, url: 'ftp://judge'}").find("is not a URL") != std::string::npos);
   CHECK(faults("{type: exact, url: 'http://judge'}").find("url: has no effect") != std::string::npos);
   CHECK(faults("{type: model}").find("path: missing: model needs it") != std::string::npos);
 }
@@ -96,17 +96,17 @@ TEST_CASE("values that contradict each other are named") {
   CHECK(faults("{type: length, target: n, max: 3}") == "rewards[0].target: max is set too");
   CHECK(faults("{type: overlong, max: 3, buffer: 4}") == "rewards[0].buffer: 4 is more than max, 3");
   CHECK(faults("{type: tags, tags: [a, <b>, a]}") ==
-        "rewards[0].tags: \"a\" stands twice | rewards[0].tags: \"<b>\" is not a name");
+        "rewards[0].tags: \"a\" appears twice | rewards[0].tags: \"<b>\" is not a name");
   CHECK(
       faults("{type: numeric, extract: boxd}") ==
       "rewards[0].extract: \"boxd\" is not auto, whole, last, boxed, after TEXT, tag NAME or regex PATTERN");
-  CHECK(faults("{type: exact, extract: last}").find("which exact has none of") != std::string::npos);
+  CHECK(faults("{type: exact, extract: last}").find("exact looks for none") != std::string::npos);
   CHECK(faults("{type: command, command: a, environment: [A=1]}") ==
         "rewards[0].environment: \"A=1\" is not a name");
-  CHECK(faults("[exact, exact]") == "rewards[1].name: \"exact\" is the name of rewards[0] too");
-  CHECK(faults("{type: exact, name: a/b}").find("holds a blank, a dot or a slash") != std::string::npos);
+  CHECK(faults("[exact, exact]") == "rewards[1].name: \"exact\" is already the name of rewards[0]");
+  CHECK(faults("{type: exact, name: a/b}").find("contains a space, a dot or a slash") != std::string::npos);
   CHECK(faults("{type: exact, requires: exact}") ==
-        "rewards[0].requires: \"exact\" does not stand before this one");
+        "rewards[0].requires: \"exact\" is not listed before this one");
   CHECK(faults("[exact, {type: math, requires: exat}]") ==
         "rewards[1].requires: \"exat\" is not the name of a reward (did you mean \"exact\"?)");
   CHECK(faults("{type: numeric, tolerance: 1}").find("out of range") != std::string::npos);

@@ -54,5 +54,5 @@ TEST_CASE("what is stored names the variables, and comes back where they are set
   CHECK(seal_secrets(plan, {}) == plan);
   CHECK(unseal_secrets(plan, environment_of({}), "plan.json") == plan);
   CHECK_THAT(error_of([&] { unseal_secrets(sealed, environment_of({kSecrets[0]}), "plan.json"); }),
-             Catch::Contains("plan.json: names variables of the environment that are not set: B_TOKEN, C_KEY"));
+             Catch::Contains("plan.json: needs environment variables that are not set: B_TOKEN, C_KEY"));
 }

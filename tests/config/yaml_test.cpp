@@ -116,7 +116,7 @@ TEST_CASE("depth, count and size are limited") {
   for (int i = 0; i < 3000; ++i) keys += "k" + std::to_string(i) + ": 1\n";
   CHECK(yaml(keys) == "a.yaml:2001:1: more than 2,000 keys in one map");
   CHECK(yaml(std::string(2 << 20, 'a')) ==
-        "a.yaml:1:1: larger than 1.0 MiB (a job is a small file; is this one?)");
+        "a.yaml:1:1: larger than 1.0 MiB (a job is a small file: check that this is one)");
 }
 
 TEST_CASE("keys are plain names and syntax faults have their place") {

@@ -387,7 +387,7 @@ TEST_CASE("overlong rows are cut, dropped, split or refused") {
   CHECK(made(Overlong::truncate, right, 4) == "truncated [1,2,3,4][0,0,1,0] ");
   CHECK(made(Overlong::truncate, left, 3) == "truncated [5,6,7][0,1,1] ");
   CHECK(made(Overlong::truncate, left, 2) == "truncated [6,7][0,1] ");
-  CHECK(made(Overlong::truncate, right, 2) == "the trained tokens all lie past data.max_length 2dropped ");
+  CHECK(made(Overlong::truncate, right, 2) == "all trained tokens lie past data.max_length 2dropped ");
   CHECK(made(Overlong::drop, right, 4) == "7 tokens, expected at most data.max_length 4dropped ");
   CHECK(made(Overlong::error, right, 4) == "7 tokens, expected at most data.max_length 4");
   // Each part starts afresh, so its first token is not trained; parts without trained tokens are
@@ -487,7 +487,7 @@ TEST_CASE("an encoder-decoder's example is a source, the token before an answer,
   CHECK(made.examples[0].supervised == std::vector<uint8_t>{4, 4, 4, 4, 4, 0, 1, 1, 1, 1});
   // Text of a file is never a control token.
   CHECK(sourced(PairRow{"</s>", "d"}).examples[0].ids == Ids{0, 20, 1, 27, 0, 5, 1});
-  CHECK_THAT(sourced(TextRow{"abc"}).problem, Catch::StartsWith("no source with its answer"));
+  CHECK_THAT(sourced(TextRow{"abc"}).problem, Catch::StartsWith("expected two texts, a source and its answer"));
   CHECK(sourced(TokensRow{{7, 8, 9}, {kSource, kSource, 1}}).examples[0].ids == Ids{7, 8, 27, 9});
 }
 

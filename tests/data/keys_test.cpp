@@ -198,7 +198,7 @@ TEST_CASE("a preference whose own scores or label say the opposite is refused") 
     return keys_of(R"({"prompt": "p", "chosen": "a", "rejected": "b", )" + more + "}", RowFormat::preference,
                    stated);
   };
-  CHECK(pair(R"("label": 0)") == " | label is 0 beside chosen and rejected");
+  CHECK(pair(R"("label": 0)") == " | label is 0 next to chosen and rejected");
   CHECK(pair(R"("label": 1)") == "label");
   CHECK(pair(R"("score_chosen": 2, "score_rejected": 8.5)") == "score_rejected | score_chosen is 2");
   CHECK(pair(R"("chosen-rating": "2", "rejected-rating": "4")") == "rejected-rating | chosen-rating is 2");

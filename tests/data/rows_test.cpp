@@ -351,7 +351,7 @@ TEST_CASE("a system prompt beside turns is their first") {
   CHECK(meaning(R"({"system": "s", "messages": [{"role": "system", "content": "s"}]})", RowFormat::messages) ==
         R"([{"role":"system","content":"s"}] ?)");
   CHECK(meaning(R"({"system": "s", "messages": [{"role": "system", "content": "t"}]})", RowFormat::messages) ==
-        "1:12 system says something else than the system turn that the conversation begins with, expected one of them");
+        "1:12 system differs from the system turn that the conversation begins with, expected one of them");
   CHECK(meaning(R"({"system": "s", "prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant",
                     "content": "a"}]})",
                 RowFormat::prompt_completion) ==
@@ -552,9 +552,9 @@ TEST_CASE("rows that judge or compare otherwise get advice that fits them") {
       advice(R"({"input": {"messages": []}, "preferred_output": [1], "non_preferred_output": [1]})").format ==
       RowFormat::preference);
   CHECK(advice(R"({"prompt": "p", "completion": "c", "label": -1})").advice ==
-        "label is -1 in line 1, expected true or false, 1 or 0: write it so");
+        "label is -1 in line 1, expected true or false, 1 or 0: write one of these");
   CHECK(advice(R"({"prompt": "p", "completion": "c", "label": "good"})").advice ==
-        "label is \"good\" in line 1, expected true or false, 1 or 0: write it so");
+        "label is \"good\" in line 1, expected true or false, 1 or 0: write one of these");
   CHECK(advice(R"({"instruction": "i", "output": "o", "label": 1})").advice ==
         "write format: kto, which reads label as good or bad");
   CHECK_THAT(
@@ -591,15 +591,15 @@ TEST_CASE("rows without names get the hint that helps") {
   CHECK_THAT(hint(R"([{"from": "human", "value": "q"}])"), Catch::EndsWith("{\"conversations\": […]}"));
   CHECK_THAT(hint(R"(["p", "c"])"), Catch::StartsWith("name the values"));
   CHECK_THAT(hint(R"("p")"), Catch::StartsWith("write each row as an object"));
-  CHECK_THAT(hint(R"({"0": {"prompt": "p"}, "1": {"prompt": "q"}})"), Catch::StartsWith("pandas writes so"));
+  CHECK_THAT(hint(R"({"0": {"prompt": "p"}, "1": {"prompt": "q"}})"), Catch::StartsWith("this is pandas' default"));
   CHECK_THAT(hint(R"({"prompt": {"0": "p"}, "completion": {"0": "c"}})"),
-             Catch::StartsWith("pandas writes so"));
+             Catch::StartsWith("this is pandas' default"));
   CHECK_THAT(hint(R"({"prompt": ["p", "q"], "completion": ["c", "d"]})"),
              Catch::StartsWith("a dictionary of columns"));
   CHECK(hint(R"({"row_idx": 0, "row": {"question": "q", "answer": "a"}})") ==
-        "its values lie under row: columns: {instruction: row.question, output: row.answer}");
+        "its values are under row: columns: {instruction: row.question, output: row.answer}");
   CHECK(hint(R"({"row_idx": 0, "row": {"messages": [{"role": "user", "content": "x"}]}})") ==
-        "its values lie under row: columns: {messages: row.messages}");
+        "its values are under row: columns: {messages: row.messages}");
   CHECK(
       hint(
           R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}]})") ==
@@ -608,7 +608,7 @@ TEST_CASE("rows without names get the hint that helps") {
   CHECK(hint(R"([[{"role": "user", "content": "q"}], [{"role": "user", "content": "r"}]])") ==
         "each row is a list of conversations: write each conversation as a row of its own, {\"messages\": […]}");
   CHECK(hint(R"({"version": 1, "data": {"train": [{"prompt": "p"}]}})") ==
-        "the rows lie under data.train: write that list alone to a file, as jq '.data.train' does");
+        "the rows are under data.train: write that list alone to a file, as jq '.data.train' does");
 }
 
 TEST_CASE("what Python writes in the place of JSON is named, and binary text is refused") {
@@ -620,8 +620,8 @@ TEST_CASE("what Python writes in the place of JSON is named, and binary text is 
     }
     return std::string("read");
   };
-  CHECK_THAT(problem({1, 1, R"({"prompt": "NaN", "score": NaN})"}), Catch::StartsWith("NaN is no JSON"));
-  CHECK_THAT(problem({1, 1, R"({"score": -Infinity})"}), Catch::StartsWith("Infinity is no JSON"));
+  CHECK_THAT(problem({1, 1, R"({"prompt": "NaN", "score": NaN})"}), Catch::StartsWith("NaN is not JSON"));
+  CHECK_THAT(problem({1, 1, R"({"score": -Infinity})"}), Catch::StartsWith("Infinity is not JSON"));
   CHECK_THAT(problem({1, 1, "{'prompt': 'p', 'done': None}"}), Catch::StartsWith("a Python object"));
   CHECK_THAT(problem({1, 1, R"({"prompt": "p", "done": True})"}), Catch::StartsWith("a Python object"));
   CHECK_THAT(problem({1, 1, R"({"prompt": "it's None", })"}), Catch::StartsWith("syntax error"));

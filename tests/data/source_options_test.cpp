@@ -250,7 +250,7 @@ TEST_CASE("answers to judge are shown and not trained on") {
   set.folder.write("a.jsonl", "{\"prompt\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   CHECK_THAT(set.texts(), Catch::EndsWith("user\nq<|im_end|>\n<|im_start|>assistant\n"));
   CHECK(refusal(ObjectiveType::sft) == "data.train: prompt rows, which sft does not train on");
-  CHECK(refusal(ObjectiveType::dpo) == "data.train: prompt rows, which hold no two answers to compare, as dpo does");
+  CHECK(refusal(ObjectiveType::dpo) == "data.train: prompt rows, which do not hold two answers to compare, as dpo requires");
   CHECK(set.prepare().summary.supervised_tokens == 0);
   set.folder.write("a.jsonl", "{\"prompt\": \"p\", \"completion\": \" a\", \"label\": true}\n");
   CHECK_THAT(refusal(ObjectiveType::sft), Catch::Equals("data.train: kto rows, which sft does not train on"));

@@ -229,7 +229,7 @@ def a_driver_that_is_too_old(machine: Machine):
     )
     machine.add_engine("forge-engine-cuda13", FAKE_ENGINE)
     words = (
-        "driver 535.183.01 knows CUDA 12.2",
+        "driver 535.183.01 supports CUDA 12.2",
         "needs CUDA 13.0",
         "install NVIDIA driver 580 or newer",
     )

@@ -114,8 +114,8 @@ TEST_CASE("the gate's verdict") {
     return std::string("let through");
   };
   CHECK(refused(0.0051, 0) ==
-        "model.quantization: fp8: the base's loss is 2.00000 as its file has it and 2.01020 in fp8, on 4,000 tokens of data.eval: they differ by 0.51 %, "
-        "with twice its standard error by up to 0.51 %, of which at most 0.5 % is allowed (model.fp8_tolerance) / use model.quantization: nf4, int8 or "
+        "model.quantization: fp8: the base's loss is 2.00000 with the file's weights and 2.01020 in fp8, on 4,000 tokens of data.eval: they differ by 0.51 %, "
+        "by up to 0.51 % with twice the standard error, and at most 0.5 % is allowed (model.fp8_tolerance) / use model.quantization: nf4, int8 or "
         "none; or allow as much with model.fp8_tolerance: 0.0051");
   // Too few tokens give too large an error.
   CHECK_THAT(refused(0.0001, 0.0025), Catch::Contains("by up to 0.51 %") && Catch::Contains("fp8_tolerance: 0.0051"));

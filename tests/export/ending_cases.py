@@ -117,7 +117,7 @@ def a_template_without_an_end_is_said_in_plan_and_run(lab: Lab):
         path.write_text(json.dumps(job))
         for command in ("plan", "run"):
             said = lab.call(command, path)
-            assert "the chat template writes no token" in said, said
+            assert "the chat template does not end with a token" in said, said
             assert "the model does not learn where an answer ends" in said, said
         assert told(lab, lab.folder / f"endless-{name}") == (END, END, None)
 

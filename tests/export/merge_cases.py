@@ -183,7 +183,7 @@ def outputs_are_refused_before_the_work(lab: Lab):
 def nothing_is_overwritten(lab: Lab):
     run = lab.run("m-plain")
     said = lab.call("merge", run, "--dtype", "fp32", code=2)
-    assert "is there already" in said, said
+    assert "already exists" in said, said
     lab.call("merge", run, "--dtype", "fp32", "--fresh", "--no-check")
 
 

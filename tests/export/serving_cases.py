@@ -94,13 +94,13 @@ def a_base_in_the_hubs_cache_is_at_hand(lab: Lab):
     shutil.copytree(lab.run("m-plain") / "adapter", adapter)
     path = adapter / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "org/tiny"}))
-    assert "not at hand" in lab.call("adapter", "check", adapter)
+    assert "the fit was not checked" in lab.call("adapter", "check", adapter)
     (repository / "refs").mkdir(parents=True)
     (repository / "refs/main").write_text("0" * 40)
     shutil.copytree(lab.model(), repository / "snapshots" / ("0" * 40))
     for named in ([], ["--model", "org/tiny"]):
         said = lab.call("adapter", "check", adapter, *named, environment={"HF_HUB_CACHE": str(lab.folder / "hub")})
-        assert "not at hand" not in said and "loads in forge      yes" in said, said
+        assert "the fit was not checked" not in said and "loads in forge      yes" in said, said
 
 
 def readmes_name_what_they_are_for(lab: Lab):

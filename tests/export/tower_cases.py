@@ -132,7 +132,7 @@ def a_plan_needs_config_json_alone_and_counts_the_language_model(lab: Lab):
         job.write_text(json.dumps({"version": 1, "model": {"path": str(folder)}, "adapter": {"type": "lora", "rank": 4},
                                    "data": {"train": [{"path": str(ROWS), "format": "tokens"}]}, "train": {"max_steps": 1}}))
         said = lab.call("plan", job)
-        assert "the language model alone is trained" in said, said
+        assert "only the language model is trained" in said, said
         counted = json.loads(lab.call("plan", job, "--json"))["parameters"]["total"]
         wanted = sum(len(tensor.values) for tensor in read_safetensors(lab.model(variant) / "model.safetensors").values())
         assert counted - 4 * sum(shape_sum(lab.model(variant))) == wanted, (counted, wanted)

@@ -173,7 +173,7 @@ def a_wrong_hash_keeps_nothing(lab: Lab):
     shutil.rmtree(lab.model)
     small = lambda ask: "/resolve/" in ask.path and ask.path.endswith("/config.json") and ask.send(200, {}, b"[" + ask.content[1:])
     lab.hub.trouble = small
-    assert "config.json: what was sent" in lab.fetch(code=5)
+    assert "config.json: the download" in lab.fetch(code=5)
     lab.nothing()
 
 
@@ -257,7 +257,7 @@ def what_is_not_there_is_said(lab: Lab):
     lab.hub.trouble = lambda ask: ask.send(200, {}, b"<html>please log in</html>")
     lab.fetch(code=5)
     lab.hub.trouble = lambda ask: ask.send(200, {}, b'{"sha": "main", "siblings": []}')
-    assert "not a hub's answer" in lab.fetch(code=5)
+    assert "not the answer of a hub" in lab.fetch(code=5)
     lab.nothing()
     for name in ("a/b/c", "../no-such-file", "org/..", "org/-x", "org/a b"):
         assert "neither a job file nor a repository" in lab.fetch(name, code=2), name

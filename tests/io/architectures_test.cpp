@@ -27,10 +27,10 @@ TEST_CASE("a model that is refused has a nearest way") {
   const std::vector<std::string> classes{"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Gemma3ForCausalLM",
                                          "T5ForConditionalGeneration"};
   CHECK(nearest_way("Qwen3NextForCausalLM", classes) ==
-        "of the same makers forge trains Qwen2ForCausalLM, Qwen3ForCausalLM");
+        "from the same makers forge trains Qwen2ForCausalLM, Qwen3ForCausalLM");
   CHECK(nearest_way("Gemma3nForConditionalGeneration", classes) ==
-        "of the same makers forge trains Gemma3ForCausalLM; a GGUF file of this model holds its text half alone, "
-        "which opens where that is one of these");
+        "from the same makers forge trains Gemma3ForCausalLM; a GGUF file of this model holds only its text half, "
+        "which forge reads if it is one of these");
   for (const char* name : {"MambaForCausalLM", "MT5ForConditionalGeneration", "XForCausalLM", ""})
     CHECK(nearest_way(name, classes) == "use a model of one of these architectures");
 }

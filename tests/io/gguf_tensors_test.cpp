@@ -186,10 +186,10 @@ TEST_CASE("what does not fit the architecture is named") {
           Contains("\"blk.0.attn_q\""));
   for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{4}, {2, 2}, {1, 1, 4, 1}})
     CHECK_THAT(problem(model("llama").f32("blk.0.ffn_up_exps.weight", shape, {0, 1, 2, 3})),
-               Contains("\"blk.0.ffn_up_exps.weight\"") && Contains("is not the matrices of 1 to 4096 experts"));
+               Contains("\"blk.0.ffn_up_exps.weight\"") && Contains("does not hold the matrices of 1 to 4096 experts"));
   GgufBytes many = model("llama");
   many.entry("blk.0.ffn_up_exps.weight", {0, 0, 1ull << 62}, 0, 0);
-  CHECK_THAT(problem(many), Contains("is not the matrices of 1 to 4096 experts"));
+  CHECK_THAT(problem(many), Contains("does not hold the matrices of 1 to 4096 experts"));
   for (std::string name :
        {"blk..attn_q.weight", "blk.-1.attn_q.weight", "blk.00.attn_q.weight", "blk.0attn_q.weight",
         "blk.99999999999999999999.attn_q.weight", "blk.0.", ".weight", "output.weight.weight"}) {

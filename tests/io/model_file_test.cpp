@@ -88,7 +88,7 @@ TEST_CASE("index and shards agree on every tensor") {
              Contains("tensor \"c\" is missing from s2.safetensors") &&
                  Contains("tensor \"b\" of s2.safetensors is not in the index"));
   CHECK_THAT(with(R"({"a":"s2.safetensors","b":"s1.safetensors"})"),
-             Contains("tensor \"a\" stands in s1.safetensors, expected in s2.safetensors"));
+             Contains("tensor \"a\" is in s1.safetensors, expected in s2.safetensors"));
   CHECK_THAT(
       with(R"({"a":"s1.safetensors","b":"s3.safetensors","c":"s4.safetensors"})"),
       Contains("the shard s3.safetensors is not in the folder") && Contains("the shard s4.safetensors"));
@@ -98,7 +98,7 @@ TEST_CASE("index and shards agree on every tensor") {
   CHECK_THAT(with("[]"), Contains("expected an object with \"weight_map\""));
   folder.write("s2.safetensors", one_tensor("a"));
   CHECK_THAT(with(R"({"a":"s1.safetensors","b":"s2.safetensors"})"),
-             Contains("tensor \"a\" stands in s1.safetensors and in s2.safetensors"));
+             Contains("tensor \"a\" is in s1.safetensors and also in s2.safetensors"));
   folder.write("s2.safetensors", one_tensor("b").substr(0, 40));
   CHECK_THAT(with(R"({"a":"s1.safetensors","b":"s2.safetensors"})"),
              Contains("s2.safetensors: the header has"));

@@ -49,8 +49,8 @@ TEST_CASE("a file without blocks is itself, and scales that fit nothing are refu
   const std::string path = folder.path() + "/model.safetensors", codes(64, '\0'), scales(8, '\0');
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 2, 2}, std::vector<int64_t>{4, 2}}) {
     write_safetensors(path, {{{"x_blocks", {2, 1, 2, 16}, DType::u8}, codes}, {{"x_scales", shape, DType::u8}, scales}}, {});
-    CHECK_THROWS_WITH(dequantised(open_safetensors(path)), Catch::Contains("are no scales of x_blocks"));
+    CHECK_THROWS_WITH(dequantised(open_safetensors(path)), Catch::Contains("are not scales of x_blocks"));
   }
   write_safetensors(path, {{{"w", {8, 8}, DType::f8_e4m3}, codes}, {{"w_scale_inv", {3, 1}, DType::f32}, std::string(12, '\0')}}, {});
-  CHECK_THROWS_WITH(dequantised(open_safetensors(path)), Catch::Contains("are no scales of w"));
+  CHECK_THROWS_WITH(dequantised(open_safetensors(path)), Catch::Contains("are not scales of w"));
 }

@@ -222,7 +222,7 @@ TEST_CASE("a card's fault is its generation, its driver or what the kernels were
   CHECK_FALSE(card_fault(device));  // no driver is known
   device.gpu.cuda_version = 12090;
   CHECK_THAT(card_fault(device).what,
-             Catch::Contains("knows CUDA 12.9, and forge's engine needs CUDA 13.0"));
+             Catch::Contains("supports CUDA 12.9, and forge's engine needs CUDA 13.0"));
   for (const int64_t enough : {13000, 13010, 14000}) {
     device.gpu.cuda_version = enough;
     CHECK_FALSE(card_fault(device));

@@ -138,7 +138,7 @@ TEST_CASE("Gemma 3's two tables of rope settings") {
   CHECK(read({{"full_attention", full}}).window_rope_theta == 1e4);
   CHECK(read({{"sliding_attention", windows}}).rope.type == RopeType::standard);
   CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}, {"factor", 4.0}}),
-             Catch::Contains("rope_parameters has factor beside full_attention and sliding_attention"));
+             Catch::Contains("rope_parameters has factor next to full_attention and sliding_attention"));
   config["rope_local_base_freq"] = 3e4;
   CHECK(read({{"full_attention", full}}).window_rope_theta == 3e4);
   CHECK_THAT(fault({{"full_attention", full}, {"sliding_attention", windows}}),
@@ -441,8 +441,8 @@ TEST_CASE("a BART config.json is read, and refused where its stacks differ or no
     other[key] = value;
     return error_of([&] { model_spec_from_config(other, "c"); });
   };
-  CHECK_THAT(fault("encoder_ffn_dim", 2048), Catch::Contains("encoder_ffn_dim") && Catch::Contains("both stacks of one shape"));
-  CHECK_THAT(fault("is_encoder_decoder", false), Catch::Contains("an encoder and a decoder"));
+  CHECK_THAT(fault("encoder_ffn_dim", 2048), Catch::Contains("encoder_ffn_dim") && Catch::Contains("both stacks to have one shape"));
+  CHECK_THAT(fault("is_encoder_decoder", false), Catch::Contains("an encoder-decoder"));
 }
 
 TEST_CASE("every family's settings survive being written as config.json") {
@@ -502,11 +502,11 @@ TEST_CASE("a GGUF's rope_freqs.weight is the scaling of Llama 3.1, or any other 
   CHECK(rope({.always = std::vector<float>(8, 1)}).type == RopeType::standard);
   CHECK_THAT(problem({.always = {1, 8}}), Catch::Contains("rope_freqs.weight has 2 values, expected 8"));
   CHECK_THAT(problem({.always = {1, 1, 1, 1, 1, 1, 1, 0}}), Catch::Contains("not between"));
-  CHECK_THAT(problem({.always = other, .up_to = other}), Catch::Contains("stands beside the factors of longrope"));
+  CHECK_THAT(problem({.always = other, .up_to = other}), Catch::Contains("appears together with the factors of longrope"));
   CHECK_THAT(problem({.up_to = other}), Catch::Contains("rope_factors_long.weight has 0 values"));
   metadata["llama.rope.scaling.type"] = "linear";
   metadata["llama.rope.scaling.factor"] = 2.0;
-  CHECK_THAT(problem({.always = other}), Catch::Contains("beside rope.scaling.type \"linear\""));
+  CHECK_THAT(problem({.always = other}), Catch::Contains("together with rope.scaling.type \"linear\""));
 }
 
 TEST_CASE("a GGUF's factors by length are longrope") {

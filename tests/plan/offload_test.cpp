@@ -45,8 +45,8 @@ TEST_CASE("the optimizer's state moves to the host's memory where nothing else m
   CHECK(origin.kind == OriginKind::derived);
   CHECK(origin.reason == "with its 8.2 GiB on the card nothing fits into 11.3 GiB");
   CHECK_THAT(explain(moved), Catch::Contains("optimizer state, on the host") && Catch::Contains(origin.reason) &&
-                                 Catch::Contains("8.2 GiB of optimizer state lie pinned in the host's memory (optimizer.offload), which has 16.0 GiB free") &&
-                                 Catch::Contains("each step reads and writes them over PCIe, by estimate in 0.4"));
+                                 Catch::Contains("8.2 GiB of optimizer state are pinned in the host's memory (optimizer.offload), which has 16.0 GiB free") &&
+                                 Catch::Contains("each step reads and writes them over PCIe, in an estimated 0.4"));
   CHECK(bytes_of(plan_from_json(to_json(moved)).host_memory, "optimizer state") == state);
   const std::vector<Provider> all = providers();
   const auto fused = std::find_if(all.begin(), all.end(), [](const Provider& provider) { return provider.name == std::string("fused"); });
@@ -182,8 +182,8 @@ TEST_CASE("layers' inputs wait on the host where nothing else makes a job fit") 
   CHECK(least - moved.predicted_peak_bytes >= 28 * one);
   CHECK(moved.origins.at("train.activation_offloading").kind == OriginKind::derived);
   CHECK_THAT(moved.origins.at("train.activation_offloading").reason, Catch::StartsWith("with its 1.9 GiB on the card nothing fits into "));
-  CHECK_THAT(explain(moved), Catch::Contains("layer inputs, on the host") && Catch::Contains("8,192 tokens in bf16, of all layers that are trained through but the last") &&
-                                 Catch::Contains("1.9 GiB of layer inputs wait pinned in the host's memory (train.activation_offloading), which has 16.0 GiB free; "
+  CHECK_THAT(explain(moved), Catch::Contains("layer inputs, on the host") && Catch::Contains("8,192 tokens in bf16, of all layers that training passes through except the last") &&
+                                 Catch::Contains("1.9 GiB of layer inputs are pinned in the host's memory (train.activation_offloading), which has 16.0 GiB free; "
                                                  "each micro-batch copies them over PCIe"));
   CHECK(bytes_of(plan_from_json(to_json(moved)).host_memory, "layer inputs") == waiting);
 }
@@ -233,7 +233,7 @@ TEST_CASE("layers' inputs that cannot wait on the host") {
   CHECK(refusal(autograd) == "no error");
   CHECK(refusal(processor) == "train.activation_offloading: host: the run computes on the CPU, whose memory is the host's; write auto or none");
   autograd.job.provider = "reference";
-  CHECK(refusal(autograd) == "train.activation_offloading: host: the reference provider keeps activations where autograd has them; write auto or none");
+  CHECK(refusal(autograd) == "train.activation_offloading: host: the reference provider keeps activations where autograd puts them; write auto or none");
   processor.job.train.activation_offloading = autograd.job.train.activation_offloading = {};
   CHECK(make_plan(processor).job.train.activation_offloading == Offload::none);
   CHECK_THAT(make_plan(autograd).origins.at("train.activation_offloading").reason, Catch::StartsWith("the reference provider keeps"));

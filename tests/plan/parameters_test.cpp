@@ -187,7 +187,7 @@ TEST_CASE("targets that match nothing are named, all of them") {
   CHECK_THAT(fault_of(adapter),
              Catch::Contains("adapter.rank_pattern: \"w_proj\" matches no adapted module"));
   adapter.rank_pattern = {{{"q_proj", 4}, {"layers.0.self_attn.q_proj", 16}}};
-  CHECK_THAT(fault_of(adapter), Catch::Contains("\"layers.0.self_attn.q_proj\" has no effect: \"q_proj\" stands before it"));
+  CHECK_THAT(fault_of(adapter), Catch::Contains("\"layers.0.self_attn.q_proj\" has no effect: \"q_proj\" comes before it"));
   adapter.rank_pattern = {{{"layers.0.self_attn.q_proj", 16}, {"q_proj", 4}}};
   CHECK(!adapter_sites(model("tinyllama-1.1b"), adapter).empty());
   adapter = lora(8);

@@ -92,7 +92,7 @@ TEST_CASE("a base in fp8 on an H100") {
   // books.
   CHECK(line(plan, "weight conversion").bytes == 2 * 14336 * 4096 + 4 * 14336 + 4 * 544);
   CHECK_THAT(line(plan, "weight conversion").formula, Catch::Contains("transposed for d x"));
-  CHECK_THAT(explain(plan), Catch::Contains("frozen linear layers multiplied in fp8") && Catch::Contains("16,384 tokens of data.train; the run ends unless they show that it changes by less than 0.5 % (model.fp8_tolerance)"));
+  CHECK_THAT(explain(plan), Catch::Contains("frozen linear layers multiplied in fp8") && Catch::Contains("16,384 tokens of data.train; the run ends unless they differ by less than 0.5 % (model.fp8_tolerance)"));
 }
 
 TEST_CASE("fp8 is refused by name where nothing multiplies it") {
@@ -104,10 +104,10 @@ TEST_CASE("fp8 is refused by name where nothing multiplies it") {
   };
   const auto as_it_is = [](Job&) {};
   for (const char* name : {"RTX 4090", "A100", "RTX 5090"})
-    CHECK_THAT(faults("llama-3.1-8b", card(name), as_it_is), Catch::Contains("model.quantization: products in fp8 with a scale a row want Hopper") && Catch::Contains(name) && Catch::Contains("use nf4, int8 or none"));
+    CHECK_THAT(faults("llama-3.1-8b", card(name), as_it_is), Catch::Contains("model.quantization: products in fp8 with a scale per row need Hopper") && Catch::Contains(name) && Catch::Contains("use nf4, int8 or none"));
   for (const char* name : {"H200", "B200"}) CHECK(faults("llama-3.1-8b", card(name), as_it_is) == "no error");
   CHECK(faults("smollm2-135m", cpu(), as_it_is) == "no error");
-  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.objective.type = ObjectiveType::reward; }), Catch::Contains("model.quantization: fp8 is let in by the base's loss on tokens, which objective reward has none of"));
+  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.objective.type = ObjectiveType::reward; }), Catch::Contains("model.quantization: fp8 is checked by the base's loss on tokens, which objective reward does not have"));
   CHECK_THAT(faults("gpt-oss-20b", card("H100"), as_it_is), Catch::Contains("fp8 is for dense models"));
   CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.train.precision = Precision::fp16; }), Catch::Contains("train.precision: products in fp8 give bf16 on H100, not fp16"));
   CHECK_THAT(faults("llama-3.1-8b", card("B200"), [](Job& job) { job.train.precision = Precision::fp32; }), Catch::Contains("give bf16 on B200, not fp32"));
@@ -478,7 +478,7 @@ TEST_CASE("contradictions with model, device and data are found together") {
   asked.train.longest = 4096;
   const std::string faults = error_of([&] { make_plan(asked); });
   CHECK_THAT(faults, Catch::Contains("train.precision: RTX 2080 Ti has no bf16"));
-  CHECK_THAT(faults, Catch::Contains("an example has 4,096 tokens, the model knows 2,048 positions"));
+  CHECK_THAT(faults, Catch::Contains("an example has 4,096 tokens, the model has 2,048 positions"));
   asked = input("tinyllama-1.1b", cpu());
   asked.train.examples = 0;
   CHECK_THAT(error_of([&] { make_plan(asked); }), Catch::Contains("no example is left"));

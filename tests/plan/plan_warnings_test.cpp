@@ -60,7 +60,7 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
              Contains("multiplies the adapter by 6250"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = 0; }), Contains("nothing is learned"));
   CHECK_THAT(warnings([](PlanInput& given) { given.job.adapter.alpha = -16; }),
-             Contains("turns the adapter's sign"));
+             Contains("flips the adapter's sign"));
   const auto batch = [](OriginKind kind) {
     return [kind](PlanInput& given) {
       given.job.train.global_batch_size = 100000;
@@ -83,7 +83,7 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
   CHECK_THAT(warnings(held_out(99)), Contains("data.eval names rows of data.train"));
   CHECK(warnings(held_out(100)).empty());
   CHECK_THAT(warnings([](PlanInput& given) { given.train.pairs.other_prompts = 3; }),
-             Contains("3 of 1,000 pairs have another prompt"));
+             Contains("3 of 1,000 pairs have different prompts"));
   CHECK(warnings([](PlanInput& given) {
           given.job.schedule.warmup_steps = 31, given.job.train.neftune_alpha = 15,
           given.job.train.max_grad_norm = 0.1;
@@ -117,7 +117,7 @@ TEST_CASE("a plan warns of what was found in the data") {
   };
   CHECK_THAT(warnings(found("duplicate")),
              Contains("rows that repeat an earlier row: 3, the first a.jsonl:7:1 (repeats a.jsonl:2)"));
-  CHECK_THAT(warnings(found("overlap")), Contains("evaluation rows that are training rows too: 3"));
+  CHECK_THAT(warnings(found("overlap")), Contains("evaluation rows that are also training rows: 3"));
   CHECK(warnings(found("conflict")).empty());  // a note, which forge data alone shows
   CHECK_THAT(warnings(found("bare_prompt")), Contains("data.prompt_as: user"));
   CHECK(warnings(found("bare_prompt"), OriginKind::given).empty());

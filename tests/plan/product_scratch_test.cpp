@@ -88,7 +88,7 @@ TEST_CASE("what was not measured on such a processor is marked in the plan") {
   };
   CHECK(formula(InstructionSet::avx2).empty());
   CHECK(formula(InstructionSet::avx512_bf16) ==
-        "what oneDNN allocates for a product in bf16 with avx512_bf16, 1 thread");
+        "oneDNN's memory for a product in bf16 with avx512_bf16, 1 thread");
   CHECK_THAT(formula(InstructionSet::amx_bf16), Catch::Contains("not measured on such a processor"));
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("model_type decides what is built, as in transformers") {
   CHECK(model_spec_from_config(tiny_llama({{"architectures", {"LlamaModel"}}}), "c").architecture == "LlamaForCausalLM");
   const ReadConfig gemma = read_config(tiny_llama({{"model_type", "gemma"}, {"architectures", {"LlamaForCausalLM"}}, {"num_key_value_heads", 2}}), "c");
   CHECK((gemma.spec.family == "gemma" && gemma.spec.norm_offset == 1));
-  CHECK(gemma.notes.built == "config.json names LlamaForCausalLM beside model_type gemma: built as GemmaForCausalLM, as transformers does");
+  CHECK(gemma.notes.built == "config.json names LlamaForCausalLM together with model_type gemma: built as GemmaForCausalLM, as transformers does");
   const ReadConfig unknown = read_config(tiny_llama({{"model_type", "own"}, {"architectures", {"LlamaForCausalLM"}}}), "c");
   CHECK_THAT(unknown.notes.built, Catch::Contains("model_type \"own\" is unknown here: built as LlamaForCausalLM"));
   const ModelSpec scores = model_spec_from_config(tiny_llama({{"architectures", {"LlamaForSequenceClassification"}}, {"num_labels", 1}}), "c");
@@ -177,7 +177,7 @@ TEST_CASE("a class with towers is judged by its own keys, its text_config by the
   Json mistral = config_of("Mistral-Small-3.2-24B-2506");
   mistral["text_config"]["model_type"] = "ministral3";
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }),
-             Catch::Contains("text_config is of model_type \"ministral3\"") && Catch::Contains("those around mistral"));
+             Catch::Contains("text_config is of model_type \"ministral3\"") && Catch::Contains("only around a mistral"));
   mistral["text_config"] = nullptr;
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("text_config is null, expected an object"));
   mistral = config_of("Mistral-Small-3.2-24B-2506");

@@ -166,17 +166,17 @@ TEST_CASE("what breaks the protocol stops the run by name") {
       text("nan"),
       "reward judge: it wrote \"{\"id\": 1, \"score\": NaN, \"info\": \"length\"}\", and JSON has no NaN"));
   CHECK(starts_with(text("infinite"), "reward judge: it wrote \"{\"id\": 1, \"score\": 1e999}\""));
-  CHECK(starts_with(text("text-score"), "reward judge: its score is no finite number: "));
+  CHECK(starts_with(text("text-score"), "reward judge: its score is not a finite number: "));
   CHECK(starts_with(text("no-score"), "reward judge: its reply has neither score nor error: "));
   CHECK(starts_with(text("unknown-id"), "reward judge: it answered id 999, which it was not asked for"));
   CHECK(starts_with(text("twice"), "reward judge: it answered id 1 twice"));
   CHECK(starts_with(text("garbage"),
                     "reward judge: it wrote \"hello from a library\", expected one line of JSON"));
   CHECK(starts_with(text("list"), "reward judge: it wrote \"[1, 2]\", expected one line of JSON"));
-  CHECK(starts_with(text("binary"), "reward judge: it wrote \"bytes that are no UTF-8\""));
+  CHECK(starts_with(text("binary"), "reward judge: it wrote \"bytes that are not UTF-8\""));
   CHECK(starts_with(text("deep"), "reward judge: it wrote \"[[[["));
   CHECK(starts_with(text("long-line"), "reward judge: it wrote a line of more than 1.0 MiB"));
-  CHECK(starts_with(text("bad-parts"), "reward judge: its parts are no numbers by name: "));
+  CHECK(starts_with(text("bad-parts"), "reward judge: its parts are not numbers by name: "));
   CHECK(starts_with(text("no-greeting"), "reward judge: it wrote \"Loading model …\""));
   CHECK(text("dies-at-start") ==
         "reward judge: it ended with exit code 1 before it said {\"ready\":1} — its standard error ends "

@@ -56,8 +56,8 @@ TEST_CASE("rows without a completion are named") {
   CHECK(samples(R"({"prompt": "p", "answer": "4"})") ==
         "rows.jsonl:1:1: the row has no completion, only prompt, answer");
   CHECK(samples("{\"completion\": \"a\"}\n{\"completion\": 3}\n[1]\n{\"completions\": [\"a\", 4]}") ==
-        "rows.jsonl:2:16: completion is no text and no list of texts\nrows.jsonl:3:1: the row is no object\n"
-        "rows.jsonl:4:23: a completion is no text");
+        "rows.jsonl:2:16: completion is neither a text nor a list of texts\nrows.jsonl:3:1: the row is not an object\n"
+        "rows.jsonl:4:23: a completion is not a text");
   CHECK(samples("{\"completion\": \"a\"").starts_with("rows.jsonl:1:"));
   CHECK(samples(R"({"messages": [{"role": "user", "content": "q"}]})") ==
         "rows.jsonl:1:1: the conversation does not end with an answer of the assistant");

@@ -99,7 +99,7 @@ TEST_CASE("regex matches anywhere or whole, and compares groups") {
   CHECK(verdict(reward, "žluťoučký") == "1");
   reward.pattern = "(unclosed";
   CHECK(error_of([&] { make_verifier(reward, "rewards[0]"); }) ==
-        "rewards[0].pattern: \"(unclosed\" is no regular expression: missing closing parenthesis at byte 9");
+        "rewards[0].pattern: \"(unclosed\" is not a regular expression: missing closing parenthesis at byte 9");
 }
 
 TEST_CASE("a pattern without end is given up, not taken for no match") {
@@ -217,7 +217,7 @@ TEST_CASE("length falls over the slack") {
   reward.target = "n";
   CHECK(verdict(reward, sample) == "0.5");
   sample.row = std::make_shared<const Json>(Json{{"n", "ten"}});
-  CHECK(verdict(reward, sample) == "failed: n of the row is no length");
+  CHECK(verdict(reward, sample) == "failed: n of the row is not a length");
 }
 
 // Values of open_r1.rewards.get_repetition_penalty_reward(3, -1.0), which TRL's is a copy of.

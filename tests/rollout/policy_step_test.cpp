@@ -122,7 +122,7 @@ TEST_CASE("a bonus for entropy has a gradient of its own, against the loss, over
   CHECK(policy_tokens(by_sequence, each, rollout.completions[0], {-1, -1, -1}).entropy_cotangent == Approx(-0.5 / 3 / 2));
 }
 
-TEST_CASE("a divergence off the reward moves advantages, by its sum over the completion") {
+TEST_CASE("a divergence subtracted from the reward moves advantages, by its sum over the completion") {
   Rollout rollout = rollout_of({{2, 1}}, {{1, 1}});
   rollout.completions[0].old_logps = {-1, -1}, rollout.completions[0].base_logps = {-1.5, -2};
   rollout.completions[1].old_logps = {-1}, rollout.completions[1].base_logps = {-1};

@@ -43,7 +43,7 @@ TEST_CASE("a server that applies the adapter passes, whatever its rounding") {
 }
 
 TEST_CASE("a server that ignores the adapter is noticed as soon as its effect can be seen") {
-  for (const double change : {0.02, 0.1, 0.5}) CHECK_THAT(said(drawn_with(0, change, 0.03)), Catch::Contains("draws as the base model does"));
+  for (const double change : {0.02, 0.1, 0.5}) CHECK_THAT(said(drawn_with(0, change, 0.03)), Catch::Contains("draws like the base model"));
   CHECK_THAT(said(drawn_with(0, 0.5, 0)), Catch::Contains("shows 0 ± 0"));
   CHECK(said(drawn_with(0, 1e-4, 0.03)) == "");  // this cannot be told yet
 }
@@ -63,5 +63,5 @@ TEST_CASE("a rollout of older weights is compared with those, not with what they
   CHECK(said(rollout) != "");
   Rollout ignored = drawn_with(0, 0.5, 0.03);
   ignored.completions[0].drawn_logps = std::exchange(ignored.completions[0].old_logps, ignored.completions[0].base_logps);
-  CHECK_THAT(said(ignored), Catch::Contains("draws as the base model does"));
+  CHECK_THAT(said(ignored), Catch::Contains("draws like the base model"));
 }

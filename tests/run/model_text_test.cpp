@@ -76,9 +76,9 @@ TEST_CASE("between two turns stands what the template writes there, whatever the
                             "{% if add_generation_prompt %}<assistant>{% endif %}";
   CHECK(between(plain, -1) == end + "<tool>42" + end + "<assistant>");
   CHECK(between(plain, eos) == "<tool>42" + end + "<assistant>");  // the model ended its turn itself
-  CHECK_THROWS_WITH(between(plain, eos + 1), Catch::Contains("ends an assistant's turn by another token"));
+  CHECK_THROWS_WITH(between(plain, eos + 1), Catch::Contains("ends an assistant's turn with another token"));
   CHECK_THROWS_WITH(between("{% for m in messages %}{% if m.role != 'assistant' %}{{ m.content }}{% endif %}{% endfor %}", -1),
-                    Catch::Contains("leaves an assistant's turn out"));
+                    Catch::Contains("leaves out an assistant's turn"));
   CHECK_THROWS_AS(between("{{ raise_exception('no tools') }}", -1), Error);
 }
 

@@ -55,9 +55,9 @@ TEST_CASE("a reward that rises while held-out prompts or a measured reward fall 
 TEST_CASE("lengths, flat groups, cut completions and variety are told of") {
   Course course;
   course.tokens[1] = 60;
-  CHECK(says(findings_of(course), "Completions changed their length: 21.1 to 58.9 tokens."));
+  CHECK(says(findings_of(course), "Completions changed in length: 21.1 to 58.9 tokens."));
   course.tokens[1] = 5;
-  CHECK(says(findings_of(course), "Completions changed their length"));
+  CHECK(says(findings_of(course), "Completions changed in length"));
   course = {};
   course.flat[1] = 0.9;
   CHECK(says(findings_of(course), "At the end 88 % of the groups were flat"));

@@ -62,7 +62,7 @@ TEST_CASE("Another machine's fresh beat refuses a start, a stale one and this ma
   }
   CHECK_FALSE(file_exists(path));
   beat_of("elsewhere");
-  CHECK_THAT(error_of([&] { Heartbeat{folder.path()}; }), Catch::Contains("the machine \"node-7\" works on this run"));
+  CHECK_THAT(error_of([&] { Heartbeat{folder.path()}; }), Catch::Contains("the machine \"node-7\" is working on this run"));
   CHECK(file_exists(path));
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - kStaleBeat - std::chrono::seconds(1));
   { const Heartbeat taken_over(folder.path()); }
@@ -128,9 +128,9 @@ TEST_CASE("Only a run, or what is left of one, is discarded") {
   TemporaryFolder folder;
   folder.write("thesis/log.txt", "x");
   folder.write("thesis/chapter.txt", "x");
-  CHECK(error_of([&] { discard_run(folder.path("thesis")); }).find("is no run folder") != std::string::npos);
+  CHECK(error_of([&] { discard_run(folder.path("thesis")); }).find("is not a run folder") != std::string::npos);
   folder.write("model/model/weights.bin", "x");  // no trace of a run except the name
-  CHECK(error_of([&] { discard_run(folder.path("model")); }).find("is no run folder") != std::string::npos);
+  CHECK(error_of([&] { discard_run(folder.path("model")); }).find("is not a run folder") != std::string::npos);
   folder.write("left/checkpoints/step-000004.tmp-77/state.json", "x");
   folder.write("left/checkpoints/step-000002/state.json", "x");
   CHECK(error_of([&] { inspect_run(folder.path("left")); }).find("what is left of a run") !=
@@ -186,5 +186,5 @@ TEST_CASE("A value of an amendment is one that its key can have") {
   CHECK(fault("steps", 80) == "no error");
   CHECK_THAT(fault("train.max_steps", "x"), Catch::Contains("amendments.jsonl:1: changes.train.max_steps: \"x\" is text"));
   CHECK_THAT(fault("train.max_steps", 0), Catch::Contains("out of range"));
-  CHECK_THAT(fault("train.max_step", 4), Catch::Contains("is no key of a job"));
+  CHECK_THAT(fault("train.max_step", 4), Catch::Contains("is not a key of a job"));
 }

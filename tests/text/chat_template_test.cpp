@@ -173,8 +173,8 @@ TEST_CASE("a generation prompt that the conversation does not hold is named") {
       "{% endif %}");
   const std::string error = error_of([&] { masked(thinks, chat(kTwoTurns), TrainTurns::last_assistant); });
   CHECK(error ==
-        "inline: the loss mask of messages[3] cannot be found: the generation prompt writes what the "
-        "conversation "
+        "inline: the loss mask of messages[3] cannot be found: the generation prompt writes text that "
+        "the conversation "
         "does not hold (an opened thought, say)");
 }
 

@@ -361,7 +361,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });
   if (made.examples.empty() && !made.dropped && made.problem.empty()) {
     made = RowExamples{.dropped = true, .cuts = {.dropped_tokens = length}};
-    made.problem = "the trained tokens all lie past data.max_length " + format_count(max_length_);
+    made.problem = "all trained tokens lie past data.max_length " + format_count(max_length_);
   }
   return made;
 }

@@ -120,7 +120,7 @@ RowExamples ExampleMaker::make_judged(const AnswersRow& row, RoleTokens* roles) 
     const int64_t whole = length_of(answer);
     cut_answers({&answer}, made);
     if (prompt_of(answer) == length_of(answer))
-      return dropped(whole, "the trained tokens all lie past data.max_length " + format_count(max_length_));
+      return dropped(whole, "all trained tokens lie past data.max_length " + format_count(max_length_));
   }
   return made;
 }
@@ -136,13 +136,13 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   const int64_t whole = length_of(chosen) + length_of(rejected);
   cut_answers({&chosen, &rejected}, made);
   if (reads_margins() && made.cuts.completions > 0)
-    return dropped(whole, "an answer does not end within data.max_length " + format_count(max_length_) + ", and its score stands at its end");
+    return dropped(whole, "an answer does not end within data.max_length " + format_count(max_length_) + ", and its score is read at its end");
   made.dropped = true;
   made.pairs.equal = chosen.ids == rejected.ids;
   if (made.pairs.equal)
     return without(made, "chosen and rejected are the same tokens" + std::string(made.truncated ? " after cutting" : ""));
   if (prompt_of(chosen) == length_of(chosen) || prompt_of(rejected) == length_of(rejected))
-    return dropped(whole, "the trained tokens of an answer all lie past data.max_length " + format_count(max_length_));
+    return dropped(whole, "all trained tokens of an answer lie past data.max_length " + format_count(max_length_));
   made.dropped = false;
   if (reads_margins() && row.margin != 0) made.labels[0] += " by " + format_number(row.margin);
   const int64_t better = length_of(chosen) - prompt_of(chosen), worse = length_of(rejected) - prompt_of(rejected);

@@ -83,14 +83,14 @@ RowExamples ExampleMaker::make_sourced(const Row& row, RoleTokens* roles) const 
   const auto* pair = std::get_if<PairRow>(&row);
   const auto* tokens = std::get_if<TokensRow>(&row);
   if (!pair && !tokens) {
-    made.problem = "no source with its answer, expected two texts: the model is an encoder and a decoder";
+    made.problem = "expected two texts, a source and its answer: the model is an encoder-decoder";
     return made;
   }
   try {
     std::vector<TokenSpan> source = pair ? wrapped(pair->prompt, false) : part_of(*tokens, kSource);
     std::vector<TokenSpan> answer = pair ? wrapped(pair->completion, true) : part_of(*tokens, 1);
     if (source.empty()) {
-      made.problem = "an empty source, of which an encoder reads nothing";
+      made.problem = "an empty source, which leaves the encoder nothing to read";
       return made;
     }
     const Untaught untaught{made.unsaid, made.cuts, made.unknown};

@@ -95,7 +95,7 @@ std::vector<std::string> files_in(const std::string& folder) {
                 seen_path(folder) +
                     ": the folder holds no data file, expected .jsonl, .json, .csv, .tsv, .txt "
                     "or .parquet")
-        .hint(below.empty() ? "" : "it has folders below: write " + seen_path(folder) + "/**/*.jsonl");
+        .hint(below.empty() ? "" : "for its subfolders write " + seen_path(folder) + "/**/*.jsonl");
   if (kinds.size() > 1) {
     std::vector<std::string> names;
     for (const auto& [kind, name] : kinds) names.push_back(name);
@@ -110,7 +110,7 @@ std::vector<std::string> files_in(const std::string& folder) {
 // Returns where relative paths start. A job's paths are absolute by now; those of the command line
 // are as they were written.
 std::string starting_hint(const std::string& path) {
-  return fs::path(path).is_absolute() ? "relative paths start at the job file's folder, those of --set in the working directory"
+  return fs::path(path).is_absolute() ? "relative paths start in the job file's folder, those of --set in the working directory"
                                       : "relative paths start in the working directory";
 }
 

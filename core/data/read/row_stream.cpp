@@ -48,7 +48,7 @@ Detected settle_format(const SourceFile& file, bool sources) {
   // line is a lone bracket.
   if (!first_fault.empty() && opens)
     throw Error(ErrorKind::data, first_fault)
-        .hint("JSON lines hold one object a line: join its lines, or name an array of rows .json");
+        .hint("JSONL holds one object per line: join the object's lines, or name an array of rows .json");
   if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
   return detect_format(rows, file.path, sources);
 }

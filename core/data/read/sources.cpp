@@ -199,7 +199,7 @@ std::string python_problem(std::string_view text) {
     for (const std::string_view word : {"NaN", "Infinity", "inf", "nan"})
       if (starts_with(text.substr(i), word))
         return std::string(word) +
-               " is no JSON, expected a number or null: json.dumps writes it for a float that has no value";
+               " is not JSON, expected a number or null: json.dumps writes it for a missing float";
     for (const std::string_view word : {"True", "False", "None", "'"})
       dictionary |= starts_with(text.substr(i), word);
   }

@@ -167,7 +167,7 @@ void hidden_characters(const RowText& text, const Emit& emit) {
   for (const Turn& turn : text)
     for (const char* hidden : kHidden)
       if (turn.text.find(hidden) != std::string::npos) {
-        emit(turn.pointer, "a character that nobody sees (zero width or direction)");
+        emit(turn.pointer, "an invisible character (zero width or direction)");
         break;
       }
 }
@@ -274,13 +274,13 @@ constexpr Severity kFault = Severity::fault, kWarning = Severity::warning, kNote
 
 constexpr Check kChecks[] = {
     {"unusable", kFault, "rows that cannot be read or have another shape"},
-    {"unread_key", kNote, "keys of rows that nothing reads"},
-    {"trains_nothing", kFault, "rows of which no token is trained"},
+    {"unread_key", kNote, "columns that are ignored"},
+    {"trains_nothing", kFault, "rows without a trained token"},
     {"private_key", kWarning, "private keys in the text", private_key},
     {"api_key", kWarning, "texts that look like keys of services", api_key},
     {"password_url", kWarning, "URLs with passwords", password_url},
-    {"overlap", kWarning, "evaluation rows that are training rows too", nullptr,
-     "eval_loss says how well they were learned by heart"},
+    {"overlap", kWarning, "evaluation rows that are also training rows", nullptr,
+     "eval_loss measures how well they were memorised"},
     {"near_overlap", kWarning, "evaluation rows almost equal to training rows"},
     {"duplicate", kWarning, "rows that repeat an earlier row"},
     {"near_duplicate", kNote, "rows almost equal to an earlier row"},
@@ -288,23 +288,23 @@ constexpr Check kChecks[] = {
     {"repeated_answer", kNote, "an answer that many different prompts get"},
     {"cut", kWarning, "rows longer than the limits, which lose their end or beginning"},
     {"dropped", kWarning, "rows longer than the limits that are left out"},
-    {"unsaid", kWarning, "answers of which the chat template leaves out a part: a thought, a tool call"},
+    {"unsaid", kWarning, "answers that the chat template writes without a part: a thought, a tool call"},
     {"unsaid_tools", kWarning, "rows whose tools the chat template does not write", nullptr,
-     "the model learns to call what it is not told of"},
+     "the model learns to call tools that it is not told about"},
     {"unknown", kWarning, "rows with text that becomes the tokenizer's unknown token", nullptr,
      "the model never sees that text"},
-    {"bare_prompt", kWarning, "prompts that are texts, which the model gets without its chat template", nullptr,
-     "an instruct model answers turns; data.prompt_as: user makes each a user's turn, and text silences this"},
-    {"endless", kWarning, "answers after which the chat template writes no token that ends a text, such as eos_token", nullptr,
+    {"bare_prompt", kWarning, "prompts that are plain texts, which the model sees without its chat template", nullptr,
+     "an instruct model expects turns; data.prompt_as: user makes each a user turn, text silences this"},
+    {"endless", kWarning, "answers that the chat template does not end with a token such as eos_token", nullptr,
      "the model does not learn where an answer ends"},
     {"glued", kWarning, "answers whose first letters share a token with the prompt and are not trained", nullptr,
      "begin completions with the space, or end prompts before it"},
     {"empty_answer", kWarning, "answers without text", empty_answer},
     {"empty_prompt", kWarning, "questions without text", empty_prompt},
     {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value", missing_value},
-    {"looping_answer", kWarning, "answers that say the same again and again", looping_answer},
+    {"looping_answer", kWarning, "answers that repeat themselves", looping_answer},
     {"copied_prompt", kWarning, "answers that repeat the question", copied_prompt},
-    {"role_order", kWarning, "turns of one role in a row", role_order},
+    {"role_order", kWarning, "consecutive turns of one role", role_order},
     {"answer_first", kWarning, "conversations that begin with an answer", answer_first},
     {"late_system", kWarning, "system turns after the first turn", late_system},
     {"unanswered", kNote, "conversations that end with a question", unanswered},
@@ -314,7 +314,7 @@ constexpr Check kChecks[] = {
      control_tokens},
     {"broken_text", kWarning, "text that was decoded wrongly", broken_text},
     {"control_characters", kWarning, "control characters in the text", control_characters},
-    {"hidden_characters", kWarning, "characters that nobody sees", hidden_characters},
+    {"hidden_characters", kWarning, "invisible characters", hidden_characters},
     {"refusal", kNote, "answers that refuse", refusal},
     {"open_code", kNote, "code blocks that never end", open_code},
     {"html_entities", kNote, "HTML entities where characters should be", html_entities},

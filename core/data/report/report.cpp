@@ -124,10 +124,10 @@ void DataReport::remember(const RowLook& look, uint32_t source, bool eval) {
 
 void DataReport::finish() {
   if (rows_ > static_cast<int64_t>(kMostRows))
-    limits_.push_back("duplicates are looked for among the first " + format_count(kMostRows) + " rows");
+    limits_.push_back("duplicates are searched for among the first " + format_count(kMostRows) + " rows only");
   if (rows_ > static_cast<int64_t>(kMostSketches))
-    limits_.push_back("near duplicates are looked for among the first " + format_count(kMostSketches) +
-                      " rows");
+    limits_.push_back("near duplicates are searched for among the first " + format_count(kMostSketches) +
+                      " rows only");
   for (const auto& [key, unread] : unread_) {
     CheckResult& result = found_[check_named("unread_key")];
     ++result.count;

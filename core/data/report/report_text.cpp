@@ -54,7 +54,7 @@ std::string lengths_text(const DataReport& report) {
     rows.push_back({"to " + format_count(bounds[i]), format_count(counts[i]), bar});
   }
   if (!line) cut();
-  return "\ntokens of a row, before any cut (length, rows)\n" + format_table(rows);
+  return "\ntokens per row, before any cut (length, rows)\n" + format_table(rows);
 }
 
 std::string roles_of_split(const std::string& split, const RoleTokens& roles) {
@@ -67,8 +67,8 @@ std::string roles_of_split(const std::string& split, const RoleTokens& roles) {
          percent(static_cast<double>(count.trained) / static_cast<double>(std::max<int64_t>(1, count.all))) +
              " trained",
          percent(static_cast<double>(count.trained) / static_cast<double>(std::max<int64_t>(1, trained))) +
-             " of all that is trained"});
-  return "\nroles of the " + split + " data, before any cut\n" + format_table(rows);
+             " of all trained tokens"});
+  return "\ntokens by role in the " + split + " data, before any cut\n" + format_table(rows);
 }
 
 std::string roles_text(const DataReport& report) {
@@ -82,7 +82,7 @@ std::string packing_text(const DataReport& report) {
   if (packing.padded == 0) return "";
   return "\npacking into rows of " + format_count(packing.row_tokens) + " tokens uses " +
          percent(packing.packed) + " of them (in order " + percent(packing.in_order) +
-         ", one example a row " + percent(packing.padded) + ")\n";
+         ", one example per row " + percent(packing.padded) + ")\n";
 }
 
 }  // namespace

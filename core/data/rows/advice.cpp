@@ -47,7 +47,7 @@ std::string label_advice(const Rows& rows, RowFormat format) {
       labels = true;
       if (!label_value(*label))
         return std::string(key) + " is " + dump_json(*label) + " in line " + std::to_string(line) +
-               ", expected true or false, 1 or 0: write it so";
+               ", expected true or false, 1 or 0: write one of these";
     }
   return labels ? "write format: kto, which reads label as good or bad" : "";
 }
@@ -73,7 +73,7 @@ std::string two_answers_advice(const Json& row) {
     for (const auto& [key, unused] : row.items())
       if (by.empty() && among(kChoices, folded(key))) by = " by " + key;
     return first + " and " + second + " are two answers: write each row's better one" + by +
-           " as chosen and the other as rejected; where the first always is the better one, columns: " +
+           " as chosen and the other as rejected; where the first is always better, write columns: " +
            columns_text({{"chosen", first}, {"rejected", second}});
   }
   return "";
@@ -110,7 +110,7 @@ std::string container_advice(const Rows& rows) {
   if (rows.empty() || !rows[0].row.is_object() || rows[0].row.empty()) return "";
   const Json& row = rows[0].row;
   if (is_numbered(row) || std::all_of(row.begin(), row.end(), is_numbered))
-    return "pandas writes so by default; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)";
+    return "this is pandas' default; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)";
   const size_t length = row.begin()->size();
   const auto column = [&](const Json& value) {
     return value.is_array() && value.size() == length && length > 0 && !value[0].is_structured();
@@ -160,7 +160,7 @@ std::string shape_advice(const Rows& rows) {
     return "name the values: write each row as an object, {\"prompt\": …, \"completion\": …}";
   if (!row.is_object()) return "write each row as an object, {\"text\": …}, or plain texts in a .txt file";
   if (const std::string list = rows.size() == 1 ? list_of_rows(row, "") : ""; !list.empty())
-    return "the rows lie under " + list + ": write that list alone to a file, as jq '." + list + "' does";
+    return "the rows are under " + list + ": write that list alone to a file, as jq '." + list + "' does";
   const Json* inner = member(row, "row");
   if (!inner || !inner->is_object()) return "";
   Rows below;
@@ -176,9 +176,9 @@ std::string shape_advice(const Rows& rows) {
        {"messages", "conversations", "instruction", "input", "output", "prompt", "completion", "text"})
     if (!columns.count(field) && member(*inner, field)) columns[field] = field;
   for (auto& [field, name] : columns) name = "row." + name;
-  return columns.empty() ? "its values lie under row: name them, columns: {instruction: row.your_name, "
+  return columns.empty() ? "its values are under row: name them, columns: {instruction: row.your_name, "
                            "output: row.your_name}"
-                         : "its values lie under row: columns: " + columns_text(columns);
+                         : "its values are under row: columns: " + columns_text(columns);
 }
 
 }  // namespace forge

@@ -298,7 +298,7 @@ class KeyCheck {
     if (key == "label" &&
         (value == false || value == 0 || value == -1 || word == "0" || word == "false" || word == "rejected"))
       return " is " + dump_json(value) +
-             " beside chosen and rejected: swap the two where it says that the rejected answer is the better "
+             " next to chosen and rejected: swap the two where it says that the rejected answer is the better "
              "one, " +
              leave;
     const std::string partner = with_word(key, "chosen", "rejected");
@@ -335,7 +335,7 @@ class KeyCheck {
   }
   static std::string media_problem(const std::string& ignore, const std::string& what = " is not text") {
     return what +
-           ", which is all that forge trains on: leave such rows out, or train on their text alone with " +
+           ", which is all that forge trains on: leave such rows out, or train on only their text with " +
            ignore;
   }
   std::vector<std::string_view> read_texts() const {
@@ -449,8 +449,8 @@ void check_placeholders(const Row& row, RowFaults& faults) {
   if (std::visit([](const auto& kind) { return asks_with_picture(kind); }, row))
     faults.push_back(
         {"",
-         "<image> stands for a picture, which forge does not train on: leave such rows out, or train on "
-         "their text alone with ignore: [images]",
+         "<image> stands for a picture, which forge does not train on: leave such rows out, or train on only "
+         "their text with ignore: [images]",
          "<image>"});
 }
 

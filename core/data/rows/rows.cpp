@@ -209,7 +209,7 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
     return {pair.format, "the rows have " + values_of(pair.columns) + ", read as columns: " + columns_text(pair.columns), pair.columns, ""};
   if (const std::string advice = container_advice(rows); !advice.empty())
     throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) +
-                                     ": the row holds whole columns, expected one row an object")
+                                     ": the row holds whole columns, expected one object per row")
         .hint(advice);
   std::vector<const Format*> found;
   const bool judged = labels_judge(rows);
@@ -230,7 +230,7 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
   if (is_weak(most))
     if (const std::string proposal = answered_prompt_proposal(rows); !proposal.empty())
       throw Error(ErrorKind::data,
-                  path + ": rows have a prompt, and its answer under a name that forge does not guess")
+                  path + ": rows have a prompt, and an answer under a name that forge does not know")
           .hint(proposal);
   Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
   add_further_columns(rows, detected);

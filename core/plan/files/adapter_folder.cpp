@@ -124,8 +124,8 @@ void read_layers_pattern(const Json& json, const std::string& path, AdapterFile&
   std::erase(file.layers_pattern, "");
   // This is as in LoraConfig.__post_init__, for which an empty list is a list.
   const bool layers = !json.value("layers_to_transform", Json()).is_null(), expression = json.value("target_modules", Json()).is_string();
-  if (layers && expression) throw fault(path, "layers_to_transform is set beside a target_modules that is no list: PEFT refuses it, too");
-  if (!file.layers_pattern.empty() && !layers) throw fault(path, "layers_pattern is set without layers_to_transform: PEFT refuses it, too");
+  if (layers && expression) throw fault(path, "layers_to_transform is set, but target_modules is not a list: PEFT refuses that too");
+  if (!file.layers_pattern.empty() && !layers) throw fault(path, "layers_pattern is set without layers_to_transform: PEFT refuses that too");
 }
 
 // Reads trainable_token_indices. A bare list means the input embedding.
@@ -242,7 +242,7 @@ namespace {
 
 Json read_config(const std::string& folder) {
   const std::string path = config_path(folder);
-  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected that of an adapter");
+  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected an adapter folder");
   std::error_code error;
   if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::not_found)
     throw Error(ErrorKind::environment, folder + ": holds no adapter_config.json, expected the folder of a PEFT adapter")
@@ -355,7 +355,7 @@ ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
   if (rows <= own.vocab_size) return own;
   if (rows > kMostTokens)
     throw fault(config_path(file.folder), "trains the row of token " + std::to_string(rows - 1) + ", expected ids below " + format_count(kMostTokens))
-        .hint("the file is damaged, or no adapter of a language model");
+        .hint("the file is damaged, or is not an adapter of a language model");
   own.base_vocab_size = own.vocab_size;
   own.vocab_size = rows;
   for (int64_t id = own.base_vocab_size; id < rows; ++id) own.added_rows.push_back({id, {}});

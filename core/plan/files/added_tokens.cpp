@@ -55,7 +55,7 @@ void add_tokens(LoadedJob& loaded, const Tokenizer& base, const Tokenizer& with,
   spec.base_vocab_size = spec.vocab_size;
   for (const std::string& token : model.add_tokens) {
     if (base.id_of(token)) {
-      faults.push_back({"model.add_tokens", "\"" + token + "\" is a token of the model already"});
+      faults.push_back({"model.add_tokens", "\"" + token + "\" is already a token of the model"});
       continue;
     }
     AddedRow row{.id = with.id_of(token).value()};

@@ -95,7 +95,7 @@ void refuse_another_head(const ModelSpec& spec, const TensorFile& file, const st
   if (file.bytes(static_cast<size_t>(head)) == file.bytes(static_cast<size_t>(embedding))) return;
   throw Error(ErrorKind::environment, path + ": config.json ties the head to the embedding (tie_word_embeddings), but "
                                              "the file holds two that differ")
-      .hint("set tie_word_embeddings: false where the file's " + head_name(spec) + " counts, or remove that tensor");
+      .hint("set tie_word_embeddings: false if the file's " + head_name(spec) + " is to be used, or remove that tensor");
 }
 
 }  // namespace forge

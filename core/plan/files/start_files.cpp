@@ -36,10 +36,10 @@ constexpr Reading kModelFiles[] = {{"config.json", true},
 constexpr Reading kAdapterFiles[] = {{"adapter_config.json", true}, {"adapter_model.safetensors", true}};
 
 constexpr auto kFileMembers = [](auto& file, auto&& member) {
-  member("name", file.name, "what it belongs to and its name there; a GGUF is model/gguf");
+  member("name", file.name, "its owner and its name there; a GGUF is model/gguf");
   member("bytes", file.bytes, "its size");
   member("hash", file.hash, "XXH3-128 of its content, or of the hashes of its blocks of 4 MiB");
-  member("decides", file.decides, "with another content the run is not continued");
+  member("decides", file.decides, "true if the run is not continued with other content");
 };
 
 // Throws for a pointer of Git LFS. Some of these files are only copied into the result, after

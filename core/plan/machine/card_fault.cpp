@@ -27,7 +27,7 @@ std::string cuda_text(int64_t version) { return dotted(version / 1000 * 10 + ver
 CardFault driver_fault(const GpuInfo& gpu, std::string_view engine) {
   for (const DriverNeed& need : kNeeds)
     if (need.engine == engine && gpu.cuda_version > 0 && gpu.cuda_version < need.cuda_version)
-      return {"the NVIDIA driver" + (gpu.driver.empty() ? "" : " " + gpu.driver) + " knows CUDA " +
+      return {"the NVIDIA driver" + (gpu.driver.empty() ? "" : " " + gpu.driver) + " supports CUDA " +
                   cuda_text(gpu.cuda_version) + ", and forge's engine needs CUDA " +
                   cuda_text(need.cuda_version),
               fmt::format("install NVIDIA driver {} or newer", need.driver)};

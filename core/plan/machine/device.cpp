@@ -40,7 +40,7 @@ std::string idle_text(const Hardware& hardware, size_t used) {
   if (count < 2) return "";
   return std::to_string(count) + " GPUs are here and forge uses one, cuda:" + std::to_string(used) +
          " (" + hardware.gpus[used].name +
-         "); the others stay idle (hardware.device: cuda:N gives each a job of its own)";
+         "); the others stay idle (hardware.device: cuda:N gives each its own job)";
 }
 
 // Returns a card of that name in this machine, else from the database: then it can only be planned
@@ -106,7 +106,7 @@ struct Choosing {
     if (asked == "cuda" && first) refuse(first->first, first->second);
     if (asked == "cuda")
       throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
-                     setting("auto") + " uses the CPU where there is no GPU");
+                     setting("auto") + " uses the CPU if there is no GPU");
     return {cpu_device(hardware), first ? instead_of(*first) : broken_driver(), ""};
   }
 

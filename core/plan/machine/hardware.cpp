@@ -163,23 +163,23 @@ std::vector<std::string> known_extensions(const std::string& flags, const std::s
 
 constexpr auto kCpuMembers = [](auto& cpu, auto&& member) {
   member("name", cpu.name, "the processor's model name");
-  member("cores", cpu.cores, "that this process may use, within affinity and the control group's quota",
+  member("cores", cpu.cores, "cores that this process may use, within affinity and the control group's quota",
          at_least(1));
-  member("memory_bytes", cpu.memory_bytes, "of the machine, or the control group's limit where that is lower",
+  member("memory_bytes", cpu.memory_bytes, "memory of the machine, or the control group's limit if that is lower",
          at_least(0));
-  member("available_bytes", cpu.available_bytes, "free for a new program within that", at_least(0));
+  member("available_bytes", cpu.available_bytes, "part of it that is free for a new program", at_least(0));
   member("isa", cpu.isa, "instruction sets that change what forge chooses");
-  member("stated", cpu.stated, "the variable that states them; empty where they are the processor's own");
+  member("stated", cpu.stated, "the variable that states them; empty if they are the processor's own");
 };
 
 constexpr auto kGpuMembers = [](auto& gpu, auto&& member) {
   member("name", gpu.name, "the card's name");
   member("compute_capability", gpu.compute_capability, "86 is 8.6", at_least(0));
-  member.later("multiprocessors", gpu.multiprocessors, "which the grids of its kernels fill; 0 when unknown", at_least(0));
-  member("memory_bytes", gpu.memory_bytes, "of the card", at_least(0));
-  member("free_bytes", gpu.free_bytes, "not taken by other programs; memory_bytes when nobody says", at_least(0));
+  member.later("multiprocessors", gpu.multiprocessors, "number of multiprocessors; 0 when unknown", at_least(0));
+  member("memory_bytes", gpu.memory_bytes, "memory of the card", at_least(0));
+  member("free_bytes", gpu.free_bytes, "memory that other programs do not use; memory_bytes when unknown", at_least(0));
   member("driver", gpu.driver, "the driver's version, empty when unknown");
-  member("cuda_version", gpu.cuda_version, "the newest CUDA of the driver: 13000 is 13.0");
+  member("cuda_version", gpu.cuda_version, "the newest CUDA that the driver supports: 13000 is 13.0");
   member("uuid", gpu.uuid, "the card's own name, empty when unknown");
   member("pci", gpu.pci, "its place on the bus, empty when unknown");
   member("probed", gpu.probed, "false: planned for a card that is not in this machine");

@@ -153,7 +153,7 @@ std::optional<std::string> rule_of(const ProfileMatch& match, const Device& devi
   if (!match.names.empty()) {
     const std::string found = matching_name(match.names, device.name());
     if (found.empty()) return std::nullopt;
-    reasons.push_back("its name has \"" + found + "\"");
+    reasons.push_back("its name contains \"" + found + "\"");
   }
   if (!match.isa.empty()) {
     const std::string found = matching_isa(match.isa, device.cpu);
@@ -245,7 +245,7 @@ Profile pick_profile(const Device& device, const HardwareConfig& config) {
   }
   throw Error(ErrorKind::environment, device.name() + " has compute capability " +
                                           capability_text(device.gpu.compute_capability) +
-                                          ", forge begins at Pascal (6.0)")
+                                          ", forge needs Pascal (6.0) or newer")
       .hint("hardware.device: cpu");
 }
 

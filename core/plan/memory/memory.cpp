@@ -136,7 +136,7 @@ std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, co
         times(trained, narrow) + " (" + name_of(precision) + " copy for the layers)");
   add(lines, "gradients", trained * wide, times(trained, wide) + " (fp32)");
   add(lines, "vocabulary with its adapter", counts.whole * (narrow + wide),
-      format_count(counts.whole) + " × " + std::to_string(narrow + wide) + " B (the matrix computed of its parts, and its gradient)");
+      format_count(counts.whole) + " × " + std::to_string(narrow + wide) + " B (the matrix computed from its parts, and its gradient)");
   if (job.optimizer.offload != Offload::host) add(lines, kOptimizerState, layout.state_bytes(), state_formula(layout));
   if (changes_base(job.adapter))
     add(lines, "the adapter's start", counts.factors * wide,
@@ -167,7 +167,7 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
         times(trained, 4) + ", while they are updated and saved");
   if (changes_base(job.adapter))
     add(lines, "adapter being saved", counts.factors * 8,
-        times(counts.factors, 8) + ": A and B beside those that they started from");
+        times(counts.factors, 8) + ": A and B, and those that they started from");
   return lines;
 }
 

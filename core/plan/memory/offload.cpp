@@ -43,7 +43,7 @@ PcieSeconds pcie_seconds(int64_t bytes) {
   return {static_cast<double>(bytes) / kGood, static_cast<double>(bytes) / kPoor};
 }
 
-std::string range(const PcieSeconds& seconds) { return "by estimate in " + format_seconds(seconds.good) + " to " + format_seconds(seconds.poor); }
+std::string range(const PcieSeconds& seconds) { return "in an estimated " + format_seconds(seconds.good) + " to " + format_seconds(seconds.poor); }
 
 }  // namespace
 
@@ -51,12 +51,12 @@ int64_t host_room(const Plan& plan) { return std::max<int64_t>(0, plan.device.cp
 
 std::string activation_offload_refusal(bool cuda, const std::string& provider) {
   if (!cuda) return kOnProcessor;
-  return provider == "auto" || provider == "fused" ? "" : "the " + provider + " provider keeps activations where autograd has them";
+  return provider == "auto" || provider == "fused" ? "" : "the " + provider + " provider keeps activations where autograd puts them";
 }
 
 std::string offload_refusal(const Job& job, bool cuda) {
   if (!cuda) return kOnProcessor;
-  const std::string by_torch = " updated by LibTorch's operations, which want the state on the card";
+  const std::string by_torch = " updated by LibTorch's operations, which need the state on the card";
   if (!has_update_kernel(job.optimizer.type))
     return name_of(job.optimizer.type) + " is" + by_torch + " (adamw, adamw_8bit and lion have kernels that reach the host's memory)";
   if (!job.train.master_weights && job.train.precision.value_or(Precision::fp32) != Precision::fp32)
@@ -85,7 +85,7 @@ void require_offload(const Plan& plan) {
     throw KeyError(ErrorKind::job, kState, "host: " + why, "write auto or none");
   if (const std::string why = state_shortage(plan); !why.empty())
     throw KeyError(ErrorKind::fit, kState, "host: " + why,
-                   "free memory of the host, take optimizer.type: adamw_8bit, whose state is a quarter of adamw's, or write none");
+                   "free memory of the host, use optimizer.type: adamw_8bit, whose state is a quarter of adamw's, or write none");
 }
 
 void refuse_host(const Plan& plan) {
@@ -116,10 +116,10 @@ std::vector<std::string> offload_warnings(const Plan& plan) {
     return format_bytes(bytes) + " of " + what + " pinned in the host's memory (" + key + "), which has " + format_bytes(plan.device.cpu.available_bytes) + " free; ";
   };
   if (const int64_t bytes = activation_bytes(plan); bytes > 0)
-    warnings.push_back(pinned(bytes, "layer inputs wait", kActivations) + "each micro-batch copies them over PCIe, out in its forward and back in its backward, " +
-                       range(activation_seconds(plan)) + " each way, beside the layers");
+    warnings.push_back(pinned(bytes, "layer inputs are", kActivations) + "each micro-batch copies them over PCIe, out in its forward and back in its backward, " +
+                       range(activation_seconds(plan)) + " each way, while the layers compute");
   if (const int64_t bytes = state_bytes(plan); bytes > 0)
-    warnings.push_back(pinned(bytes, "optimizer state lie", kState) + "each step reads and writes them over PCIe, " + range(state_seconds(plan)));
+    warnings.push_back(pinned(bytes, "optimizer state are", kState) + "each step reads and writes them over PCIe, " + range(state_seconds(plan)));
   return warnings;
 }
 

@@ -340,7 +340,7 @@ int64_t ProductScratch::bytes(const Product& product) {
 }
 
 std::string product_formula(Precision precision, InstructionSet set, int64_t threads) {
-  return "what oneDNN allocates for a product in " + name_of(precision) + " with " + name_of(set) + ", " +
+  return "oneDNN's memory for a product in " + name_of(precision) + " with " + name_of(set) + ", " +
          format_count(threads) + (threads == 1 ? " thread" : " threads") +
          (ProductScratch(set, threads).measured() ? ""
                                                   : "; from its source, not measured on such a processor");

@@ -90,7 +90,7 @@ std::vector<MemoryLine> reference_lines(const Plan& plan, const Provider& provid
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
-  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights beside those of adapter.modules_to_save"});
+  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights besides those of adapter.modules_to_save"});
   return lines;
 }
 
@@ -118,7 +118,7 @@ MemoryLine file_pass_line(const Plan& plan, const Provider& plain, const Invento
   const int64_t tokens = std::min(kFp8GateTokens + most.tokens, data.tokens), element = residual_of(plan.job) == Residual::fp32 ? 4 : bytes_of(precision);
   const int64_t batch = 8 + plan.model.angles() * bytes_of(precision) + 20;  // ids, angles, targets
   const int64_t bytes = fullest + tokens * (plan.model.hidden_size * element + batch);
-  return {"fp8 gate: the base as its file has it", bytes - held, "a layer at a time, and the stream of " + format_count(tokens) + " tokens"};
+  return {"fp8 gate: the base as in its file", bytes - held, "a layer at a time, and the stream of " + format_count(tokens) + " tokens"};
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& invento
   if (plan.job.train.activation_offloading != Offload::host) return lines;
   const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
   const int64_t bytes = host_bytes(inventory.lists->training(plan.step), sizes);
-  if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that are trained through but the last"});
+  if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that training passes through except the last"});
   return lines;
 }
 

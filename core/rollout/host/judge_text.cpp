@@ -23,7 +23,7 @@ Row row_of(const RewardSample& sample, bool has_template) {
   messages.push_back({{"role", "assistant"}, {"content", completion}});
   RowFaults faults;
   std::optional<Row> row = convert_row({{"messages", std::move(messages)}}, RowFormat::messages, {.has_template = has_template}, faults);
-  if (!row) throw Error(ErrorKind::data, faults.empty() ? "is no conversation" : faults[0].message);
+  if (!row) throw Error(ErrorKind::data, faults.empty() ? "is not a conversation" : faults[0].message);
   return *std::move(row);
 }
 
@@ -53,7 +53,7 @@ JudgedTexts JudgeText::encode(const std::vector<RewardSample>& samples) const {
       Example example = maker_->tokens_of(row_of(sample, maker_->has_template()));
       const auto tokens = static_cast<int64_t>(example.ids.size());
       if (longest_ > 0 && tokens > longest_) {
-        score = Score::failed(format_count(tokens) + " tokens, and the reward model is asked about at most " + format_count(longest_));
+        score = Score::failed(format_count(tokens) + " tokens, and the reward model reads at most " + format_count(longest_));
         continue;
       }
       texts.asked.push_back(texts.all.size() - 1);

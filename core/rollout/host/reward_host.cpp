@@ -136,7 +136,7 @@ static std::string tool_fault(Json& reply) {
   if (reply.contains("done") && reply["done"] != false) return "its done is neither true nor false";
   if (!reply.contains("content") || !reply["content"].is_string()) return "its reply has neither content nor done nor error";
   if (reply["content"] == "") return "its content is empty, where {\"done\": true} ends a completion";
-  if (reply.contains("role") && !reply["role"].is_string()) return "its role is no text";
+  if (reply.contains("role") && !reply["role"].is_string()) return "its role is not a text";
   Json kept{{"content", std::move(reply["content"])}};
   if (reply.contains("role")) kept["role"] = std::move(reply["role"]);
   reply = std::move(kept);

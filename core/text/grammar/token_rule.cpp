@@ -68,7 +68,7 @@ TokenRule::TokenRule(const Tokenizer& tokenizer, Grammar grammar, std::vector<in
   if (shortest() >= kUnwritable)
     throw Error(
         ErrorKind::environment,
-        "the tokenizer cannot write every text that is asked for: it has no tokens for some single bytes");
+        "the tokenizer cannot write every allowed text: it has no tokens for some single bytes");
   first_tree_ = tree_of(first_bytes_);
   tree_ = tree_of(bytes_);
 }

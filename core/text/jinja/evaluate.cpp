@@ -33,7 +33,7 @@ Value Interpreter::evaluate(const Expr& node) {
     case ExprKind::item:
       return evaluate_item(node);
     case ExprKind::slice:
-      fault("a slice stands only between '[' and ']'");
+      fault("a slice is allowed only between '[' and ']'");
     case ExprKind::call:
       return evaluate_call(node);
     case ExprKind::filter:

@@ -259,7 +259,7 @@ class Lexer {
       value = value * 16 + static_cast<uint32_t>(digit);
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail("an escape that is no Unicode character");
+      fail("an escape that is not a Unicode character");
     return value;
   }
 

@@ -293,7 +293,7 @@ void Parser::parse_print(Statement& node) {
 }
 
 void Parser::loop_control(Statement& node, StatementKind kind) {
-  if (loops_ == 0) fail("break and continue stand only inside a loop");
+  if (loops_ == 0) fail("break and continue are allowed only inside a loop");
   node.kind = kind;
 }
 

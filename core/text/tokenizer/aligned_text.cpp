@@ -24,7 +24,7 @@ void Growth::require(size_t bytes) const {
   if (bytes <= limit) return;
   const auto text = [](size_t count) { return format_bytes(static_cast<int64_t>(count)); };
   throw Error(ErrorKind::environment,
-              tokenizer + ": its rules make more than " + text(limit) + " of a text of " + text(input_bytes))
+              tokenizer + ": its rules make more than " + text(limit) + " from a text of " + text(input_bytes))
       .hint(
           "a rule of its normalizer, pre_tokenizer or decoder lets texts grow without end; take the file "
           "that came with the "

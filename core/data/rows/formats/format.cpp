@@ -147,7 +147,7 @@ ChatRow start_chat(const Json& row, const Json* turns, RowFaults& faults) {
   }
   const Json* said = member(*first, entry ? "value" : "content");
   if (said && said->is_string() && trim(said->get_ref<const std::string&>()) == trim(system)) return chat;
-  faults.push_back({"/system", "system says something else than the system turn that the conversation begins with, "
+  faults.push_back({"/system", "system differs from the system turn that the conversation begins with, "
                                "expected one of them"});
   return chat;
 }

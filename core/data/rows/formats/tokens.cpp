@@ -78,10 +78,10 @@ TokensRow source_and_answer(const Json& row, const std::vector<int64_t>& ids, co
   TokensRow tokens;
   const auto add = [&](int64_t id, uint8_t mask) { tokens.ids.push_back(static_cast<int32_t>(id)), tokens.supervised.push_back(mask); };
   for (const char* key : kTokenMasks)
-    if (member(row, key)) faults.push_back({std::string("/") + key, std::string(key) + " beside a source, expected none: all of labels is trained"});
+    if (member(row, key)) faults.push_back({std::string("/") + key, std::string(key) + " next to a source, expected none: all of labels is trained"});
   for (size_t i = 0; i < ids.size(); ++i)
     if (attention.empty() || attention[i] == 1) add(ids[i], kSource);
-  if (tokens.ids.empty()) faults.push_back({"/input_ids", "holds padding alone, expected a source"});
+  if (tokens.ids.empty()) faults.push_back({"/input_ids", "holds only padding, expected a source"});
   size_t end = labels.size();
   while (end > 0 && labels[end - 1] == -100) --end;
   if (end == 0) faults.push_back({"/labels", "holds no token, expected the answer to the source in input_ids"});

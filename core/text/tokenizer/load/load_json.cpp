@@ -47,8 +47,8 @@ void add_tokens(TokenizerParts& parts, const Json& list, const std::string& wher
       const std::string* other = parts.decoded_token(token.id);
       if (other != nullptr) {
         throw Error(ErrorKind::environment, place + ": the id " + std::to_string(id) + " of \"" +
-                                                token.content + "\" belongs to \"" + other->substr(0, 80) +
-                                                "\" already");
+                                                token.content + "\" already belongs to \"" + other->substr(0, 80) +
+                                                "\"");
       }
     }
     next = std::max(next, id + 1);

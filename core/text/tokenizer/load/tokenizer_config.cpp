@@ -40,7 +40,7 @@ bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
     const auto known = parts.id_of(token.content);
     if (known && late.id && *known != *late.id) {
       throw Error(ErrorKind::environment, "beside " + model_path_ + ": \"" + token.content + "\" has the id " + std::to_string(*late.id) +
-                                              " and in the model " + std::to_string(*known));
+                                              ", but in the model " + std::to_string(*known));
     }
     const int64_t id = known ? *known : late.id.value_or(parts.max_id() + 1);
     const auto twin = parts.added.find(static_cast<int32_t>(id));

@@ -236,7 +236,7 @@ std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::str
                                                 bool* raw_bytes) {
   if (const Json* dropout = find_member(spec, "dropout"); dropout != nullptr && *dropout != 0) {
     throw Error(ErrorKind::environment,
-                where + ": dropout: forge encodes without chance, so BPE dropout is refused")
+                where + ": dropout: forge encodes deterministically, so BPE dropout is refused")
         .hint("set \"dropout\": null");
   }
   BpeSpec bpe;
