@@ -115,14 +115,6 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
          (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
-// Bytes of the workspace that LibTorch gives cuBLAS and cuBLASLt for a stream (ATen's
-// CublasHandlePool.cpp and CUDABlas.cpp). cli/engine_location.cpp asks for eight buffers of 4 MiB
-// if results must be the same each time.
-int64_t product_workspace(const ActivationShape& shape) {
-  constexpr int64_t kKib = 1024, kHopper = 8 * 4096 * kKib, kOther = 2 * 4096 * kKib + 8 * 16 * kKib, kLt = 1024 * kKib;
-  return (shape.capability / 10 == 9 || shape.deterministic ? kHopper : kOther) + kLt;
-}
-
 AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
   const ModelSpec& spec = shape.spec;
   return {
@@ -157,7 +149,7 @@ int64_t attention_bytes(const ActivationShape& shape) {
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
 // beside the arena, at different times.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
-  if (shape.cuda) return product_workspace(shape);
+  if (shape.cuda) return gpu_product_workspace(shape);
   if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
   const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
