@@ -10,7 +10,7 @@
 #include "core/plan/memory/offload.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
-#include "providers/fused/fp8_sizes.h"
+#include "providers/fused/bind.h"
 
 namespace forge {
 namespace {
@@ -29,7 +29,7 @@ constexpr Shares kPoor{0.42, 0.28, 0.1, 0.6, 6e-6};
 constexpr double kFp8Rate = 2, kFp8Good = 0.57;
 
 bool in_fp8(const Graph& graph, const Op& op) {
-  return (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) && any_fp8(graph, op);
+  return (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) && bind::any_fp8(graph, op);
 }
 
 bool is_product(OpKind kind) {

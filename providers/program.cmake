@@ -1,7 +1,10 @@
 # The half without torch: the facts that the program tells the plan of each provider.
 forge_library(forge_providers
   SOURCES
-    providers/gpu_speed.cpp providers/providers.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp providers/reference/reference_plan.cpp
+    providers/gpu_speed.cpp providers/providers.cpp providers/fused/arena.cpp providers/fused/bind/attention.cpp providers/fused/bind/experts.cpp providers/fused/bind/folded.cpp
+    providers/fused/bind/fp8.cpp providers/fused/bind/gates.cpp providers/fused/bind/heads.cpp providers/fused/bind/lora.cpp providers/fused/bind/norms.cpp
+    providers/fused/bind/products.cpp providers/fused/bind/rows.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp
+    providers/fused/planned_call.cpp providers/fused/workspace.cpp providers/reference/reference_plan.cpp
     providers/reference/rehearsed_attention.cpp providers/reference/rehearsed_linear.cpp providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
   LINKS forge_plan forge_kernel_choices)
 # The kernels' abilities, as the plan must know them.

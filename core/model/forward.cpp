@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
+#include "core/model/functions.h"
 #include "kernels/activation/activation.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/rms_norm/rms_norm.h"
@@ -253,15 +254,6 @@ RouterRule rule_of(const RouteRule& route) {
           .groups_per_token = route.groups_per_token,
           .group_best = route.group_best,
           .balance = route.balance};
-}
-
-GateFunction function_of(GateKind kind) {
-  return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
-}
-
-Activation function_of(ActivationKind kind) {
-  FORGE_CHECK(kind != ActivationKind::relu, "no kernel computes relu");
-  return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
 }
 
 double rounded(double scale, c10::ScalarType type) {

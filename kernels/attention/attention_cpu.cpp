@@ -442,10 +442,10 @@ void run(const Args& args, bool backward, Task task) {
 }  // namespace
 
 int64_t attention_forward_cpu_workspace(const AttentionForward& args) {
-  return 64 + task_threads() * floats_of_thread(args.shape) * 4;
+  return attention_tiles_workspace(args.shape, task_threads());
 }
 int64_t attention_backward_cpu_workspace(const AttentionBackward& args) {
-  return 64 + task_threads() * floats_of_thread(args.shape) * 4;
+  return attention_tiles_workspace(args.shape, task_threads());
 }
 
 void attention_forward_cpu(const AttentionForward& args, CpuLevel level) {

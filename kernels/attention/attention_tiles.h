@@ -55,6 +55,13 @@ inline AttentionScratch attention_scratch(const AttentionShape& s, float* next, 
   return t;
 }
 
+// Bytes of the workspace of a forward or backward, with its alignment.
+inline int64_t attention_tiles_workspace(const AttentionShape& s, int64_t threads) {
+  int64_t floats = 0;
+  attention_scratch(s, nullptr, &floats);
+  return 64 + 4 * threads * floats;
+}
+
 // each_task() visits all tasks of a call, count_tasks() counts them, task_at() returns the one of a
 // given number. Sequences of up to 128 tokens are one task for each key head and pass; longer ones
 // are cut so that one sequence keeps all threads busy.

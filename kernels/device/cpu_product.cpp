@@ -9,8 +9,6 @@
 
 namespace forge {
 
-int64_t product_cpu_workspace(const Gemm& g) { return g.out_type == g.type ? 0 : g.m * g.n * bytes_of(g.type); }
-
 namespace {
 
 // Adds to a copy of c. Only tests that run a GPU's lists on a CPU need it; a CPU saves nothing by

@@ -7,7 +7,7 @@ namespace forge {
 
 // A product of 16-bit factors with an fp32 result is rounded in the workspace first: LibTorch has
 // no such product on a CPU.
-int64_t product_cpu_workspace(const Gemm& args);
+inline int64_t product_cpu_workspace(const Gemm& g) { return g.out_type == g.type ? 0 : g.m * g.n * bytes_of(g.type); }
 void product_cpu(const Gemm& args);
 // Computes a group. In fp32, threads share the blocks of all products if the products are too small
 // to have threads each.

@@ -4,8 +4,8 @@ namespace forge {
 
 void* StepMemory::data(ValueId id) const {
   const Value& value = graph.value(id);
-  return arena + layout.offsets[static_cast<size_t>(value.buffer)] +
-         value.column * capacity.element(graph.buffer_of(id).type);
+  const int64_t begin = layout.offsets.empty() ? 0 : layout.offsets[static_cast<size_t>(value.buffer)];
+  return arena + begin + value.column * capacity.element(graph.buffer_of(id).type);
 }
 
 void* StepMemory::workspace(size_t op) const {

@@ -20,8 +20,8 @@ struct HostPlaces {
 };
 
 struct StepMemory {
-  Graph graph;
-  Layout layout;
+  const Graph& graph;
+  Layout layout;  // without offsets: the arena is only an address, and every value is there
   StepSizes capacity;  // the sizes that it is laid out for
   char* arena = nullptr;
   Element type = Element::f32;      // the compute type

@@ -1,54 +1,12 @@
 #pragma once
-// The micro-batch as the kernels read it, in the device's memory.
-#include <ATen/core/Tensor.h>
-
-#include <map>
+// The memory of a micro-batch on the device.
 #include <vector>
 
-#include "core/graph/graph.h"
 #include "core/model/batch_tensors.h"
 #include "kernels/device/device.h"
-#include "providers/fused/kv_cache.h"
+#include "providers/fused/step_batch.h"
 
 namespace forge {
-
-// State of decoding: the cache places for keys and values of the micro-batch and of earlier tokens.
-struct CachePlaces {
-  const KvCache* cache = nullptr;
-  std::vector<char>* scratch = nullptr;  // for products, kept from op to op
-  bool begins = false;                   // every sequence begins here: attention is as in training
-  CacheShape shape;
-  std::vector<int32_t> sequences, positions;  // by token: its row of pages, its place there
-  // By row of pages: tokens of the sequence, up to the row's new token if the sequence continues.
-  std::vector<int32_t> lengths;
-};
-
-// The ends of experts' rows, by the value that holds them: a copy on the host, for a device whose
-// memory the host cannot read.
-using ExpertEnds = std::map<ValueId, std::vector<int32_t>>;
-
-struct StepBatch {
-  int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
-  const int64_t* ids = nullptr;               // [tokens]
-  const int64_t* loss_positions = nullptr;    // [targets]
-  const int64_t* loss_targets = nullptr;      // [targets]
-  const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
-  const int64_t* position_ids = nullptr;      // [tokens], of learned positions
-  const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
-  const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
-  int64_t rotary_dim = 0;
-  bool dropout = false;  // if true, with these keys
-  uint64_t seed = 0;
-  const int64_t* step = nullptr;         // [1]
-  const int64_t* example = nullptr;      // [tokens]
-  const int32_t* position = nullptr;     // [tokens]
-  const CachePlaces* cache = nullptr;    // decoding
-  ExpertEnds* expert_ends = nullptr;     // ends written by this micro-batch's routers
-  std::vector<Gemm>* products = nullptr;  // buffer in which an op collects a group of products
-  const float* balance_slope = nullptr;  // [experts]: of the loss that balances them, in each probability's sum; null: none
-
-  bool operator==(const StepBatch&) const = default;
-};
 
 // Owns the memory that a StepBatch points to, except for the tensors of the micro-batch, which must
 // outlive it. On a device with memory of its own it owns all of it, in places that micro-batches of

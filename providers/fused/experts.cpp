@@ -4,29 +4,18 @@
 
 #include "core/base/error.h"
 #include "core/model/forward.h"
-#include "providers/fused/fused_plan.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {
+using bind::ExpertsOf;
+using bind::ExpertSpace;
+using bind::joined;
+using bind::Range;
+
 namespace {
 
 int32_t* numbers(const FusedRun& r, ValueId id) { return static_cast<int32_t*>(r.m.data(id)); }
 
-// Rows of experts in a value, one after the other.
-struct ExpertsOf {
-  char* data = nullptr;
-  int64_t width = 0;
-};
-ExpertsOf rows_of(const FusedRun& r, ValueId id) {
-  FORGE_CHECK(r.m.stride(id) == r.m.width(id), "rows of experts with gaps");
-  return {static_cast<char*>(r.m.data(id)), r.m.width(id) / r.op.attributes.route.per_token};
-}
-
-// The rows [begin, begin + count) of one expert.
-struct Range {
-  size_t expert;
-  int64_t begin, count;
-};
 template <class Visit>
 void each_expert(const FusedRun& r, ValueId ends_id, Visit visit) {
   const int32_t* ends = r.device.separate() ? r.batch.expert_ends->at(ends_id).data() : numbers(r, ends_id);
@@ -37,73 +26,22 @@ void each_expert(const FusedRun& r, ValueId ends_id, Visit visit) {
   }
 }
 
-Part part_of(const FusedRun& r, const ExpertsOf& rows, const Range& range) {
-  return {rows.data + range.begin * rows.width * r.bytes(), rows.width, rows.width};
-}
-
-bool joined(const FusedRun& r) { return r.use().experts > 0; }
-const ModuleUse& use_of(const FusedRun& r, size_t expert) { return r.use(joined(r) ? 0 : expert); }
-
-// Returns an expert's own module, or its part of the op's one module. B of a joined module stays
-// that of the whole module: see `factor_of`.
-FusedModule module_of(const FusedRun& r, size_t expert) {
-  if (!joined(r)) return r.module(expert);
-  FusedModule m = r.module();
+// Copies B [out, rank] of one expert of a joined module, where the columns of the experts alternate.
+void place_factor(const FusedRun& r, const ExpertSpace& space, size_t expert) {
+  if (!joined(r)) return;
   const ModuleUse& use = r.use();
-  const auto number = static_cast<int64_t>(expert);
-  const auto later = [&](const void* from, int64_t elements) {
-    return from ? static_cast<const char*>(from) + number * elements * r.bytes() : nullptr;
-  };
-  const auto gradient = [&](float* from, int64_t elements) {
-    return from ? from + number * elements : nullptr;
-  };
-  m.bias = later(m.bias, use.out), m.a = later(m.a, use.rank * use.in);
-  m.d_weight = gradient(m.d_weight, use.in * use.out), m.d_bias = gradient(m.d_bias, use.out),
-  m.d_a = gradient(m.d_a, use.rank * use.in);
-  return m;
-}
-
-// Returns B [out, rank] of one expert. In a joined module the columns of the experts alternate, so
-// they are copied first.
-const void* factor_of(const FusedRun& r, const ExpertSpace& space, const FusedModule& m, size_t expert) {
-  if (!joined(r)) return m.b;
-  const ModuleUse& use = r.use();
-  void* own = static_cast<char*>(r.workspace) + space.b;
   r.device.run(CopyRows{.element_bytes = r.bytes(),
                         .rows = use.out * use.rank,
                         .width = 1,
-                        .x = static_cast<const char*>(m.b) + static_cast<int64_t>(expert) * r.bytes(),
+                        .x = static_cast<const char*>(r.module().b) + static_cast<int64_t>(expert) * r.bytes(),
                         .x_stride = use.experts,
-                        .y = own,
+                        .y = r.at(space.b),
                         .y_stride = 1});
-  return own;
-}
-
-LoraGroup adapter_of(const FusedRun& r, const ExpertSpace& space, const Range& range, const Part& x,
-                     const Part& y, ValueId sums) {
-  const FusedModule m = module_of(r, range.expert);
-  FORGE_CHECK(!m.magnitude, "DoRA of an expert");
-  char* const workspace = static_cast<char*>(r.workspace);
-  LoraGroup g{.type = r.type(),
-              .tokens = range.count,
-              .width = x.width,
-              .rank = use_of(r, range.expert).rank,
-              .members = 1};
-  g.scale = m.scale;
-  g.x = x.data, g.x_stride = x.stride, g.a = m.a;
-  g.s = r.m.numbers(sums) + range.begin * (r.m.width(sums) / r.op.attributes.route.per_token);
-  if (r.device.separate()) g.s_type = r.type();
-  g.member[0] = {
-      .out = y.width, .b = factor_of(r, space, m, range.expert), .y = y.data, .y_stride = y.stride};
-  if (r.batch.dropout && m.dropout > 0)
-    g.dropout = dropout_of(r, m, reinterpret_cast<const int64_t*>(workspace + space.examples) + range.begin,
-                           reinterpret_cast<const int32_t*>(workspace + space.positions) + range.begin);
-  return g;
 }
 
 // Copies the dropout keys of each row's token, in the order of the rows, 4 B at a time.
 void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
-  if (!r.batch.dropout || space.examples == space.positions) return;
+  if (!r.batch.dropout || !space.has_keys()) return;
   const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
     r.device.run(ExpertRows{.type = Element::f32,
                             .tokens = r.m.tokens,
@@ -112,7 +50,7 @@ void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
                             .places = numbers(r, order),
                             .x = const_cast<void*>(of_tokens),
                             .x_stride = width,
-                            .rows = static_cast<char*>(r.workspace) + to});
+                            .rows = r.at(to)});
   };
   move(r.batch.example, space.examples, 2);
   move(r.batch.position, space.positions, 1);
@@ -168,7 +106,7 @@ void dispatch(const FusedRun& r) {
                           .places = numbers(r, r.in(1)),
                           .x = r.m.data(x),
                           .x_stride = r.m.stride(x),
-                          .rows = rows_of(r, rows).data,
+                          .rows = bind::expert_rows(r, rows).data,
                           .back = back,
                           .accumulate = r.op.attributes.accumulate});
 }
@@ -180,7 +118,7 @@ void combine(const FusedRun& r) {
                              .width = r.m.width(r.out(0)),
                              .places = numbers(r, r.in(1)),
                              .weights = r.m.numbers(r.in(2)),
-                             .rows = rows_of(r, r.in(0)).data,
+                             .rows = bind::expert_rows(r, r.in(0)).data,
                              .y = r.m.data(r.out(0)),
                              .y_stride = r.m.stride(r.out(0))});
 }
@@ -192,10 +130,10 @@ void combine_backward(const FusedRun& r) {
                                      .width = r.m.width(r.in(0)),
                                      .places = numbers(r, r.in(2)),
                                      .weights = r.m.numbers(r.in(3)),
-                                     .rows = rows_of(r, r.in(1)).data,
+                                     .rows = bind::expert_rows(r, r.in(1)).data,
                                      .d_y = r.m.data(r.in(0)),
                                      .d_y_stride = r.m.stride(r.in(0)),
-                                     .d_rows = rows_of(r, r.out(0)).data,
+                                     .d_rows = bind::expert_rows(r, r.out(0)).data,
                                      .d_weights = r.m.numbers(r.out(1))});
 }
 
@@ -228,37 +166,37 @@ void gate_rows_backward(const FusedRun& r) {
 }
 
 void expert_linear(const FusedRun& r) {
-  const ExpertsOf x = rows_of(r, r.in(0)), y = rows_of(r, r.out(0));
-  const ExpertSpace space = expert_space(r.m.graph, r.op, r.m.capacity);
+  const ExpertsOf x = bind::expert_rows(r, r.in(0)), y = bind::expert_rows(r, r.out(0));
+  const ExpertSpace space = bind::expert_space(r);
   place_keys(r, space, r.in(2));
   ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.product(range.count, part_of(r, y, range), part_of(r, x, range), multiplied(r, range.expert), module_of(r, range.expert).bias);
+    products.product(range.count, bind::range_of(r, y, range), bind::range_of(r, x, range), multiplied(r, range.expert), bind::expert_module(r, range.expert).bias);
   });
   products.run();
   each_expert(r, r.in(1), [&](const Range& range) {
-    if (use_of(r, range.expert).rank > 0)
-      r.device.run(LoraForward{adapter_of(r, space, range, part_of(r, x, range), part_of(r, y, range), r.out(1)),
-                               static_cast<char*>(r.workspace) + space.adapter});
+    if (bind::expert_use(r, range.expert).rank == 0) return;
+    place_factor(r, space, range.expert);
+    r.device.run(bind::expert_lora_forward(r, space, range));
   });
 }
 
 void expert_input_gradient(const FusedRun& r) {
-  const ExpertsOf d_y = rows_of(r, r.in(0)), d_x = rows_of(r, r.out(0));
+  const ExpertsOf d_y = bind::expert_rows(r, r.in(0)), d_x = bind::expert_rows(r, r.out(0));
   ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.input_gradient(range.count, part_of(r, d_x, range), part_of(r, d_y, range), base(r, range.expert),
+    products.input_gradient(range.count, bind::range_of(r, d_x, range), bind::range_of(r, d_y, range), base(r, range.expert),
                             r.op.attributes.accumulate);
   });
   products.run();
 }
 
 void expert_weight_gradient(const FusedRun& r) {
-  const ExpertsOf d_y = rows_of(r, r.in(0)), x = rows_of(r, r.in(1));
+  const ExpertsOf d_y = bind::expert_rows(r, r.in(0)), x = bind::expert_rows(r, r.in(1));
   ProductGroup products(r);
   each_expert(r, r.in(2), [&](const Range& range) {
-    const FusedModule m = module_of(r, range.expert);
-    const Part of_y = part_of(r, d_y, range), of_x = part_of(r, x, range);
+    const FusedModule m = bind::expert_module(r, range.expert);
+    const Part of_y = bind::range_of(r, d_y, range), of_x = bind::range_of(r, x, range);
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
@@ -269,28 +207,19 @@ void expert_weight_gradient(const FusedRun& r) {
 }
 
 void expert_adapter_gradient(const FusedRun& r) {
-  const ExpertsOf d_y = rows_of(r, r.in(0)), x = rows_of(r, r.in(1));
-  const ExpertSpace space = expert_space(r.m.graph, r.op, r.m.capacity);
+  const ExpertSpace space = bind::expert_space(r);
   place_keys(r, space, r.in(4));
   each_expert(r, r.in(3), [&](const Range& range) {
-    if (use_of(r, range.expert).rank == 0) return;
-    const FusedModule m = module_of(r, range.expert);
-    LoraBackward args{adapter_of(r, space, range, part_of(r, x, range), part_of(r, d_y, range), r.in(2))};
-    args.group.member[0].d_b = m.d_b;
-    args.d_a = m.d_a;
-    if (!r.op.out.empty()) {
-      const Part d_x = part_of(r, rows_of(r, r.out(0)), range);
-      args.d_x = d_x.data, args.d_x_stride = d_x.stride;
-    }
-    args.workspace = static_cast<char*>(r.workspace) + space.adapter;
+    if (bind::expert_use(r, range.expert).rank == 0) return;
+    place_factor(r, space, range.expert);
+    const LoraBackward args = bind::expert_lora_backward(r, space, range);
     if (!joined(r)) return r.device.run(args);
     const ModuleUse& use = r.use();
     const int64_t elements = use.out * use.rank;
-    float* own = args.group.member[0].d_b =
-        reinterpret_cast<float*>(static_cast<char*>(r.workspace) + space.d_b);
+    float* own = args.group.member[0].d_b;
     r.device.clear(own, 4 * elements);
     r.device.run(args);
-    r.device.run(AddRows{Element::f32, elements, 1, own, 1, m.d_b + range.expert, use.experts});
+    r.device.run(AddRows{Element::f32, elements, 1, own, 1, r.module().d_b + range.expert, use.experts});
   });
 }
 

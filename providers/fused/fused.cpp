@@ -10,8 +10,10 @@
 #include "core/model/element.h"
 #include "core/model/neftune.h"
 #include "kernels/device/device_of.h"
+#include "providers/fused/batch.h"
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
+#include "providers/fused/workspace.h"
 #include "providers/fused/offloaded.h"
 #include "providers/fused/ops.h"
 #include "providers/fused/step_graphs.h"
@@ -33,8 +35,10 @@ class FusedProvider : public StepProvider {
         trainables_(trainables),
         device_(device_of(model.device)),
         options_(for_device(options, device_)),
-        training_(memory_of(training_step(options_.shape))),
-        evaluation_(memory_of(evaluation_step(options_.shape))),
+        training_list_(training_step(options_.shape)),
+        evaluation_list_(evaluation_step(options_.shape)),
+        training_(memory_of(training_list_)),
+        evaluation_(memory_of(evaluation_list_)),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
@@ -126,8 +130,8 @@ class FusedProvider : public StepProvider {
     ++layouts_;
     place_on_host(device_, m);
   }
-  StepMemory memory_of(Graph graph) const {
-    StepMemory m{.graph = std::move(graph), .type = element_of(model_.type)};
+  StepMemory memory_of(const Graph& graph) const {
+    StepMemory m{.graph = graph, .type = element_of(model_.type)};
     m.capacity.compute_bytes = bytes_of(m.type), m.capacity.gpu = device_.separate();
     if (m.capacity.gpu) m.capacity.multiprocessors = device_.multiprocessors(), m.capacity.capability = device_.capability();
     m.capacity.deterministic = at::globalContext().deterministicAlgorithms();
@@ -188,6 +192,7 @@ class FusedProvider : public StepProvider {
   const TrainableSet& trainables_;
   ComputeDevice& device_;
   StepOptions options_;
+  const Graph training_list_, evaluation_list_;
   StepMemory training_, evaluation_;
   FusedModules modules_;
   std::shared_ptr<DeviceBlock> arena_;

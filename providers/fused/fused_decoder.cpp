@@ -7,9 +7,11 @@
 #include "kernels/lm_head/lm_head.h"
 #include "core/model/element.h"
 #include "kernels/device/device_of.h"
+#include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
-#include "providers/fused/fused_plan.h"
+#include "providers/fused/kv_cache.h"
 #include "providers/fused/ops.h"
+#include "providers/fused/workspace.h"
 #include "providers/reference/reference.h"
 
 namespace forge {
@@ -29,7 +31,8 @@ class FusedDecoder : public Decoder {
         device_(device_of(model.device)),
         head_(head_weight(model).contiguous()),
         cache_(model.spec, model.type),
-        memory_{.graph = evaluation_step(decoded(options.shape)), .type = element_of(model.type), .ratios = &ratios_},
+        list_(evaluation_step(decoded(options.shape))),
+        memory_{.graph = list_, .type = element_of(model.type), .ratios = &ratios_},
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
         batch_memory_(device_) {}
 
@@ -110,6 +113,7 @@ class FusedDecoder : public Decoder {
   at::Tensor head_;  // [vocab, hidden]
   KvCache cache_;
   DoraRatios ratios_;
+  const Graph list_;
   StepMemory memory_;
   FusedModules modules_;
   BatchMemory batch_memory_;

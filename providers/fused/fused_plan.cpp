@@ -10,99 +10,16 @@
 #include "core/plan/fp8.h"
 #include "core/plan/memory/product_scratch.h"
 #include "kernels/attention/attention_choice.h"
-#include "kernels/attention/attention_cuda.h"
-#include "kernels/attention/attention_tiles.h"
 #include "kernels/attention/cached_attention_args.h"
-#include "kernels/device/column_sums.h"
 #include "kernels/device/gemm.h"
-#include "kernels/dora/dora_args.h"
-#include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lm_head/lm_head_scratch.h"
-#include "kernels/lm_head/lm_head_space.h"
-#include "kernels/lora/lora_cuda_space.h"
-#include "kernels/lora/lora_space.h"
-#include "kernels/optimizer/optimizer_cuda.h"
-#include "providers/fused/folded_sums.h"
-#include "providers/fused/fp8_sizes.h"
-#include "providers/fused/gated_sizes.h"
+#include "kernels/lora/folded_limits.h"
+#include "providers/fused/workspace.h"
 
 namespace forge {
 namespace {
 
 Element element_of_bytes(int64_t bytes) { return bytes == 4 ? Element::f32 : Element::bf16; }
-
-int64_t adapter_workspace(const Graph& graph, const Op& op, const StepSizes& sizes, bool backward) {
-  if (op.attributes.folded) return 0;
-  int64_t most = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    if (module.rank == 0) continue;
-    LoraGroup group{.tokens = sizes.tokens, .width = module.in, .rank = module.rank, .members = 1};
-    group.member[0].out = module.out;
-    group.type = element_of_bytes(sizes.compute_bytes);
-    if (sizes.gpu) group.s_type = group.type;
-    group.dropout.probability = module.dropout ? 0.5 : 0;  // any probability gives the same bytes
-    most = std::max(most, sizes.gpu ? lora_cuda_space(group, backward, nullptr).bytes
-                                    : lora_space(group, backward, nullptr, sizes.threads).bytes);
-  }
-  return most;
-}
-
-// Returns the sizes for one expert, which may get every row.
-StepSizes of_experts(const Op& op, StepSizes sizes) {
-  sizes.tokens *= op.attributes.route.per_token;
-  return sizes;
-}
-
-bool any_of(const Graph& graph, const Op& op, bool (*is)(const ModuleUse&)) {
-  for (size_t i = 0; i < op.modules.size(); ++i)
-    if (is(graph.module(op, i))) return true;
-  return false;
-}
-
-int64_t attention_workspace(const Op& op, const StepSizes& sizes) {
-  const Attributes& a = op.attributes;
-  int64_t floats = 0;
-  const auto softcap = static_cast<float>(a.softcap);
-  attention_scratch({.heads = a.heads, .kv_heads = a.kv_heads, .head_dim = a.head_dim, .softcap = softcap},
-                    nullptr, &floats);
-  return 64 + 4 * sizes.threads * floats;
-}
-
-int64_t head_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  if (op.attributes.fused_head) {
-    const ModuleUse& head = graph.module(op);
-    LmHead args{.positions = sizes.targets, .width = head.in, .vocab = head.out};
-    args.type = element_of_bytes(sizes.compute_bytes);
-    const int64_t bytes = sizes.gpu ? lm_head_cuda_workspace(args) : head_space(args, nullptr, sizes.threads).bytes;
-    // The sum includes 64 B of alignment, and the loss and weight of each position.
-    return bytes + 64 + 8 * sizes.targets;
-  }
-  return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), graph.module(op).out, sizes.compute_bytes,
-                            op.attributes.softcap != 0, sizes.gpu);
-}
-
-int64_t most_inputs(const Graph& graph, const Op& op) {
-  int64_t most = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i)
-    if (graph.module(op, i).rank > 0) most = std::max(most, graph.module(op, i).in);
-  return most;
-}
-
-// Bytes of the product of a gradient. In a type narrower than fp32 the product is rounded before it
-// is added to the fp32 gradient.
-int64_t gradient_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  int64_t most = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    const int64_t elements = op.kind == OpKind::adapter_sums_gradient    ? module.out * module.rank
-                             : op.kind == OpKind::adapter_input_gradient ? ranks_of(graph, op) * module.in
-                             : module.trained                            ? module.in * module.out
-                                                                         : 0;
-    most = std::max(most, elements);
-  }
-  return sizes.compute_bytes < 4 ? sizes.compute_bytes * most : 0;
-}
 
 StepSizes sizes_of(const ActivationShape& shape) {
   return {.tokens = shape.micro_batch_tokens,
@@ -198,14 +115,6 @@ int64_t scratch_weight_bytes(const ActivationShape& shape, const Graph& graph) {
          (shape.quantization == Quantization::none ? 0 : kCodeBookBytes);
 }
 
-// Bytes of the workspace that LibTorch gives cuBLAS and cuBLASLt for a stream (ATen's
-// CublasHandlePool.cpp and CUDABlas.cpp). cli/engine_location.cpp asks for eight buffers of 4 MiB
-// if results must be the same each time.
-int64_t product_workspace(const ActivationShape& shape) {
-  constexpr int64_t kKib = 1024, kHopper = 8 * 4096 * kKib, kOther = 2 * 4096 * kKib + 8 * 16 * kKib, kLt = 1024 * kKib;
-  return (shape.capability / 10 == 9 || shape.deterministic ? kHopper : kOther) + kLt;
-}
-
 AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, double softcap) {
   const ModelSpec& spec = shape.spec;
   return {
@@ -240,7 +149,7 @@ int64_t attention_bytes(const ActivationShape& shape) {
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
 // beside the arena, at different times.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
-  if (shape.cuda) return product_workspace(shape);
+  if (shape.cuda) return gpu_product_workspace(shape);
   if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
   const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
@@ -255,145 +164,10 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
 
 }  // namespace
 
-ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  const ModuleUse& joined = graph.module(op);
-  const int64_t factor = joined.experts > 0 ? joined.out * joined.rank : 0,
-                rows = sizes.tokens * op.attributes.route.per_token;
-  const bool drops = any_of(graph, op, [](const ModuleUse& module) { return module.dropout; });
-  ExpertSpace space;
-  const auto take = [&](int64_t bytes) {
-    const int64_t begin = space.bytes;
-    space.bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    return begin;
-  };
-  space.examples = take(drops ? 8 * rows : 0), space.positions = take(drops ? 4 * rows : 0);
-  space.b = take(sizes.compute_bytes * factor), space.d_b = take(4 * factor);
-  space.adapter =
-      take(adapter_workspace(graph, op, of_experts(op, sizes), op.kind == OpKind::expert_adapter_gradient));
-  return space;
-}
-
-namespace {
-
-int64_t gpu_attention_workspace(const Op& op, const StepSizes& sizes) {
-  const Attributes& a = op.attributes;
-  AttentionBackward args{.shape = {.type = element_of_bytes(sizes.compute_bytes), .heads = a.heads, .kv_heads = a.kv_heads}};
-  args.shape.head_dim = a.head_dim, args.shape.tokens = sizes.tokens, args.shape.window = a.window;
-  args.shape.softcap = static_cast<float>(a.softcap);
-  args.shape.deterministic = sizes.deterministic, args.shape.multiprocessors = sizes.multiprocessors;
-  if (!op.modules.empty()) args.shape.sinks = &op;  // any address gives the same bytes
-  return attention_backward_cuda_workspace(args);
-}
-
-// Bytes of the sums over rows for the gradients of weight and bias.
-int64_t norm_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  if (!graph.module(op).trained && !graph.module(op).bias_trained) return 0;
-  const int64_t rows = sizes.rows(graph.buffer_of(op.in[0]).rows), all = graph.value(op.in[0]).width;
-  if (op.kind == OpKind::layer_norm_backward) return column_sums_bytes(rows, all, 2);
-  return column_sums_bytes(rows * all / op.attributes.head_dim, op.attributes.head_dim, 1);
-}
-
-// Bytes of products that one kernel computes; a library's products need none.
-template <class Args>
-int64_t folded_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  const auto args = folded_sums<Args>(graph, op, sizes);
-  return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
-}
-
-// Bytes of the ops that a folded gate stands for, if no kernel computes them at once.
-int64_t parts_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  int64_t most = 0;
-  for (const Op& part : gate_parts(op)) most = std::max(most, fused_workspace(graph, part, sizes));
-  return most;
-}
-template <class Args>
-int64_t gated_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  const auto args = gated_sizes<Args>(graph, op, sizes);
-  return *gated_refusal(args) ? parts_workspace(graph, op, sizes) : 4 * gated_numbers(args);
-}
-
-// Bytes of a product that adds the stream.
-int64_t addend_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  // The address of c changes no bytes.
-  return device_gemm_workspace({.m = sizes.tokens, .n = graph.value(op.out[0]).width, .add = true, .c = &op});
-}
-
-int64_t gpu_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  switch (op.kind) {
-    case OpKind::linear:
-      if (op.attributes.accumulate) return addend_workspace(graph, op, sizes);
-      return std::max(adapter_workspace(graph, op, sizes, false), fp8_space(graph, op, sizes).bytes);
-    case OpKind::linear_input_gradient:
-      return fp8_space(graph, op, sizes).bytes;
-    case OpKind::adapter_gradient:
-      return adapter_workspace(graph, op, sizes, true);
-    case OpKind::expert_linear:
-    case OpKind::expert_adapter_gradient:
-      return expert_space(graph, op, sizes).bytes;
-    case OpKind::adapter_sums:
-      return folded_workspace<AdapterSums>(graph, op, sizes);
-    case OpKind::adapter_sums_gradient:
-      return folded_workspace<AdapterSumsGradient>(graph, op, sizes);
-    case OpKind::glu_sums:
-      return gated_workspace<GatedSums>(graph, op, sizes);
-    case OpKind::glu_adapters_backward:
-      return gated_workspace<GatedGradients>(graph, op, sizes);
-    case OpKind::head:
-    case OpKind::evaluate:
-      return head_workspace(graph, op, sizes);
-    case OpKind::gradient_norm:
-      return gradient_norm_cuda_workspace({.count = op.attributes.elements});
-    case OpKind::attention_backward:
-      return gpu_attention_workspace(op, sizes);
-    case OpKind::norm_backward:
-    case OpKind::layer_norm_backward:
-      return norm_workspace(graph, op, sizes);
-    default:
-      return 0;
-  }
-}
-
-}  // namespace
-
 bool asks_host(const Graph& graph) {
   return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::route; });
 }
 bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
-
-int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  if (sizes.gpu) return gpu_workspace(graph, op, sizes);
-  switch (op.kind) {
-    case OpKind::linear:
-      return std::max(adapter_workspace(graph, op, sizes, false), fp8_space(graph, op, sizes).bytes);
-    case OpKind::linear_input_gradient:
-      return fp8_space(graph, op, sizes).bytes;
-    case OpKind::adapter_gradient:
-      return adapter_workspace(graph, op, sizes, true);
-    case OpKind::expert_linear:
-    case OpKind::expert_adapter_gradient:
-      return expert_space(graph, op, sizes).bytes;
-    case OpKind::expert_weight_gradient:
-    case OpKind::linear_weight_gradient:
-    case OpKind::adapter_sums_gradient:
-    case OpKind::adapter_input_gradient:
-      return gradient_workspace(graph, op, sizes);
-    case OpKind::glu_sums:
-    case OpKind::glu_adapters_backward:
-      return parts_workspace(graph, op, sizes);
-    case OpKind::dora_ratio:
-      return dora_ratio_cpu_workspace({.in = most_inputs(graph, op)});
-    case OpKind::attention:
-    case OpKind::attention_backward:
-      return attention_workspace(op, sizes);
-    case OpKind::head:
-    case OpKind::evaluate:
-      return head_workspace(graph, op, sizes);
-    case OpKind::gradient_norm:
-      return gradient_norm_cpu_workspace({.count = op.attributes.elements});
-    default:
-      return 0;
-  }
-}
 
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
   if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};

@@ -17,18 +17,6 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
 // in blocks.
 constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256 + 256);
 
-// The workspace of an op over experts' rows with adapters, as offsets in bytes: the dropout keys of
-// its rows, and B and d B of one expert of a tensor in which the experts' columns alternate.
-struct ExpertSpace {
-  int64_t examples = 0, positions = 0, b = 0, d_b = 0;
-  int64_t adapter = 0;  // for kernels/lora
-  int64_t bytes = 0;
-};
-ExpertSpace expert_space(const Graph& graph, const Op& op, const StepSizes& sizes);
-
-// Returns the bytes that the kernels of an op need besides its values.
-int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
-
 // True if the host reads results in the middle of a list: the numbers of experts' rows.
 bool asks_host(const Graph& graph);
 

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "core/graph/fold_adapters.h"
+#include "core/graph/fold_gates.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_flash.h"
-#include "providers/fused/folded_sums.h"
-#include "providers/fused/fp8_sizes.h"
-#include "providers/fused/gated_sizes.h"
+#include "kernels/lora/gated_space.h"
+#include "providers/fused/bind.h"
+#include "providers/fused/planned_call.h"
 
 namespace forge {
 namespace {
@@ -19,6 +20,7 @@ class Lister {
         op_(op),
         sizes_(sizes),
         step_(step),
+        call_(graph, op, sizes),
         e_(static_cast<double>(sizes.compute_bytes)),
         rows_(static_cast<double>(sizes.tokens)) {}
 
@@ -83,9 +85,9 @@ class Lister {
       case OpKind::glu_backward:
         return one(op_.attributes.gate == GateKind::clamped ? "clamped_glu_backward" : "swiglu_backward");
       case OpKind::glu_sums:
-        return gated<GatedSums>("gated_sums");
+        return gated("gated_sums", bind::glu_sums(call_));
       case OpKind::glu_adapters_backward:
-        return gated<GatedGradients>("gated_gradients");
+        return gated("gated_gradients", bind::glu_adapters_backward(call_));
       case OpKind::activation:
         return one("activation_forward");
       case OpKind::activation_backward:
@@ -206,7 +208,7 @@ class Lister {
     if (merged() && !biased) {
       product(rows_, in, width(op_.out[0]), op_.attributes.accumulate, e_, true);
     } else {
-      if (any_fp8(graph_, op_)) quantize_rows(in);
+      if (bind::any_fp8(graph_, op_)) quantize_rows(in);
       for (size_t i = 0; i < op_.modules.size(); ++i) {
         const ModuleUse& module = graph_.module(op_, i);
         const auto out = static_cast<double>(module.out);
@@ -237,8 +239,7 @@ class Lister {
   // Adds one kernel with the partial sums that its blocks write and read. Returns false if there is
   // no such kernel.
   template <class Args>
-  bool thin(const char* name) {
-    const auto args = folded_sums<Args>(graph_, op_, sizes_);
+  bool thin(const char* name, const Args& args) {
     if (*thin_refusal(args)) return false;
     double all = 8 * static_cast<double>(thin_cut(args).numbers), weights = 0;
     for (ValueId id : op_.in) all += bytes(id);
@@ -253,8 +254,7 @@ class Lister {
 
   // Adds one kernel with its partial sums, or the ops that it stands for.
   template <class Args>
-  std::vector<GpuLaunch>& gated(const char* name) {
-    const auto args = gated_sizes<Args>(graph_, op_, sizes_);
+  std::vector<GpuLaunch>& gated(const char* name, const Args& args) {
     if (*gated_refusal(args)) {
       for (const Op& part : gate_parts(op_))
         for (const GpuLaunch& launch : Lister(graph_, part, sizes_, step_).list()) list_.push_back(launch);
@@ -270,13 +270,13 @@ class Lister {
 
   // Counts as if all modules had one scale; each other scale takes a product of its own.
   std::vector<GpuLaunch>& adapter_sums() {
-    if (thin<AdapterSums>("adapter_sums")) return list_;
+    if (thin("adapter_sums", bind::adapter_sums(call_))) return list_;
     product(rows_, width(op_.in[0]), ranks(), false, e_, true);
     if (op_.out.size() > 1) add("copy_rows", 2 * e_ * rows_ * ranks());
     return list_;
   }
   std::vector<GpuLaunch>& adapter_sums_gradient() {
-    if (thin<AdapterSumsGradient>("adapter_sums_gradient")) return list_;
+    if (thin("adapter_sums_gradient", bind::adapter_sums_gradient(call_))) return list_;
     double reached = 0;  // rows of W from the first adapted module to the last
     size_t first = op_.modules.size(), last = 0;
     for (size_t i = 0; i < op_.modules.size(); ++i)
@@ -459,6 +459,7 @@ class Lister {
   const Op& op_;
   const StepSizes& sizes_;
   const GpuStep& step_;
+  const PlannedCall call_;
   const double e_, rows_;
   std::vector<GpuLaunch> list_;
 };

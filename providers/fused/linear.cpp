@@ -1,12 +1,8 @@
 #include "providers/fused/linear.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
 
-#include "core/base/error.h"
-#include "providers/fused/fp8_linear.h"
-#include "providers/fused/fp8_sizes.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {
@@ -22,40 +18,15 @@ Weight base_together(const FusedRun& r) {
   if (in_blocks) all.blocks = &first.blocks;
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const FusedModule& module = r.module(i);
-    const bool follows = in_blocks ? module.blocks.codes == next && module.blocks.coding == first.blocks.coding
-                                   : !r.modules.converts(module) && module.weight == next && module.stride == all.stride;
+    const bool follows =
+        in_blocks ? module.blocks.codes == next && module.blocks.coding == first.blocks.coding
+                  : !r.weights.converts(module) && module.weight == next && module.stride == all.stride;
     if (!next || !follows) return {};
-    next = static_cast<const char*>(next) + (in_blocks ? module.stored_bytes : r.use(i).out * all.stride * r.bytes());
+    next = static_cast<const char*>(next) +
+           (in_blocks ? module.stored_bytes : r.use(i).out * all.stride * r.bytes());
     all.rows += r.use(i).out;
   }
   return all;
-}
-
-// Returns the adapter of one module alone: its dropout has a mask of its own, unlike that of
-// modules that share x.
-LoraGroup adapter_of(const FusedRun& r, size_t module, ValueId x, const Part& y, ValueId s) {
-  const FusedModule& m = r.module(module);
-  LoraGroup g{.type = r.type(),
-              .tokens = r.m.tokens,
-              .width = r.use(module).in,
-              .rank = r.use(module).rank,
-              .members = 1,
-              .scale = m.scale,
-              .x = r.m.data(x),
-              .x_stride = r.m.stride(x),
-              .a = m.a,
-              .s = r.m.data(s),
-              .s_type = r.device.separate() ? r.type() : Element::f32};
-  g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
-  if (r.batch.dropout && m.dropout > 0) g.dropout = dropout_of(r, m, r.batch.example, r.batch.position);
-  return g;
-}
-
-// Calls visit(module, number among the adapted ones).
-template <class Visit>
-void each_adapter(const FusedRun& r, Visit visit) {
-  for (size_t i = 0, adapter = 0; i < r.op.modules.size(); ++i)
-    if (r.use(i).rank > 0) visit(i, adapter++);
 }
 
 // The terms that adapters add to the products of an op's modules, by module; s is computed before.
@@ -71,13 +42,26 @@ bool adapters_run_on(const FusedRun& r) {
 
 Tails tails_of(const FusedRun& r) {
   Tails tails;
-  each_adapter(r, [&](size_t i, size_t adapter) {
-    LoraGroup g = adapter_of(r, i, r.in(0), part(r, r.out(0), i), r.out(1 + adapter));
-    tails[i] = {0, g.member[0].out, g.rank, g.scale, static_cast<const float*>(g.s), g.rank, g.member[0].b, g.rank};
-    g.member[0].y = nullptr;
-    r.device.run(LoraForward{g, r.workspace});
+  bind::each_adapter(r, [&](size_t i, size_t adapter) {
+    LoraForward args = bind::lora_forward(r, i, adapter);
+    const LoraGroup& g = args.group;
+    tails[i] = {0,      g.member[0].out, g.rank, g.scale, static_cast<const float*>(g.s),
+                g.rank, g.member[0].b,   g.rank};
+    args.group.member[0].y = nullptr;
+    r.device.run(args);
   });
   return tails;
+}
+
+void folded_linear(const FusedRun& r) {
+  bool biased = false;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) biased |= r.module(i).bias != nullptr;
+  for (size_t i = 0; biased && i < r.op.modules.size(); ++i) {
+    const Part to = part(r, r.out(0), i);
+    FORGE_CHECK(r.module(i).bias, "modules of one product with and without a bias");
+    r.device.run(bind::copy(r, r.m.tokens, {const_cast<void*>(r.module(i).bias), 0, to.width}, to));
+  }
+  r.device.run(bind::folded_linear(r));
 }
 
 }  // namespace
@@ -94,24 +78,23 @@ void linear(const FusedRun& r) {
     return module.magnitude ? nullptr : module.bias;
   };
   for (size_t i = 0; i < modules; ++i) biased |= bias(i) != nullptr;
-  const bool run_on = !any_fp8(r.m.graph, r.op) && adapters_run_on(r);
-  const Part h = added(r);
+  const bool run_on = !bind::any_fp8(r.m.graph, r.op) && adapters_run_on(r);
+  const Part h = bind::added(r);
   Tails tails = run_on ? tails_of(r) : Tails{};
   if (all.rows > 0 && !biased) {
     for (size_t i = 1; run_on && i < modules; ++i) tails[i].column = tails[i - 1].column + r.use(i - 1).out;
     product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, h, {tails.data(), run_on ? modules : 0});
   } else {
-    const Fp8Products fp8(r, whole(r, x));
+    const QuantizeRows rows = fp8_rows(r, whole(r, x));
     for (size_t i = 0; i < modules; ++i)
       if (r.use(i).fp8)
-        fp8.product(i, part(r, y, i), bias(i));
+        fp8_product(r, i, rows, bias(i));
       else
-        product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h, {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
+        product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h,
+                {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
   }
   if (run_on) return;
-  each_adapter(r, [&](size_t i, size_t adapter) {
-    r.device.run(LoraForward{adapter_of(r, i, x, part(r, y, i), r.out(1 + adapter)), r.workspace});
-  });
+  bind::each_adapter(r, [&](size_t i, size_t adapter) { r.device.run(bind::lora_forward(r, i, adapter)); });
 }
 
 // Computes the ratios of all columns, then one over their norms; columns without an adapter stay as
@@ -124,10 +107,8 @@ void dora_ratio(const FusedRun& r) {
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const ModuleUse& use = r.use(i);
     const FusedModule& m = r.module(i);
-    FORGE_CHECK(r.modules.converts(m) || m.stride == use.in, "dora on a weight with gaps between its rows");
-    if (use.rank > 0)
-      r.device.run(DoraRatio{r.type(), use.out, use.in, use.rank, m.scale, base(r, i).data, m.a, m.b, m.magnitude, ratio,
-                             inverse, r.workspace});
+    FORGE_CHECK(r.weights.converts(m) || m.stride == use.in, "dora on a weight with gaps between its rows");
+    if (use.rank > 0) r.device.run(bind::dora_ratio(r, i, base(r, i).data, ratio, inverse));
     ratio += use.out, inverse += use.out;
   }
   if (!known) return;
@@ -149,7 +130,7 @@ void each_module(const FusedRun& r, Visit visit) {
 void dora(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part from = part(r, r.in(0), i), to = part(r, r.out(0), i);
-    if (r.use(i).rank == 0) return copy(r, r.m.tokens, from, to);
+    if (r.use(i).rank == 0) return r.device.run(bind::copy(r, r.m.tokens, from, to));
     r.device.run(DoraForward{.type = r.type(),
                              .rows = r.m.tokens,
                              .width = from.width,
@@ -167,7 +148,7 @@ void dora_backward(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part d_y = part(r, r.in(0), i), x = part(r, r.in(1), i), d_x = whole(r, r.out(i));
     if (r.use(i).rank == 0) {
-      if (d_x.data != d_y.data) copy(r, r.m.tokens, d_y, d_x);
+      if (d_x.data != d_y.data) r.device.run(bind::copy(r, r.m.tokens, d_y, d_x));
       return;
     }
     r.device.run(DoraBackward{.type = r.type(),
@@ -186,59 +167,69 @@ void dora_backward(const FusedRun& r) {
 }
 
 void linear_input_gradient(const FusedRun& r) {
-  if (r.op.attributes.folded) return folded_input_gradient(r);
+  if (r.op.attributes.folded) return r.device.run(bind::folded_input_gradient(r));
   const Part d_x = whole(r, r.out(0));
   const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
     input_gradient(r, r.m.tokens, d_x, d_y, weight, accumulate);
   };
-  if (const Weight all = base_together(r); all.data) return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
+  if (const Weight all = base_together(r); all.data)
+    return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
   for (size_t i = 0; i < r.op.modules.size(); ++i) {
     const bool accumulate = r.op.attributes.accumulate || i > 0;
     if (r.use(i).fp8)
-      fp8_input_gradient(r, i, d_x, part(r, r.in(0), i), accumulate);
+      fp8_input_gradient(r, i);
     else
       add(part(r, r.in(0), i), base(r, i), accumulate);
   }
 }
 
-namespace {
-
-// Returns the gradients of all the op's modules if they are consecutive in memory; otherwise null.
-float* gradients_together(const FusedRun& r) {
-  float *first = r.module().d_weight, *next = first;
-  for (size_t i = 0; i < r.op.modules.size(); ++i) {
-    if (!next || r.module(i).d_weight != next) return nullptr;
-    next += r.use(i).out * r.use(i).in;
-  }
-  return first;
-}
-
-}  // namespace
-
 void linear_weight_gradient(const FusedRun& r) {
-  const Part x = whole(r, r.in(1));
   for (size_t i = 0; i < r.op.modules.size(); ++i)
     if (float* bias = r.module(i).d_bias) {
       const Part d_y = part(r, r.in(0), i);
       r.device.run(SumColumns{r.type(), r.m.tokens, d_y.width, d_y.data, d_y.stride, bias});
     }
-  // In 16 bits a CPU's product is rounded in a workspace for one module.
-  if (float* all = gradients_together(r); all && r.type() == Element::f32)
-    return weight_gradient(r, r.m.tokens, all, whole(r, r.in(0)), x);
-  for (size_t i = 0; i < r.op.modules.size(); ++i)
-    if (float* gradient = r.module(i).d_weight) weight_gradient(r, r.m.tokens, gradient, part(r, r.in(0), i), x);
+  for (const Gemm& product : bind::linear_weight_gradient(r)) r.device.run(product);
 }
 
 void adapter_gradient(const FusedRun& r) {
-  const ValueId d_y = r.in(0), x = r.in(1);
-  each_adapter(r, [&](size_t i, size_t adapter) {
-    LoraBackward args{adapter_of(r, i, x, part(r, d_y, i), r.in(2 + adapter))};
-    args.group.member[0].d_b = r.module(i).d_b;
-    args.d_a = r.module(i).d_a;
-    if (!r.op.out.empty()) args.d_x = r.m.data(r.out(0)), args.d_x_stride = r.m.stride(r.out(0));
-    args.workspace = r.workspace;
-    r.device.run(args);
-  });
+  bind::each_adapter(r, [&](size_t i, size_t adapter) { r.device.run(bind::lora_backward(r, i, adapter)); });
+}
+
+void adapter_sums(const FusedRun& r) {
+  if (const AdapterSums args = bind::adapter_sums(r); r.device.refusal(args).empty())
+    return r.device.run(args);
+  for (const Gemm& product : bind::adapter_sums_products(r)) r.device.run(product);
+  if (r.op.out.size() > 1) r.device.run(bind::copy(r, r.m.tokens, whole(r, r.out(0)), whole(r, r.out(1))));
+}
+
+void adapter_sums_gradient(const FusedRun& r) {
+  if (const AdapterSumsGradient args = bind::adapter_sums_gradient(r); r.device.refusal(args).empty())
+    return r.device.run(args);
+  for (const Gemm& product : bind::adapter_sums_gradient_products(r)) r.device.run(product);
+}
+
+void adapter_input_gradient(const FusedRun& r) {
+  for (const Gemm& product : bind::adapter_input_gradient(r)) r.device.run(product);
+}
+
+namespace {
+
+template <class Args>
+bool runs(const FusedRun& r, const Args& args) {
+  if (!r.device.refusal(args).empty()) return false;
+  r.device.run(args);
+  return true;
+}
+
+}  // namespace
+
+bool gate_with_adapters(const FusedRun& r) {
+  return r.op.kind == OpKind::glu_sums ? runs(r, bind::glu_sums(r)) : runs(r, bind::glu_adapters_backward(r));
+}
+
+void place_adapters(const FusedRun& r) {
+  for (const CopyRows& copy : bind::placed_adapters(r)) r.device.run(copy);
 }
 
 }  // namespace forge::fused

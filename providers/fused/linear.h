@@ -13,8 +13,6 @@ void linear_weight_gradient(const FusedRun& r);
 void adapter_gradient(const FusedRun& r);
 
 // Compute linear layers whose adapters are folded into the products of their weights.
-void folded_linear(const FusedRun& r);
-void folded_input_gradient(const FusedRun& r);
 void adapter_sums(const FusedRun& r);
 // Adds to B's gradients.
 void adapter_sums_gradient(const FusedRun& r);

@@ -11,12 +11,12 @@ namespace forge::fused {
 Weight base(const FusedRun& r, size_t i) {
   if (r.use().experts > 0) {
     const ModuleUse& use = r.use();
-    return {r.modules.expert_in_compute_type(r.module(), static_cast<int64_t>(i), use.in, use.out), use.out,
+    return {r.weights.expert_in_compute_type(r.module(), static_cast<int64_t>(i), use.in, use.out), use.out,
             use.out, /*across=*/true};
   }
   const FusedModule& module = r.module(i);
   const int64_t in = r.use(i).in, out = r.use(i).out;
-  return {r.modules.in_compute_type(r.op.modules[i]), out, r.modules.converts(module) ? in : module.stride};
+  return {r.weights.in_compute_type(r.op.modules[i]), out, r.weights.converts(module) ? in : module.stride};
 }
 
 namespace {
@@ -44,50 +44,8 @@ Weight multiplied(const FusedRun& r, size_t i) {
 
 namespace {
 
-// Adds to y if there is a bias, which has been written to y before.
-Gemm product_of(const FusedRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight, bool biased) {
-  return {.type = r.type(),
-          .m = rows,
-          .n = weight.rows,
-          .k = x.width,
-          .a = {x.data, x.stride},
-          .b = {weight.data, weight.stride, /*transposed=*/!weight.across},
-          .out_type = r.type(),
-          .out = y.data,
-          .out_stride = y.stride,
-          .add = biased,
-          .apart = r.batch.cache != nullptr};
-}
-
-Gemm input_gradient_of(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate) {
-  return {.type = r.type(),
-          .m = rows,
-          .n = d_x.width,
-          .k = weight.rows,
-          .a = {d_y.data, d_y.stride},
-          .b = {weight.data, weight.stride, weight.across},
-          .out_type = r.type(),
-          .out = d_x.data,
-          .out_stride = d_x.stride,
-          .add = accumulate};
-}
-
-Gemm weight_gradient_of(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x) {
-  return {.type = r.type(),
-          .m = d_y.width,
-          .n = x.width,
-          .k = rows,
-          .a = {d_y.data, d_y.stride, /*transposed=*/true},
-          .b = {x.data, x.stride},
-          .out_type = Element::f32,
-          .out = gradient,
-          .out_stride = x.width,
-          .add = true,
-          .workspace = r.workspace};
-}
-
 void put_bias(const FusedRun& r, int64_t rows, const Part& y, const void* bias) {
-  if (bias) copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y);
+  if (bias) r.device.run(bind::copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y));
 }
 
 }  // namespace
@@ -104,23 +62,38 @@ void product(const FusedRun& r, int64_t rows, const Part& y, const Part& x, cons
     return row_product(r.device, args, *r.batch.cache->scratch);
   }
   put_bias(r, rows, y, bias);
-  Gemm whole = plus(product_of(r, rows, y, x, weight, bias != nullptr), h, r.workspace);
+  Gemm whole = bind::plus(bind::product(r, rows, y, x, weight, bias != nullptr), h, r.workspace);
   whole.tails = tails.data(), whole.tail_count = static_cast<int64_t>(tails.size());
   r.device.run(whole);
 }
 
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
                     bool accumulate) {
-  r.device.run(input_gradient_of(r, rows, d_x, d_y, weight, accumulate));
+  r.device.run(bind::input_gradient(r, rows, d_x, d_y, weight, accumulate));
 }
 
-void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x) {
-  r.device.run(weight_gradient_of(r, rows, gradient, d_y, x));
+QuantizeRows fp8_rows(const FusedRun& r, const Part& x) {
+  if (!bind::any_fp8(r.m.graph, r.op)) return {};
+  const QuantizeRows rows = bind::fp8_rows(r, x, nullptr);
+  r.device.run(rows);
+  return rows;
+}
+
+void fp8_product(const FusedRun& r, size_t module, const QuantizeRows& x, const void* bias) {
+  ScaledProduct args = bind::fp8_linear(r, module, x);
+  args.bias = bias;
+  r.device.run(args);
+}
+
+void fp8_input_gradient(const FusedRun& r, size_t module) {
+  const QuantizeRows d_y = bind::fp8_rows(r, part(r, r.in(0), module), r.module(module).blocks.absmax);
+  r.device.run(d_y);
+  r.device.run(bind::fp8_input_gradient(r, module, d_y, r.weights.transposed(r.op.modules[module]), r.weights.ones()));
 }
 
 ProductGroup::ProductGroup(const FusedRun& r)
     : r_(r),
-      one_by_one_(std::any_of(r.op.modules.begin(), r.op.modules.end(), [&](auto m) { return r.modules.converts(r.modules[m]); })),
+      one_by_one_(std::any_of(r.op.modules.begin(), r.op.modules.end(), [&](auto m) { return r.weights.converts(r.weights[m]); })),
       products_(*r.batch.products) {
   products_.clear();
 }
@@ -128,15 +101,15 @@ ProductGroup::ProductGroup(const FusedRun& r)
 void ProductGroup::product(int64_t rows, const Part& y, const Part& x, const Weight& weight, const void* bias) {
   if (row_by_row(r_)) return fused::product(r_, rows, y, x, weight, bias);
   put_bias(r_, rows, y, bias);
-  add(product_of(r_, rows, y, x, weight, bias != nullptr));
+  add(bind::product(r_, rows, y, x, weight, bias != nullptr));
 }
 
 void ProductGroup::input_gradient(int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate) {
-  add(input_gradient_of(r_, rows, d_x, d_y, weight, accumulate));
+  add(bind::input_gradient(r_, rows, d_x, d_y, weight, accumulate));
 }
 
 void ProductGroup::weight_gradient(int64_t rows, float* gradient, const Part& d_y, const Part& x) {
-  add(weight_gradient_of(r_, rows, gradient, d_y, x));
+  add(bind::weight_gradient(r_, rows, gradient, d_y, x));
 }
 
 void ProductGroup::add(const Gemm& product) {

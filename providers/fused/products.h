@@ -2,17 +2,11 @@
 // Products of some rows with a module's weight, which linear layers and experts share.
 #include <span>
 
-#include "providers/fused/parts.h"
+#include "providers/fused/run.h"
 
 namespace forge::fused {
 
-// A weight [rows, in] in the compute type; `across`: it is [in, rows].
-struct Weight {
-  const void* data = nullptr;
-  int64_t rows = 0, stride = 0;
-  bool across = false;
-  const DequantizeBlocks* blocks = nullptr;  // in the place of data
-};
+using bind::Weight;
 
 // Returns the weight of one of the op's modules, or of an expert of its one module. A converted
 // weight is valid until the next one is asked for.
@@ -31,8 +25,13 @@ bool takes_tails(const FusedRun& r);
 // Computes d x = d y W, or adds it.
 void input_gradient(const FusedRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
                     bool accumulate);
-// Computes gradient [d_y.width, x.width] += d yᵀ x.
-void weight_gradient(const FusedRun& r, int64_t rows, float* gradient, const Part& d_y, const Part& x);
+
+// Quantises x to E4M3 if the op has weights in E4M3.
+QuantizeRows fp8_rows(const FusedRun& r, const Part& x);
+// Computes a module's columns of y = x Wᵀ + bias; `bias` may be null.
+void fp8_product(const FusedRun& r, size_t module, const QuantizeRows& x, const void* bias);
+// Computes d x of a module whose weight is in E4M3, or adds it.
+void fp8_input_gradient(const FusedRun& r, size_t module);
 
 // Products like the functions above, collected one after the other and run as one group.
 class ProductGroup {

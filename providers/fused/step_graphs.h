@@ -8,7 +8,7 @@
 
 #include "kernels/device/captures.h"
 #include "providers/fused/arena.h"
-#include "providers/fused/batch.h"
+#include "providers/fused/step_batch.h"
 #include "providers/fused/modules.h"
 
 namespace forge {

@@ -207,6 +207,10 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
   add("weight gradients", peak[Use::weight_grads], "of half a layer, before they are added up");
   add("products", peak[Use::products], product_formula(shape.precision, shape.instructions, shape.threads));
   const int64_t rehearsed = total_bytes(lines);
+  // Autograd's thread has a cuBLAS handle, and so a workspace, of its own.
+  if (shape.cuda)
+    add("products", (shape.training ? 2 : 1) * gpu_product_workspace(shape),
+        shape.training ? "workspaces of cuBLAS and cuBLASLt for two threads" : "workspaces of cuBLAS and cuBLASLt");
   add("unrehearsed",
       static_cast<int64_t>(kUnrehearsedShare * static_cast<double>(rehearsed)) + kUnrehearsedBytes,
       format_number(100 * kUnrehearsedShare) + " % of the above and " + format_bytes(kUnrehearsedBytes) +

@@ -196,6 +196,13 @@ void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& site
   shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites, shape.quantization), {}, shape.residual});
 }
 
+// From ATen's CublasHandlePool.cpp and CUDABlas.cpp. cli/engine_location.cpp asks for eight buffers
+// of 4 MiB if results must be the same each time.
+int64_t gpu_product_workspace(const ActivationShape& shape) {
+  constexpr int64_t kKib = 1024, kHopper = 8 * 4096 * kKib, kOther = 2 * 4096 * kKib + 8 * 16 * kKib, kLt = 1024 * kKib;
+  return (shape.capability / 10 == 9 || shape.deterministic ? kHopper : kOther) + kLt;
+}
+
 MemoryLine answer_line(const ActivationShape& shape) {
   const int64_t positions = shape.supervised_tokens, hidden = shape.spec.hidden_size;
   if (!shape.sums_answers || !shape.training) return {"answers", 0, ""};

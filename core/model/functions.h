@@ -1,0 +1,19 @@
+#pragma once
+// The kernels' names of the functions that a list's attributes name. No torch.
+#include "core/base/error.h"
+#include "core/graph/graph.h"
+#include "kernels/activation/activation_args.h"
+#include "kernels/swiglu/swiglu_args.h"
+
+namespace forge {
+
+inline GateFunction function_of(GateKind kind) {
+  return kind == GateKind::silu ? GateFunction::silu : GateFunction::gelu_tanh;
+}
+
+inline Activation function_of(ActivationKind kind) {
+  FORGE_CHECK(kind != ActivationKind::relu, "no kernel computes relu");
+  return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
+}
+
+}  // namespace forge
