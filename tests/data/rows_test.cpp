@@ -1,6 +1,7 @@
 #include "core/data/rows/rows.h"
 
 #include "core/base/text.h"
+#include "core/config/node.h"
 #include "core/data/read/sources.h"
 #include "core/data/rows/common_columns.h"
 #include "tests/test.h"
@@ -275,6 +276,22 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:29 mask[0] is the number 2, expected a whole number from 0 to 1"},
   };
   for (const Case& test : cases) CHECK(meaning(test.row, test.format) == test.faults);
+}
+
+TEST_CASE("a speaker's role is proposed in words that YAML reads back") {
+  for (const char* name : {"Kunde", "### Human:", "[AI]", "Speaker: A", "{bot}", "yes", "null", "7", "a #b", "\"q\"", "Ärztin"}) {
+    CAPTURE(name);
+    const std::string turn = R"({"role": )" + dump_json(Json(name)) + R"(, "content": "x"})";
+    const std::string fault = meaning(R"({"messages": [)" + turn + "]}", RowFormat::messages);
+    const size_t begin = fault.find("roles: "), end = fault.rfind('}');
+    REQUIRE(begin != std::string::npos);
+    const Node read = parse_yaml(fault.substr(begin, end + 1 - begin), "hint");
+    const Node* roles = read.find("roles");
+    REQUIRE((roles && roles->is_map()));
+    REQUIRE(roles->find(name));
+    CHECK(roles->find(name)->scalar == "user");
+  }
+  CHECK(columns_text({{"output", "null"}, {"input", "b: c"}}) == R"({input: "b: c", output: "null"})");
 }
 
 TEST_CASE("preference pairs come in the shapes of three trainers") {

@@ -141,15 +141,18 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 
 }  // namespace
 
+std::string yaml_name(const std::string& name) {
+  constexpr std::string_view kValues[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+  const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
+  const bool is_plain = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
+                        std::all_of(name.begin(), name.end(), inner) &&
+                        std::find(std::begin(kValues), std::end(kValues), lower(name)) == std::end(kValues);
+  return is_plain ? name : Json(name).dump();
+}
+
 std::string columns_text(const std::map<std::string, std::string>& columns) {
-  // YAML takes these as they are; any other name is quoted with JSON's quotes.
-  const auto is_plain = [](const std::string& name) {
-    const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
-    return !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
-           std::all_of(name.begin(), name.end(), inner);
-  };
   std::vector<std::string> parts;
-  for (const auto& [field, name] : columns) parts.push_back(field + ": " + (is_plain(name) ? name : Json(name).dump()));
+  for (const auto& [field, name] : columns) parts.push_back(field + ": " + yaml_name(name));
   return "{" + join(parts, ", ") + "}";
 }
 

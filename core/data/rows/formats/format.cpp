@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/data/rows/common_columns.h"
 
 namespace forge {
 
@@ -67,7 +68,7 @@ void refuse_speaker(const std::string& name, const char* what, const std::string
   const std::string role = likely_role(name), meant = role.empty() ? did_you_mean(name, expected) : "";
   std::string way = meant;
   if (meant.empty())
-    way = "; say who it is: roles: {" + name + ": " + (role.empty() ? "user" : role) + "}" +
+    way = "; say who it is: roles: {" + yaml_name(name) + ": " + (role.empty() ? "user" : role) + "}" +
           (role.empty() ? ", or assistant" : "");
   faults.push_back({pointer, std::string("unknown ") + what + " \"" + name + "\", expected " + join(expected, ", ") + way, key});
 }
