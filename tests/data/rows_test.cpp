@@ -227,6 +227,12 @@ TEST_CASE("every fault of a row is named with its place") {
        "roles: {Agent: assistant}\n"
        "1:59 unknown role \"gpt\", expected system, developer, user, assistant, tool, function; say who it is: "
        "roles: {gpt: assistant}"},
+      // Capitals come with all rows, unlike a slip.
+      {RowFormat::messages, R"({"messages": [{"role": "User", "content": "x"}, {"role": " ASSISTANT", "content": "y"}]})",
+       "1:24 unknown role \"User\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {User: user}\n"
+       "1:58 unknown role \" ASSISTANT\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {\" ASSISTANT\": assistant}"},
       {RowFormat::sharegpt, R"({"x": 1})", "1:1 conversations is missing, expected a list of turns"},
       {RowFormat::sharegpt, R"({"conversations": []})",
        "1:19 conversations is empty, expected a list of turns"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/config/row_template.h"
 #include "core/data/rows/common_columns.h"
 
 namespace forge {
@@ -65,7 +66,11 @@ void refuse_speaker(const std::string& name, const char* what, const std::string
   const std::string key = std::string(what) + " " + name;
   const auto said = [&](const RowFault& fault) { return fault.key == key; };
   if (std::any_of(faults.begin(), faults.end(), said)) return;
-  const std::string role = likely_role(name), meant = role.empty() ? did_you_mean(name, expected) : "";
+  // A known name in capitals stands so in all rows, which a misspelling does not.
+  const std::string spoken = lower(std::string(trim(name)));
+  const std::vector<std::string>& roles = mapped_roles();
+  const bool known = spoken != name && std::find(roles.begin(), roles.end(), spoken) != roles.end();
+  const std::string role = known ? spoken : likely_role(spoken), meant = role.empty() ? did_you_mean(name, expected) : "";
   std::string way = meant;
   if (meant.empty())
     way = "; say who it is: roles: {" + yaml_name(name) + ": " + (role.empty() ? "user" : role) + "}" +
