@@ -227,6 +227,19 @@ TEST_CASE("every fault of a row is named with its place") {
        "roles: {Agent: assistant}\n"
        "1:59 unknown role \"gpt\", expected system, developer, user, assistant, tool, function; say who it is: "
        "roles: {gpt: assistant}"},
+      // Names of turns are a file's own, and named once, beside the roles of its speakers.
+      {RowFormat::sharegpt, R"({"conversation": [{"speaker": "Customer", "text": "x"}, {"speaker": "gpt", "text": "y"}]})",
+       "1:19 a turn has speaker and text, expected from and value; name them: columns: {from: speaker, value: text}\n"
+       "1:31 unknown speaker \"Customer\", expected human, gpt, system, function_call, observation; say who it is: "
+       "roles: {Customer: user}"},
+      {RowFormat::messages, R"({"messages": [{"author": "user", "line: ": "x"}, {"author": "assistant", "line: ": "y"}]})",
+       "1:15 a turn has author and line: , expected role and content; name them: columns: {content: \"line: \", role: author}"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "text": "x"}, {"role": "assistant", "text": "y"}]})",
+       "1:15 a turn has text, expected content; name them: columns: {content: text}"},
+      // Nothing of these says which is which.
+      {RowFormat::messages, R"({"messages": [{"role": "user", "name": "x"}]})", "1:15 content is missing, expected a text"},
+      {RowFormat::sharegpt, R"({"conversations": [{"user": "x", "bot": "y"}]})",
+       "1:20 from is missing, expected a text\n1:20 value is missing, expected a text"},
       // Capitals come with all rows, unlike a slip.
       {RowFormat::messages, R"({"messages": [{"role": "User", "content": "x"}, {"role": " ASSISTANT", "content": "y"}]})",
        "1:24 unknown role \"User\", expected system, developer, user, assistant, tool, function; say who it is: "
@@ -478,6 +491,10 @@ TEST_CASE("common columns are taken where only one reading is possible, and prop
   CHECK(columns(R"({"dialog": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: dialog}");
   CHECK(columns(R"({"messages": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: messages}");
   CHECK(columns(R"({"messages": [{"role": "user", "content": "q", "from": "x", "value": "y"}]})") == "messages {}");
+  CHECK(hint(R"({"dialogue": [{"speaker": "A", "text": "q"}, {"speaker": "B", "text": "a"}], "id": 4})") ==
+        "map them: columns: {conversations: dialogue, from: speaker, value: text}");
+  CHECK(hint(R"({"passages": [{"title": "A", "text": "q"}], "edges": [{"from": "A", "to": "B"}]})").find("conversations") ==
+        std::string::npos);
   // A CSV's header with a blank after its comma: the name is written such that YAML reads it back.
   CHECK(hint(R"({"article": "q", " summary": "a"})") == R"(map them: columns: {instruction: article, output: " summary"})");
   CHECK(hint(R"({"article": "q", "summary": "a"})") == "map them: columns: {instruction: article, output: summary}");

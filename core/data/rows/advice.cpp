@@ -127,11 +127,18 @@ namespace {
 
 bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
 
+// True also for a turn whose speaker and text have names of their own.
+bool is_any_turn(const Json& item) {
+  if (is_turn(item) || !item.is_object()) return item.is_object();
+  const TurnNames names = likely_turn_names(item);
+  return !names.speaker.empty() && !names.text.empty();
+}
+
 // Returns the path of the first list of rows below members that are objects; empty if there is
 // none.
 std::string list_of_rows(const Json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {
-    if (value.is_array() && !value.empty() && value[0].is_object() && !is_turn(value[0])) return path + key;
+    if (value.is_array() && !value.empty() && value[0].is_object() && !is_any_turn(value[0])) return path + key;
     if (!value.is_object()) continue;
     if (const std::string found = list_of_rows(value, path + key + "."); !found.empty()) return found;
   }

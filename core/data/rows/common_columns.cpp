@@ -66,9 +66,11 @@ bool is_calls(const Json& value) {
   return value.is_string() && starts_with(trim(value.get_ref<const std::string&>()), "[");
 }
 
-// Finds a single list of turns under another name.
+// Finds a single list of turns under another name. A list whose turns have names of their own, too,
+// is proposed with them.
 CommonColumns turn_list(const Rows& rows) {
   std::vector<CommonColumns> all;
+  std::vector<std::string> own;
   if (rows.empty() || !rows[0].row.is_object()) return {};
   for (const auto& [key, value] : rows[0].row.items()) {
     if (!value.is_array() || value.empty() || !value[0].is_object()) continue;
@@ -76,9 +78,13 @@ CommonColumns turn_list(const Rows& rows) {
       all.push_back({RowFormat::messages, {{"messages", key}}, ""});
     if (value[0].contains("from") && value[0].contains("value"))
       all.push_back({RowFormat::sharegpt, {{"conversations", key}}, ""});
+    const TurnNames names = likely_turn_names(value[0]);
+    if (names.speaker.empty() || names.text.empty()) continue;
+    own.push_back("columns: " + columns_text({{"conversations", key}, {"from", names.speaker}, {"value", names.text}}));
   }
   if (all.size() == 1) return all[0];
   CommonColumns none;
+  if (all.empty()) none.proposal = join(own, ", or ");
   for (const CommonColumns& one : all)
     none.proposal += (none.proposal.empty() ? "columns: " : ", or columns: ") + columns_text(one.columns);
   return none;
