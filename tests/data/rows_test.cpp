@@ -647,6 +647,22 @@ TEST_CASE("rows without names get the hint that helps") {
   CHECK(hint(R"({"input_ids": [1, 2], "labels": [1, 2]})") == "read");
   CHECK(hint(R"([[{"role": "user", "content": "q"}], [{"role": "user", "content": "r"}]])") ==
         "each row is a list of conversations: write each conversation as a row of its own, {\"messages\": […]}");
+  CHECK(hint(R"([{"speaker": "A", "text": "q"}])") ==
+        "each row is the list of a conversation's turns: write it as an object, {\"conversations\": […]}");
+  CHECK_THAT(hint(R"([{"input": "q", "output": "a"}])"), Catch::StartsWith("each row is the list of a conversation's turns"));
+  CHECK_THAT(hint(R"([[{"author": "A", "message": "q"}]])"), Catch::StartsWith("each row is a list of conversations"));
+  const auto in_json = [](const std::vector<LocatedRow>& rows) {
+    try {
+      detect_format(rows, "rows.json");
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("read");
+  };
+  CHECK(in_json({{parse_row({1, 1, R"([{"prompt": "p", "completion": "c"}])"}, "f"), 1}}) ==
+        "each row is a list of objects: make one list of them, as jq add OLD.json > NEW.json does");
+  CHECK(in_json({{parse_row({1, 1, "[]"}, "f"), 1}, {parse_row({1, 1, R"([{"role": "user", "content": "q"}])"}, "f"), 1}}) ==
+        "each row is the list of a conversation's turns: write it as an object, {\"messages\": […]}");
   CHECK(hint(R"({"version": 1, "data": {"train": [{"prompt": "p"}]}})") ==
         "the rows lie under data.train: write that list alone to a file, as jq '.data.train' does");
 }
