@@ -616,6 +616,26 @@ TEST_CASE("own names are proposed of rows whose first one has an empty cell") {
   }
 }
 
+TEST_CASE("ids, indices and labels are not proposed as question or answer") {
+  const auto hint = [](const std::vector<std::string>& rows) {
+    try {
+      detection(rows);
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("read");
+  };
+  CHECK(hint({R"({"id": "q-1", "Frage": "Was ist das?", "Antwort": "Ein Haus.", "sprache": "de"})"}) ==
+        "map them: columns: {instruction: Frage, output: Antwort}");
+  CHECK(hint({R"({"Unnamed: 0": "r1", "Frage": "Was?", "Antwort": "Ja"})"}) ==
+        "map them: columns: {instruction: Frage, output: Antwort}");
+  CHECK(hint({R"({"doc_id": "a1", "inhalt": "Ein Text."})"}) ==
+        "map them: columns: {text: inhalt} with objective: pretrain");
+  CHECK(hint({R"({"uuid": "a1"})"}) == "map them: columns: {text: uuid} with objective: pretrain");
+  CHECK(hint({R"({"thema": "Bau", "frage": "Was ist das?", "antwort": "Ein Haus.", "quelle": "Ein Buch."})"}) ==
+        "map them: columns: {instruction: frage, output: quelle}, or others of frage, antwort, quelle");
+}
+
 TEST_CASE("rows without names get the hint that helps") {
   const auto hint = [](const char* row) {
     try {

@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
 
 namespace forge {
 namespace {
@@ -118,8 +119,36 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
   return join(lines, ", or ");
 }
 
-// Proposes columns for names that say nothing to forge: the first and the last text of a row are
-// taken for question and answer.
+// True for a column that numbers or places its row: an id, the index that pandas wrote, an address.
+bool is_mark(const std::string& key) {
+  constexpr std::string_view kMarks[] = {"id", "uid", "uuid", "guid", "idx", "index", "key", "hash", "url", "uri", "link"};
+  const std::string name = folded(key);
+  return std::find(std::begin(kMarks), std::end(kMarks), name) != std::end(kMarks) || ends_with(name, "_id") ||
+         starts_with(name, "unnamed") || starts_with(name, "__index");
+}
+
+// True if a row has more than one word under the key: labels and languages are one word each.
+bool has_words(const Rows& rows, const std::string& key) {
+  return std::any_of(rows.begin(), rows.end(), [&](const LocatedRow& located) {
+    const Json* value = located.row.is_object() ? member(located.row, key) : nullptr;
+    return value && value->is_string() && trim(value->get_ref<const std::string&>()).find_first_of(" \n") != std::string_view::npos;
+  });
+}
+
+// Returns the columns that are likely read and learned: without marks, and those of words alone if
+// there are two.
+std::vector<std::string> telling_names(const Rows& rows, const std::vector<std::string>& names) {
+  std::vector<std::string> plain, worded;
+  for (const std::string& name : names)
+    if (!is_mark(name)) plain.push_back(name);
+  for (const std::string& name : plain)
+    if (has_words(rows, name)) worded.push_back(name);
+  if (worded.size() > 1) return worded;
+  return plain.empty() ? names : plain;
+}
+
+// Proposes columns for names that say nothing to forge: the first and the last telling text of a
+// row are taken for question and answer.
 std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
@@ -134,6 +163,7 @@ std::string own_names_proposal(const Rows& rows) {
   for (const auto& [key, unused] : rows[0].row.items())
     if (has_text(rows, key.c_str()) && has_letters(key)) names.push_back(key);
   if (names.empty()) return "";
+  names = telling_names(rows, names);
   const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";
   if (names.size() == 1) return document;
   return "columns: " + columns_text({{"instruction", names.front()}, {"output", names.back()}}) +
