@@ -4,6 +4,7 @@
 #include "cli/console.h"
 #include "cli/model_choice.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/export/adapter_check.h"
 #include "core/plan/files/adapter_folder.h"
@@ -46,7 +47,7 @@ int run(const Arguments& args) {
   const std::string folder = adapter_path(args.operands()[1]);
   if (!is_directory(folder))
     throw Error(ErrorKind::environment, args.operands()[1] + ": no such folder, expected an adapter folder, or a run")
-        .hint("a run's adapter is RUN/adapter, a checkpoint CHECKPOINT");
+        .hint(near_path_hint(args.operands()[1], "a run's adapter is RUN/adapter, a checkpoint CHECKPOINT"));
   const AdapterCheck check = check_adapter(folder, base_of(args, folder));
   if (args.json())
     print_json(to_json(check));

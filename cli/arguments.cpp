@@ -63,32 +63,81 @@ std::string with(std::string text, char from, char to) {
   return text;
 }
 
-// Returns help for an option that is really a job key, under forge's name or another tool's: "write
-// --set train.epochs=2".
-std::string key_help(const std::string& option) {
+std::string leaf_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// Returns the names under which the table of foreign keys may list an option, most specific first:
+// actor.adam.lr, adam.lr, /lr, lr.
+std::vector<std::string> foreign_names(std::string name) {
+  std::vector<std::string> names;
+  for (size_t dot; (dot = name.find('.')) != std::string::npos; name.erase(0, dot + 1)) names.push_back(name);
+  names.push_back("/" + name);
+  names.push_back(name);
+  return names;
+}
+
+// Returns the table's answer to another tool's option, with the forge option that sets its
+// counterpart.
+std::string foreign_help(const ForeignRow& row, const std::string& name, const std::string& value) {
+  const std::string hint = foreign_hint(row, name, scalar_node(value, {}, Quoting::either));
+  std::string key = row.key;
+  const Field* field = key.empty() || key.find("[]") != std::string::npos ? nullptr : find_field(key);
+  if (field && field->kind == FieldKind::section && row.short_form && !field->shorthand.empty())
+    field = find_field(key += "." + field->shorthand);
+  if (!field || field->kind == FieldKind::section) return hint;
+  const std::string set = "change a value of the job with --set " + key + "=VALUE";
+  return hint == name + " is " + key + " here" ? set : hint + "; " + set;
+}
+
+// True for keys with a value of their own that stand in no list.
+bool is_settable(const std::string& key) {
+  if (find_field(key)->kind == FieldKind::section) return false;
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1))
+    if (find_field(key.substr(0, dot))->kind == FieldKind::sections) return false;
+  return true;
+}
+
+// Returns help for an option that is really a job key, under forge's name or another tool's, by its
+// full name or its last component: "write --set train.epochs=2".
+std::string key_help(const std::string& option, const std::string& value) {
   const std::string name = with(option.substr(option.find_first_not_of('-')), '-', '_');
-  std::vector<std::string> keys;
-  for (const std::string& key : dotted_keys(job_fields()))
-    if (key == name || key.substr(key.rfind('.') + 1) == name) keys.push_back(key);
-  if (keys.empty())
-    if (const ForeignRow* row = find_foreign_row({name});
-        row && !row->key.empty() && row->key.find("[]") == std::string::npos)
-      keys.push_back(row->key);
-  if (keys.size() != 1 || find_field(keys[0])->kind == FieldKind::section) return "";
-  return "change a value of the job with --set " + keys[0] + "=VALUE";
+  std::vector<std::string> keys, homes;
+  for (const std::string& key : dotted_keys(job_fields())) {
+    if (!is_settable(key)) continue;
+    if (key == name || leaf_of(key) == name) keys.push_back(key);
+    if (leaf_of(key) == leaf_of(name)) homes.push_back(key);
+  }
+  if (keys.size() != 1) {
+    const std::vector<std::string> names = foreign_names(name);
+    const ForeignRow* row = find_foreign_row(names);
+    if (!row) row = find_foreign_row(names, /*patterns=*/true);
+    if (row) return foreign_help(*row, leaf_of(name), value);
+  }
+  constexpr size_t kMost = 3;  // a plain word such as type says nothing
+  const std::vector<std::string>& own = keys.empty() ? homes : keys;
+  if (own.empty() || own.size() > kMost) return "";
+  return "change a value of the job with --set " + join(own, "=VALUE or --set ") + "=VALUE";
+}
+
+// Returns the value that an unknown option is given; "true" for one without.
+std::string value_of(const std::vector<std::string>& words, const std::string& option) {
+  const size_t equals = option.find('=');
+  if (equals != std::string::npos) return option.substr(equals + 1);
+  const auto found = std::find(words.begin(), words.end(), option);
+  const bool given = found != words.end() && found + 1 != words.end() && !(found + 1)->starts_with("--");
+  return given ? *(found + 1) : "true";
 }
 
 // Returns what to use instead of an option that no command has; empty if unknown.
-std::string instead_of(const Command& command, const std::string& option) {
+std::string instead_of(const Command& command, const std::string& option, const std::string& value) {
   const std::string plain = with(option, '_', '-');
   for (const OtherOption& other : kOtherOptions)
     if (plain == other.name) return other.instead;
   const bool sets = std::any_of(command.options.begin(), command.options.end(),
                                 [](const Option& own) { return std::string(own.name) == "--set"; });
-  return sets && option.starts_with("--") && option.size() > 2 ? key_help(option) : "";
+  return sets && option.starts_with("--") && option.size() > 2 ? key_help(option, value) : "";
 }
 
-void reject_unknown(const Command& command, const std::vector<std::string>& unknown) {
+void reject_unknown(const Command& command, const std::vector<std::string>& unknown, const std::vector<std::string>& words) {
   if (unknown.empty()) return;
   if (unknown[0][0] != '-') throw usage_error(command, "unexpected argument " + show_name(unknown[0]));
   std::vector<std::string> names;
@@ -96,7 +145,7 @@ void reject_unknown(const Command& command, const std::vector<std::string>& unkn
   std::string name = unknown[0].substr(0, unknown[0].find('='));
   std::string help = owners_of(name);
   if (help.empty()) help = did_you_mean(name, names);
-  const std::string instead = help.empty() ? instead_of(command, name) : "";
+  const std::string instead = help.empty() ? instead_of(command, name, value_of(words, unknown[0])) : "";
   Error error =
       usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + help);
   throw instead.empty() ? error : Error(error).hint(instead);
@@ -152,7 +201,7 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
     throw usage_error(command, std::string("forge ") + command.name + ": " + error.what());
   }
   if (help) return std::nullopt;
-  reject_unknown(command, app.remaining());
+  reject_unknown(command, app.remaining(), words);
   check_operands(command, operands);
   for (const std::string& operand : operands) require_one_line(command, "", operand);
   std::map<std::string, std::vector<std::string>> values;

@@ -124,7 +124,12 @@ int look(const Arguments& args, LoadedJob& loaded) {
   DataReport report(job);
   FileHashes file_hashes;
   Looked train = look_at_split(job, Split::train, text, progress, report, file_hashes), eval;
-  if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
+  try {
+    if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
+  } catch (const Error&) {
+    // Training rows that cannot be used leave none to data.eval_fraction: the first error says why.
+    if (!train.error || !job.data.eval.empty()) throw;
+  }
   report.finish();
   if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report));
   if (loaded.origins["data.prompt_as"].kind == OriginKind::given) report.silence("bare_prompt");

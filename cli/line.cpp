@@ -6,6 +6,7 @@
 #include "cli/usable_device.h"
 #include "core/base/file.h"
 #include "core/base/key_error.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/data/report/report.h"
 #include "core/export/gguf_model.h"
@@ -343,13 +344,19 @@ class PlanParts {
     const bool assumes = may_assume();
     for (const MissingPath& missing : missing_data(job())) {
       if (assumes)
-        progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length");
+        progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length" + near_text(missing.path));
       else
         attempt([&] { refuse(ErrorKind::data, missing); });
       (starts_with(missing.key, "data.eval") ? eval_there_ : train_there_) = false;
     }
     if (assumes && !train_there_) line_.data.train = assumed(job());
     if (assumes && !eval_there_) line_.data.eval = assumed(job());
+  }
+
+  // Returns "; did you mean data/train.jsonl?", or nothing.
+  static std::string near_text(const std::string& path) {
+    const std::string meant = near_path_hint(path);
+    return meant.empty() ? "" : "; " + meant;
   }
 
   // Returns rows of data.max_length in place of data that do not exist yet.

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/file.h"
+#include "core/base/near_path.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "core/reward/answer.h"
@@ -68,7 +69,7 @@ std::string shown_completion(const Json& line) {
 
 int run(const Arguments& args) {
   const std::string folder = args.operands()[0];
-  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected a run folder").hint("runs are the folders below output_dir");
+  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected a run folder").hint(near_path_hint(folder, "runs are the folders below output_dir"));
   require_run_folder(folder);
   const std::vector<int64_t> numbers = rollouts_in(folder);
   if (numbers.empty())

@@ -19,10 +19,25 @@ bool is_there(const fs::path& path) {
 // Returns a name without its endings: "train" for train.jsonl.gz.
 std::string stem_of(const std::string& name) { return lower(name.substr(0, name.find('.', 1))); }
 
+std::string digits_of(const std::string& name) {
+  std::string digits;
+  for (const char c : name)
+    if (c >= '0' && c <= '9') digits += c;
+  return digits;
+}
+
+// True if both names have a number, and not the same: train-00000 is another file than train-00001,
+// and SmolLM2-135M another model than SmolLM2-360M.
+bool numbered_apart(const std::string& a, const std::string& b) {
+  const std::string left = digits_of(a), right = digits_of(b);
+  return !left.empty() && !right.empty() && left != right;
+}
+
 std::string near_name(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   std::vector<std::string> same_stem;
-  const std::vector<std::string> names = names_in(folder, &ignored);
+  std::vector<std::string> names = names_in(folder, &ignored);
+  std::erase_if(names, [&](const std::string& other) { return numbered_apart(name, other); });
   for (const std::string& other : names)
     if (stem_of(other) == stem_of(name)) same_stem.push_back(other);
   if (same_stem.size() == 1) return same_stem[0];

@@ -6,7 +6,7 @@ namespace forge {
 
 // Returns an existing file or folder of whose path `path` is probably a misspelling: one part of it
 // is another name in the same folder, or has another ending (train.json for train.jsonl). Written
-// in the form of `path`; empty if there is none.
+// in the form of `path`; empty if there is none. A name whose number differs is never meant.
 std::string near_path(const std::string& path);
 // Returns "did you mean data/train.jsonl?", then `otherwise`; one of them alone where the other is
 // empty.

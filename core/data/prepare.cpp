@@ -213,9 +213,9 @@ void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& 
 }
 
 void require_examples(const Job& job, Split split, const PrepareOptions& options,
-                      const DataSummary& summary) {
+                      const DataSummary& summary, const LostRows& lost) {
   if (summary.examples > 0) return;
-  if (split == Split::eval && job.data.eval.empty())
+  if (split == Split::eval && job.data.eval.empty() && summary.rows == 0)
     throw KeyError(
         ErrorKind::data, "data.eval_fraction",
         format_number(job.data.eval_fraction) + " chose no row of data.train, expected at least one",
@@ -226,7 +226,10 @@ void require_examples(const Job& job, Split split, const PrepareOptions& options
                                         format_count(summary.skipped) + " with faults, " +
                                         format_count(summary.untrained) + " untrained, " +
                                         format_count(summary.dropped) + " too long), expected at least one";
-  throw KeyError(ErrorKind::data, {fault_of(split, options, message)});
+  std::vector<KeyFault> faults = lost.faults();
+  const std::string hint = faults.empty() ? "" : "mend the rows: data.on_bad_row: skip leaves out all of them";
+  faults.insert(faults.begin(), fault_of(split, options, message));
+  throw KeyError(ErrorKind::data, std::move(faults), hint);
 }
 
 }  // namespace
@@ -350,7 +353,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   if (!chat_template && !options.model.reads_source() && stream.has_format(RowFormat::alpaca))
     summary.format +=
         "; instructions use Stanford Alpaca's prompt, since the model has no chat template";
-  require_examples(job, split, options, summary);
+  require_examples(job, split, options, summary, lost);
   if (estimate) {
     summary.estimated = true;
     return prepared;

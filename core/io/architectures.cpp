@@ -81,15 +81,18 @@ std::string line_of(const std::string& model) {
 
 std::string nearest_way(const std::string& name, const std::vector<std::string>& supported) {
   constexpr size_t kTelling = 3;  // letters: "t" of t5 says nothing
+  constexpr std::string_view kAnybodys = "gpt";  // GPT-J has other makers than GPT-2
   const std::string line = line_of(stem(name));
+  const auto shorter = [](const std::string& a, const std::string& b) { return a.size() < b.size(); };
   std::vector<std::string> relatives;
   for (const std::string& family : supported) {
     const std::string other = line_of(stem(family));
+    if (other != line && std::min(other, line, shorter) == kAnybodys) continue;
     if (other.size() >= kTelling && (starts_with(line, other) || starts_with(other, line)) && line.size() >= kTelling)
       relatives.push_back(family);
   }
   if (relatives.empty()) return "use a model of one of these architectures";
-  const std::string way = "from the same makers forge trains " + join(relatives, ", ");
+  const std::string way = "of a similar name, forge trains " + join(relatives, ", ");
   return ends_with(name, "ForConditionalGeneration")
              ? way + "; a GGUF file of this model holds only its text half, which forge reads if it is one of these"
              : way;

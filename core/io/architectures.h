@@ -11,7 +11,7 @@ namespace forge {
 //   " is not known"
 std::string architecture_refusal(const std::string& name, const std::vector<std::string>& supported);
 
-// Returns models to use in its place: models of the same makers among `supported`
+// Returns models to use in its place: models of a like name among `supported`
 // ("Qwen3NextForCausalLM": Qwen2ForCausalLM, Qwen3ForCausalLM, …), and for a multimodal one the
 // file that holds its text half alone.
 std::string nearest_way(const std::string& name, const std::vector<std::string>& supported);

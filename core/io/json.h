@@ -27,8 +27,8 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
                 int64_t first_line = 1);
 
 // The text that stands in a clone in place of a large file (github.com/git-lfs/git-lfs,
-// docs/spec.md).
-inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1\n";
+// docs/spec.md). Its lines may end in CRLF.
+inline constexpr const char* kGitLfsPointer = "version https://git-lfs.github.com/spec/v1";
 inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs pull, or download the file itself";
 // Throws Error(kind) for such a pointer.
 void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind kind);

@@ -129,10 +129,15 @@ std::string vllm_section(const AdapterConfig* adapter, bool adapts_vocabulary, c
          "\nor merged, with `" + merge + "` and `vllm serve merged`.\n";
 }
 
+// Returns the remedy for a crash of llama.cpp, which repacks weights into buffers for AMX.
+std::string amx_note(const std::string& remedy) {
+  return "\nWhere it crashes on a processor with AMX (Intel Xeon from 2023 on: `grep -m1 -o amx_tile /proc/cpuinfo`), add " + remedy + ".\n";
+}
+
 std::string gguf_sections(const std::string& source) {
   return "\n## llama.cpp\n\n" +
          code("sh", "forge export " + source + " --gguf --type q8_0 --output gguf\nllama-cli -m gguf/model-q8_0.gguf\n") +
-         "\n## Ollama\n\n" +
+         amx_note("`--no-repack` to `llama-cli`") + "\n## Ollama\n\n" +
          code("sh", "forge export " + source + " --ollama --type q8_0 --output ollama\nollama create model -f ollama/Modelfile\n");
 }
 
@@ -187,15 +192,13 @@ std::string gguf_card(const std::string& model_name, const std::string& file, co
                      (note.empty() ? "" : " The base: " + note + ".") + "\n\n## llama.cpp\n\n";
   if (adapter)
     return text + "BASE.gguf is the base model's GGUF, in any type:\n\n" +
-           code("sh", "llama-cli -m BASE.gguf --lora " + file + "\n");
+           code("sh", "llama-cli -m BASE.gguf --lora " + file + "\n") + amx_note("`--no-repack` to `llama-cli`");
   return text + code("sh", "llama-cli -m " + file + "\n") + "\nIn this folder, with `pip install llama-cpp-python`:\n\n" +
          code("python",
               "from llama_cpp import Llama\n\nmodel = Llama(\"" + file + "\")\n" +
               "answer = model.create_chat_completion([{\"role\": \"user\", \"content\": \"Hello\"}], max_tokens=64)\n" +
               "print(answer[\"choices\"][0][\"message\"][\"content\"])\n") +
-         "\nWhere it crashes on a processor with AMX (Intel Xeon from 2023 on: `grep -m1 -o amx_tile /proc/cpuinfo`), add "
-         "`use_extra_bufts=False` to `Llama(…)`.\n" +
-         "\n## Ollama\n\n" + code("sh", "ollama create model -f Modelfile\n");
+         amx_note("`use_extra_bufts=False` to `Llama(…)`, and `--no-repack` to `llama-cli`") + "\n## Ollama\n\n" + code("sh", "ollama create model -f Modelfile\n");
 }
 
 }  // namespace forge

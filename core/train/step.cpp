@@ -43,10 +43,20 @@ double rate_factor(const Session& session, const TrainState& state) {
   return learning_rate_factor_by_clock(schedule, state.step, state.run_seconds, session.job.train.max_time.value());
 }
 
-[[noreturn]] void diverged(const TrainState& state, const StepStats& stats, const std::string& why) {
+// Returns what may help a run whose numbers are not finite.
+std::string remedy(const Session& session, const TrainState& state) {
+  if (state.updates == 0 && state.value_updates == 0)
+    return "no step has changed the weights, so the learning rate is not the cause: look at the rows with `forge data` and "
+           "at the model's own weights, or take a wider train.precision";
+  const std::string slower = "lower optimizer.learning_rate, add warmup";
+  if (session.plan.loss_scaling == LossScaling::dynamic) return slower + ", or set train.precision: bf16";
+  return slower + (session.job.train.on_nan == OnNan::skip ? ", or take a wider train.precision" : ", or set train.on_nan: skip");
+}
+
+[[noreturn]] void diverged(const Session& session, const TrainState& state, const StepStats& stats, const std::string& why) {
   throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) + ": " + why + " (loss " +
                                        format_number(stats.loss) + ", gradient norm " + format_number(stats.grad_norm) + ")")
-      .hint("lower optimizer.learning_rate, add warmup, or set train.on_nan: skip");
+      .hint(remedy(session, state));
 }
 
 // Counts a non-finite step, and lowers a dynamic loss scale. Throws Error(diverged) if the run
@@ -57,11 +67,11 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
   if (session.plan.loss_scaling == LossScaling::dynamic) {
     state.loss_scale /= 2;
     state.steps_since_overflow = 0;
-    if (state.loss_scale < kSmallestScale) diverged(state, stats, "the loss scale of fp16 collapsed");
+    if (state.loss_scale < kSmallestScale) diverged(session, state, stats, "the loss scale of fp16 collapsed");
   } else if (session.job.train.on_nan == OnNan::stop) {
-    diverged(state, stats, "not finite");
+    diverged(session, state, stats, "not finite");
   }
-  if (state.consecutive_skips > kMostSkips) diverged(state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
+  if (state.consecutive_skips > kMostSkips) diverged(session, state, stats, std::to_string(kMostSkips) + " steps in a row were not finite");
 }
 
 // Returns the tokens of the chosen answers of these atoms; 0 if nothing is divided by it.

@@ -1,6 +1,8 @@
 """Training results, ends of runs, and reports."""
 import json
+import re
 import shutil
+import struct
 import time
 
 from lab import Lab, MODEL
@@ -17,7 +19,7 @@ def early_stopping_exports_the_best(lab: Lab):
     assert report["exported"]["step"] == best, report["exported"]
     assert lab.adapter() == (lab.folder / f"run/checkpoints/step-{best:06d}/adapter_model.safetensors").read_bytes()
     said = lab.run(**settings)
-    assert "finished" in said, said
+    assert f"is finished: {report['step']} steps" in said, said
 
 
 def retention_keeps_last_and_best(lab: Lab):
@@ -39,13 +41,35 @@ def a_seed_repeats_every_bit(lab: Lab):
 
 def a_loss_that_is_not_finite_ends_the_run(lab: Lab):
     said = lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0})
-    assert "not finite" in said and "learning_rate" in said, said
+    assert "not finite" in said and "learning_rate" in said and "on_nan: skip" in said, said
+    assert "no checkpoint was written yet" in said and "untouched" not in said, said
     for path in (lab.folder / "run/checkpoints").glob("*"):
         assert b"nan" not in (path / "state.json").read_bytes().lower()
 
 
+def a_run_that_diverges_names_its_last_checkpoint(lab: Lab):
+    said = lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0}, checkpoint={"every_steps": 1})
+    last = max(map(int, re.findall(r"step (\d+): not finite", said))) - 1
+    assert last > 0 and f"the checkpoint of step {last} is untouched" in said, said
+
+
+def numbers_that_no_step_made_are_not_laid_to_the_learning_rate(lab: Lab):
+    model = lab.folder / "broken"
+    shutil.copytree(MODEL, model)
+    weights = bytearray((model / "model.safetensors").read_bytes())
+    weights[-4:] = struct.pack("<f", float("nan"))  # of the last norm
+    (model / "model.safetensors").write_bytes(weights)
+    for on_nan in ("stop", "skip"):
+        said = lab.run(code=7, model={"path": str(model)}, train={"on_nan": on_nan, "max_steps": 80})
+        assert "not finite" in said and "the learning rate is not the cause" in said, said
+        assert "lower optimizer" not in said and "on_nan: skip" not in said, said
+        shutil.rmtree(lab.folder / "run")
+
+
 def skipped_steps_are_counted_and_bounded(lab: Lab):
-    lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"}, train={"max_grad_norm": 0, "on_nan": "skip", "max_steps": 80})
+    said = lab.run(code=7, optimizer={"learning_rate": 1e30, "type": "sgd"},
+                   train={"max_grad_norm": 0, "on_nan": "skip", "max_steps": 80})
+    assert "lower optimizer.learning_rate" in said and "on_nan: skip" not in said, said
     assert sum(e["skipped"] for e in lab.events("step")) >= 50
 
 
@@ -100,6 +124,9 @@ def limits_in_tokens_and_time_end_a_run(lab: Lab):
     lab.job["train"] = {"global_batch_size": 4, "max_time": 1, "epochs": 100000}
     lab.run(name="time", schedule={"type": "constant"})
     assert lab.report("time")["state"] == "finished"
+    # The plan has no number of steps; the message counts the steps that were done.
+    said = lab.run(name="time", schedule={"type": "constant"})
+    assert f"is finished: {lab.report('time')['step']:,} steps" in said, said
     # Without a number of steps the schedule follows the clock: each rate is the share of the time
     # that the steps before it left. A slow machine needs more time for four steps.
     limit, steps = 1, []

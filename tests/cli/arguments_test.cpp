@@ -1,5 +1,8 @@
 #include "cli/arguments.h"
 
+#include <fstream>
+
+#include "core/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -33,6 +36,35 @@ TEST_CASE("Faults of a command line are named") {
   CHECK(error_of([] { parse({"a", "b"}); }) == "forge plan: unexpected argument \"b\"");
   CHECK(error_of([] { parse({"a", "--gpu", "x", "--gpu", "y"}); }) == "forge plan: --gpu is given twice");
   CHECK(error_of([] { parse({"a", "--gpu"}); }).find("--gpu") != std::string::npos);
+}
+
+TEST_CASE("Options of another trainer have a counterpart or a reason, by full name and last component") {
+  const auto answer = [](const std::vector<std::string>& words) {
+    try {
+      parse(words);
+    } catch (const Error& error) {
+      const bool owned = ends_with(error.what(), "has it)") || ends_with(error.what(), "have it)");
+      return owned ? std::string(error.what()) : error.hint();
+    }
+    return std::string("no error");
+  };
+  const std::string rate = "a value of the job is changed by --set optimizer.learning_rate=VALUE";
+  for (const char* option : {"--lr", "--actor.adam.lr", "--actor_learning_rate", "--nobody.knows.lr", "--learning-rate"})
+    CHECK(answer({"job.yaml", option, "1e-4"}) == rate);
+  CHECK_THAT(answer({"job.yaml", "--best_of_n=4"}), Catch::StartsWith("best_of_n has no counterpart yet: "));
+  CHECK_THAT(answer({"job.yaml", "--colocate_all_models"}), Catch::StartsWith("colocate_all_models has no counterpart: "));
+  CHECK_THAT(answer({"job.yaml", "--lr_scheduler", "cosine_with_min_lr"}), Catch::EndsWith("--set schedule.type=VALUE"));
+  std::ifstream flags(std::string(FORGE_SOURCE_DIR) + "/tests/config/openrlhf_flags.txt");
+  int64_t count = 0;
+  for (std::string flag; std::getline(flags, flag);) {
+    if (flag.empty() || flag[0] == '#') continue;
+    ++count;
+    for (const std::string& name : {flag, flag.substr(flag.rfind('.') + 1)}) {
+      INFO(name);
+      CHECK_THAT(answer({"job.yaml", "--" + name}), !Catch::StartsWith("see forge"));
+    }
+  }
+  CHECK(count > 360);
 }
 
 TEST_CASE("A line break is refused in names and kept in texts") {

@@ -36,8 +36,12 @@ std::string job_with(const std::string& name) {
   return text + own;
 }
 
-bool is_bare(const std::string& hint) {
-  return hint.empty() || starts_with(hint, "known ") || starts_with(hint, "forge has no such section");
+// True for an answer of the table, or one that names where forge's own key stands. A guess at a
+// misspelling could be any key's.
+bool is_listed(const std::string& hint) {
+  const bool counterpart = hint.find(" is ") != std::string::npos && hint.find(" here") != std::string::npos;
+  return counterpart || hint.find(" has no counterpart") != std::string::npos || starts_with(hint, "it is ") ||
+         starts_with(hint, "write it as ");
 }
 
 // Returns why the answer to this key would not help a user; empty if it is valid, or if it or a
@@ -50,7 +54,7 @@ std::string unanswered(const TemporaryFolder& folder, const std::string& name) {
     return name + ": is accepted";
   } catch (const JobErrors& errors) {
     for (const Diagnostic& fault : errors.faults())
-      if ((name == fault.key || starts_with(name, fault.key + ".")) && !is_bare(fault.hint)) return "";
+      if ((name == fault.key || starts_with(name, fault.key + ".")) && is_listed(fault.hint)) return "";
     return errors.what();
   }
 }

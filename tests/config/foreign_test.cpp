@@ -504,6 +504,21 @@ TEST_CASE("nothing is added to a hint that needs nothing") {
   CHECK(hint("adapter_name_or_path: saves/qwen") == "adapter_name_or_path: adapter_name_or_path is adapter.init_from here");
 }
 
+TEST_CASE("keys with a value of another kind say what to write for it") {
+  CHECK(hint("use_dynamic_batch: true") ==
+        "use_dynamic_batch: use_dynamic_batch is train.micro_batch_tokens here; write auto; micro-batches are filled up to so many tokens");
+  CHECK_THAT(hint("use_dynamic_batch: false"), Catch::Contains("train.micro_batch_tokens here; leave it out"));
+  CHECK(hint("async_train: true") ==
+        "async_train: async_train is rollout.server.max_staleness here; write 1; the number of rollouts that a server draws ahead");
+  CHECK_THAT(hint("async_train: false"), Catch::Contains("rollout.server.max_staleness here; leave it out"));
+  CHECK(hint("clip_range_left: 0.2") == "clip_range_left: clip_range_left is objective.clip_low here");
+  CHECK(hint("clip_range_right: 0.3") == "clip_range_right: clip_range_right is objective.clip_high here");
+  CHECK_THAT(hint("colocate_all_models: true"), Catch::Contains("has no counterpart: everything runs on one device"));
+  CHECK_THAT(hint("best_of_n: 4"), Catch::Contains("has no counterpart yet: forge generate draws one answer a prompt"));
+  CHECK_THAT(hint("assistant_model: m"), Catch::Contains("has no counterpart yet: no draft model draws ahead"));
+  CHECK_THAT(hint("checkpoint_compression: zstd"), Catch::Contains("has no counterpart: checkpoints are written as they are"));
+}
+
 TEST_CASE("sections of other tools are walked into, lists said once") {
   CHECK(hints("lora: {r: 8, lora_alpha: 16, rnak: 2, use_rslora: true}\n") ==
         std::vector<std::string>{

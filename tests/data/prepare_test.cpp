@@ -232,6 +232,19 @@ TEST_CASE("beyond twenty bad rows the others are counted") {
                              "… and 9,980 more\n10,000 of 10,001 rows cannot be used"));
 }
 
+TEST_CASE("rows whose conversation begins with an answer are one fault where the template asks for a question") {
+  Fixture fixture;
+  const std::string greeting = R"({"messages": [{"role": "assistant", "content": "hello"}]})";
+  fixture.source("a.jsonl", chat_row("1", "one") + greeting + "\n" + greeting + "\n");
+  CHECK(fixture.problem() ==
+        "a.jsonl:2:1: the conversation begins with an assistant turn, which this template cannot render: leave that "
+        "turn out, or put a user's turn before it (2 rows)");
+  // A fault of another kind keeps its own words.
+  fixture.job.data.train.clear();
+  fixture.source("b.jsonl", R"({"messages": [{"role": "assistant", "content": "one", "train": false}]})");
+  CHECK_THAT(fixture.problem(), !Catch::Contains("begins with"));
+}
+
 TEST_CASE("a file that changes while it is read gives no cache under the name of its old content") {
   Fixture fixture;
   fixture.source("a.jsonl", many_rows(100));

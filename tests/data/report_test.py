@@ -102,6 +102,12 @@ TRAIN = [
     ("open_code", pair(words(12), "```python\n" + words(9))),
     ("html_entities", pair(words(12), words(5) + " &amp; " + words(5))),
     ("answer_blanks", pair(words(12), words(9) + "\n" * 12)),
+    ("missing_value", pair(words(12), "NaN")),
+    ("missing_value", pair("nan", words(12))),
+    # OpenAI's older role of a tool's result answers a call, too.
+    ("unsaid", chat(turn("user", words(9)), turn("assistant", words(9), tool_calls=LOOK_UP), turn("function", words(9)),
+                    turn("assistant", words(9)))),
+    ("orphan_result", chat(turn("user", words(9)), turn("function", words(9)), turn("assistant", words(9)))),
 ]
 EVAL = [
     ("overlap", leaked),

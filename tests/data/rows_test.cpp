@@ -1,6 +1,7 @@
 #include "core/data/rows/rows.h"
 
 #include "core/base/text.h"
+#include "core/config/node.h"
 #include "core/data/read/sources.h"
 #include "core/data/rows/common_columns.h"
 #include "tests/test.h"
@@ -226,6 +227,25 @@ TEST_CASE("every fault of a row is named with its place") {
        "roles: {Agent: assistant}\n"
        "1:59 unknown role \"gpt\", expected system, developer, user, assistant, tool, function; say who it is: "
        "roles: {gpt: assistant}"},
+      // Names of turns are a file's own, and named once, beside the roles of its speakers.
+      {RowFormat::sharegpt, R"({"conversation": [{"speaker": "Customer", "text": "x"}, {"speaker": "gpt", "text": "y"}]})",
+       "1:19 a turn has speaker and text, expected from and value; name them: columns: {from: speaker, value: text}\n"
+       "1:31 unknown speaker \"Customer\", expected human, gpt, system, function_call, observation; say who it is: "
+       "roles: {Customer: user}"},
+      {RowFormat::messages, R"({"messages": [{"author": "user", "line: ": "x"}, {"author": "assistant", "line: ": "y"}]})",
+       "1:15 a turn has author and line: , expected role and content; name them: columns: {content: \"line: \", role: author}"},
+      {RowFormat::messages, R"({"messages": [{"role": "user", "text": "x"}, {"role": "assistant", "text": "y"}]})",
+       "1:15 a turn has text, expected content; name them: columns: {content: text}"},
+      // Nothing of these says which is which.
+      {RowFormat::messages, R"({"messages": [{"role": "user", "name": "x"}]})", "1:15 content is missing, expected a text"},
+      {RowFormat::sharegpt, R"({"conversations": [{"user": "x", "bot": "y"}]})",
+       "1:20 from is missing, expected a text\n1:20 value is missing, expected a text"},
+      // Capitals come with all rows, unlike a slip.
+      {RowFormat::messages, R"({"messages": [{"role": "User", "content": "x"}, {"role": " ASSISTANT", "content": "y"}]})",
+       "1:24 unknown role \"User\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {User: user}\n"
+       "1:58 unknown role \" ASSISTANT\", expected system, developer, user, assistant, tool, function; say who it is: "
+       "roles: {\" ASSISTANT\": assistant}"},
       {RowFormat::sharegpt, R"({"x": 1})", "1:1 conversations is missing, expected a list of turns"},
       {RowFormat::sharegpt, R"({"conversations": []})",
        "1:19 conversations is empty, expected a list of turns"},
@@ -275,6 +295,22 @@ TEST_CASE("every fault of a row is named with its place") {
        "1:29 mask[0] is the number 2, expected a whole number from 0 to 1"},
   };
   for (const Case& test : cases) CHECK(meaning(test.row, test.format) == test.faults);
+}
+
+TEST_CASE("a speaker's role is proposed in words that YAML reads back") {
+  for (const char* name : {"Kunde", "### Human:", "[AI]", "Speaker: A", "{bot}", "yes", "null", "7", "a #b", "\"q\"", "Ärztin"}) {
+    CAPTURE(name);
+    const std::string turn = R"({"role": )" + dump_json(Json(name)) + R"(, "content": "x"})";
+    const std::string fault = meaning(R"({"messages": [)" + turn + "]}", RowFormat::messages);
+    const size_t begin = fault.find("roles: "), end = fault.rfind('}');
+    REQUIRE(begin != std::string::npos);
+    const Node read = parse_yaml(fault.substr(begin, end + 1 - begin), "hint");
+    const Node* roles = read.find("roles");
+    REQUIRE((roles && roles->is_map()));
+    REQUIRE(roles->find(name));
+    CHECK(roles->find(name)->scalar == "user");
+  }
+  CHECK(columns_text({{"output", "null"}, {"input", "b: c"}}) == R"({input: "b: c", output: "null"})");
 }
 
 TEST_CASE("preference pairs come in the shapes of three trainers") {
@@ -455,6 +491,10 @@ TEST_CASE("common columns are taken where only one reading is possible, and prop
   CHECK(columns(R"({"dialog": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: dialog}");
   CHECK(columns(R"({"messages": [{"from": "human", "value": "q"}]})") == "sharegpt {conversations: messages}");
   CHECK(columns(R"({"messages": [{"role": "user", "content": "q", "from": "x", "value": "y"}]})") == "messages {}");
+  CHECK(hint(R"({"dialogue": [{"speaker": "A", "text": "q"}, {"speaker": "B", "text": "a"}], "id": 4})") ==
+        "map them: columns: {conversations: dialogue, from: speaker, value: text}");
+  CHECK(hint(R"({"passages": [{"title": "A", "text": "q"}], "edges": [{"from": "A", "to": "B"}]})").find("conversations") ==
+        std::string::npos);
   // A CSV's header with a blank after its comma: the name is written such that YAML reads it back.
   CHECK(hint(R"({"article": "q", " summary": "a"})") == R"(map them: columns: {instruction: article, output: " summary"})");
   CHECK(hint(R"({"article": "q", "summary": "a"})") == "map them: columns: {instruction: article, output: summary}");
@@ -576,6 +616,26 @@ TEST_CASE("own names are proposed of rows whose first one has an empty cell") {
   }
 }
 
+TEST_CASE("ids, indices and labels are not proposed as question or answer") {
+  const auto hint = [](const std::vector<std::string>& rows) {
+    try {
+      detection(rows);
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("read");
+  };
+  CHECK(hint({R"({"id": "q-1", "Frage": "Was ist das?", "Antwort": "Ein Haus.", "sprache": "de"})"}) ==
+        "map them: columns: {instruction: Frage, output: Antwort}");
+  CHECK(hint({R"({"Unnamed: 0": "r1", "Frage": "Was?", "Antwort": "Ja"})"}) ==
+        "map them: columns: {instruction: Frage, output: Antwort}");
+  CHECK(hint({R"({"doc_id": "a1", "inhalt": "Ein Text."})"}) ==
+        "map them: columns: {text: inhalt} with objective: pretrain");
+  CHECK(hint({R"({"uuid": "a1"})"}) == "map them: columns: {text: uuid} with objective: pretrain");
+  CHECK(hint({R"({"thema": "Bau", "frage": "Was ist das?", "antwort": "Ein Haus.", "quelle": "Ein Buch."})"}) ==
+        "map them: columns: {instruction: frage, output: quelle}, or others of frage, antwort, quelle");
+}
+
 TEST_CASE("rows without names get the hint that helps") {
   const auto hint = [](const char* row) {
     try {
@@ -607,6 +667,22 @@ TEST_CASE("rows without names get the hint that helps") {
   CHECK(hint(R"({"input_ids": [1, 2], "labels": [1, 2]})") == "read");
   CHECK(hint(R"([[{"role": "user", "content": "q"}], [{"role": "user", "content": "r"}]])") ==
         "each row is a list of conversations: write each conversation as a row of its own, {\"messages\": […]}");
+  CHECK(hint(R"([{"speaker": "A", "text": "q"}])") ==
+        "each row is the list of a conversation's turns: write it as an object, {\"conversations\": […]}");
+  CHECK_THAT(hint(R"([{"input": "q", "output": "a"}])"), Catch::StartsWith("each row is the list of a conversation's turns"));
+  CHECK_THAT(hint(R"([[{"author": "A", "message": "q"}]])"), Catch::StartsWith("each row is a list of conversations"));
+  const auto in_json = [](const std::vector<LocatedRow>& rows) {
+    try {
+      detect_format(rows, "rows.json");
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("read");
+  };
+  CHECK(in_json({{parse_row({1, 1, R"([{"prompt": "p", "completion": "c"}])"}, "f"), 1}}) ==
+        "each row is a list of objects: make one list of them, as jq add OLD.json > NEW.json does");
+  CHECK(in_json({{parse_row({1, 1, "[]"}, "f"), 1}, {parse_row({1, 1, R"([{"role": "user", "content": "q"}])"}, "f"), 1}}) ==
+        "each row is the list of a conversation's turns: write it as an object, {\"messages\": […]}");
   CHECK(hint(R"({"version": 1, "data": {"train": [{"prompt": "p"}]}})") ==
         "the rows are under data.train: write that list alone to a file, as jq '.data.train' does");
 }

@@ -106,6 +106,11 @@ TEST_CASE("objects one behind the other are rows of a .json file too") {
   CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"role\": 1}]}")) ==
         "1:1 {\"messages\": [{\"role\": 1}]}");
   CHECK(rows_of(folder.write("a.json", "{\"rows\": [{\"role\": 1}]}")) == "1:11 {\"role\": 1}");
+  // Rows may lie under a name that rows have for their turns.
+  CHECK(rows_of(folder.write("a.json", "{\"messages\": [{\"messages\": [1]}]}")) == "1:15 {\"messages\": [1]}");
+  CHECK(rows_of(folder.write("a.json", "{\"conversations\": [{\"id\": 1, \"conversations\": []}, {}]}")) ==
+        "1:20 {\"id\": 1, \"conversations\": []} | 1:52 {}");
+  CHECK(rows_of(folder.write("a.json", "{\"conversations\": [[1], [2]]}")) == "1:20 [1] | 1:25 [2]");
 }
 
 TEST_CASE("a text file is one row") {
@@ -139,6 +144,14 @@ TEST_CASE("a file that cannot be cut into rows is refused with the place") {
     FAIL("columns and data are no rows");
   } catch (const Error& error) {
     CHECK_THAT(error.hint(), Catch::Contains("orient=\"split\""));
+  }
+  // A file that is too long to look at as a row.
+  const std::string long_text(size_t{1} << 20, 'x');
+  try {
+    rows_of(folder.write("b.json", "{\"data\": {\"about\": \"" + long_text + "\", \"train\": [{\"prompt\": \"p\"}]}}"));
+    FAIL("rows that lie deeper are no rows of the file");
+  } catch (const Error& error) {
+    CHECK(error.hint() == "the rows lie under data.train: write that list alone to a file, as jq '.data.train' does");
   }
   CHECK(problem("a.json", "{\"a\" [1]}") == ":1:6: found '[', expected a colon");
   CHECK(error_of([] { parse_row({1, 1, "ab\nc\xFF", RowKind::text}, "f"); }) == "f:2:2: not valid UTF-8");

@@ -105,7 +105,7 @@ def a_base_in_the_hubs_cache_is_at_hand(lab: Lab):
 
 def readmes_name_what_they_are_for(lab: Lab):
     text = (lab.run("m-plain") / "adapter" / "README.md").read_text()
-    for part in ("AutoPeftModelForCausalLM", "vllm serve", "--max-lora-rank 8", "forge export . --gguf", "ollama create"):
+    for part in ("AutoPeftModelForCausalLM", "vllm serve", "--max-lora-rank 8", "forge export . --gguf", "ollama create", "AMX", "`--no-repack` to `llama-cli`"):
         assert part in text, part
     assert "merge it first" in (lab.run("m-dora", adapter=SHAPES["dora"]) / "adapter" / "README.md").read_text()
 

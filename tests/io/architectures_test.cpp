@@ -25,13 +25,15 @@ TEST_CASE("a model of the field is not taken for a misspelt one") {
 
 TEST_CASE("a model that is refused has a nearest way") {
   const std::vector<std::string> classes{"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Gemma3ForCausalLM",
-                                         "T5ForConditionalGeneration"};
+                                         "T5ForConditionalGeneration", "GPT2LMHeadModel", "GPTNeoXForCausalLM"};
   CHECK(nearest_way("Qwen3NextForCausalLM", classes) ==
-        "from the same makers forge trains Qwen2ForCausalLM, Qwen3ForCausalLM");
+        "of a similar name, forge trains Qwen2ForCausalLM, Qwen3ForCausalLM");
   CHECK(nearest_way("Gemma3nForConditionalGeneration", classes) ==
-        "from the same makers forge trains Gemma3ForCausalLM; a GGUF file of this model holds only its text half, "
+        "of a similar name, forge trains Gemma3ForCausalLM; a GGUF file of this model holds only its text half, "
         "which forge reads if it is one of these");
-  for (const char* name : {"MambaForCausalLM", "MT5ForConditionalGeneration", "XForCausalLM", ""})
+  CHECK(nearest_way("GPTNeoForCausalLM", classes) == "of a similar name, forge trains GPTNeoXForCausalLM");
+  // Anybody names a model GPT.
+  for (const char* name : {"MambaForCausalLM", "MT5ForConditionalGeneration", "XForCausalLM", "GPTJForCausalLM", "GPTBigCodeForCausalLM", ""})
     CHECK(nearest_way(name, classes) == "use a model of one of these architectures");
 }
 

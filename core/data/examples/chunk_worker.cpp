@@ -168,7 +168,8 @@ void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies,
   result.pairs += made.pairs;
   result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = place_text(source.line, source.column);
-  if (!made.problem.empty()) result.lost.push_back({source.line, place, made.problem, !made.dropped});
+  if (!made.problem.empty())
+    result.lost.push_back({source.line, place, made.problem, !made.dropped, true, 1, made.problem_key});
   for (int64_t copy = 0; copy < copies; ++copy)
     for (size_t i = 0; i < made.examples.size(); ++i) {
       Example& example = made.examples[i];

@@ -82,6 +82,10 @@ std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& render
 
 }  // namespace
 
+std::string problem_key(const Error& error) {
+  return dynamic_cast<const AnswerFirst*>(&error) ? "assistant first" : "";
+}
+
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
@@ -306,7 +310,7 @@ RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
     return turns.empty() ? make_one(row, roles) : make_apart(*chat, turns, roles);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    return RowExamples{.problem = error.what()};
+    return RowExamples{.problem = error.what(), .problem_key = problem_key(error)};
   }
 }
 
@@ -351,9 +355,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
     cut(std::move(whole), made);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    made = RowExamples{};
-    made.problem = error.what();
-    return made;
+    return RowExamples{.problem = error.what(), .problem_key = problem_key(error)};
   }
   if (std::holds_alternative<PromptRow>(row)) return made;  // no trained tokens
   // Parts of a split row that hold context only are left out. A row of which nothing remains is no

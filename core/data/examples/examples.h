@@ -75,8 +75,12 @@ struct RowExamples {
   std::vector<std::string> unsaid;  // as RenderedRow has them; cuts.unsaid counts them
   std::string unknown;              // the first text that became the unknown token
   std::string problem;              // why the row cannot be used; why it is untrained; why it was dropped
+  std::string problem_key = {};     // as RowFault::key, of a problem that many rows of a file have
 };
 
+// Returns RowExamples::problem_key of the error that a row was refused with; empty if it is counted
+// by no key.
+std::string problem_key(const Error& error);
 // Sets the counts of `unsaid` parts in `cuts`, from `unsaid` of all its answers.
 void count_unsaid(RowExamples& made);
 

@@ -54,8 +54,7 @@ void LostRows::list(const LostRow& row, const std::string& source) {
   file_->write(dump_json(line) + "\n");
 }
 
-void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
-  if (policy_ == BadRow::skip || (shown_.empty() && keys_.empty())) return;
+std::vector<KeyFault> LostRows::faults() const {
   std::vector<KeyFault> faults;
   for (const auto& [key, unread] : keys_) {
     faults.push_back(unread.first);
@@ -65,6 +64,12 @@ void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
   if (faults_ > static_cast<int64_t>(shown_.size()))
     faults.push_back(
         {"", "… and " + format_count(faults_ - static_cast<int64_t>(shown_.size())) + " more", ""});
+  return faults;
+}
+
+void LostRows::throw_if_any(int64_t rows, const std::string& hint) const {
+  if (policy_ == BadRow::skip || (shown_.empty() && keys_.empty())) return;
+  std::vector<KeyFault> faults = this->faults();
   if (faults_ > 1 || (faults_ > 0 && !keys_.empty()))
     faults.push_back(
         {"", format_count(bad_rows_) + " of " + format_count(rows) + " rows cannot be used", ""});

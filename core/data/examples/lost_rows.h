@@ -27,6 +27,8 @@ class LostRows {
   LostRows& operator=(const LostRows&) = delete;
 
   void add(const ChunkResult& result, const std::string& source);
+  // Returns the first faults at their places, and the count of the others.
+  std::vector<KeyFault> faults() const;
   // Throws KeyError(data) with the first faults at their places, and the count of the others, if
   // the policy is to stop. A key that nothing reads is one fault, with its rows.
   void throw_if_any(int64_t rows, const std::string& hint) const;

@@ -91,6 +91,7 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
       made.labels.push_back(answer.name);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
+      made.problem_key = problem_key(error);
       return answer.name + ": " + error.what();
     }
   }

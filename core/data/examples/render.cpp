@@ -154,12 +154,61 @@ ChatRow up_to_turn(const ChatRow& row, size_t turn) {
   return part;
 }
 
+AnswerFirst::AnswerFirst()
+    : Error(ErrorKind::data,
+            "the conversation begins with an assistant turn, which this template cannot render: leave "
+            "that turn out, or put a user's turn before it") {}
+
+namespace {
+
+// Returns the number of turns that come before the first question or answer.
+size_t opening_turns(const Json& messages) {
+  size_t turn = 0;
+  for (; turn < messages.size(); ++turn)
+    if (const std::string role = messages[turn].value("role", ""); role != "system" && role != "developer") break;
+  return turn;
+}
+
+// Returns the conversation with a user's turn before its first question or answer.
+ChatRow after_question(ChatRow row) {
+  const auto place = static_cast<std::ptrdiff_t>(opening_turns(row.messages));
+  row.messages.insert(row.messages.begin() + place, Json{{"role", "user"}, {"content", "?"}});
+  row.training.insert(row.training.begin() + place, TurnTraining::by_role);
+  row.prompt_messages += row.prompt_messages > 0;
+  return row;
+}
+
+// Renders the conversation. If that fails only because an answer comes first, throws AnswerFirst
+// in place of the template's words, which speak of roles that alternate or of a mask.
+template <class Render>
+auto render_in_order(const ChatRow& row, Render render) {
+  try {
+    return render(row);
+  } catch (const Error& error) {
+    const size_t first = opening_turns(row.messages);
+    if (error.kind() != ErrorKind::data || first == row.messages.size() || !is_assistant(row.messages[first])) throw;
+    const auto renders = [&] {
+      try {
+        render(after_question(row));
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    if (!renders()) throw;
+  }
+  throw AnswerFirst();
+}
+
+}  // namespace
+
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective) {
   const bool all = objective.type == ObjectiveType::pretrain || objective.train_on == TrainOn::all;
-  const std::vector<RenderedSegment> segments =
-      all ? chat_template.render(row.messages, row.tools, /*add_generation_prompt=*/false)
-          : render_turns(row, chat_template, objective.train_on);
+  const std::vector<RenderedSegment> segments = render_in_order(row, [&](const ChatRow& chat) {
+    return all ? chat_template.render(chat.messages, chat.tools, /*add_generation_prompt=*/false)
+               : render_turns(chat, chat_template, objective.train_on);
+  });
   RenderedRow rendered;
   for (const RenderedSegment& segment : segments) {
     const auto begin = static_cast<int64_t>(rendered.text.size());
@@ -196,8 +245,10 @@ RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_templat
     rendered.runs = {{static_cast<int64_t>(row.text.size()), false}};
     return rendered;
   }
-  for (const RenderedSegment& segment :
-       chat_template->render(row.chat.messages, row.chat.tools, /*add_generation_prompt=*/true)) {
+  const std::vector<RenderedSegment> segments = render_in_order(row.chat, [&](const ChatRow& chat) {
+    return chat_template->render(chat.messages, chat.tools, /*add_generation_prompt=*/true);
+  });
+  for (const RenderedSegment& segment : segments) {
     rendered.text += segment.text;
     if (!segment.text.empty())
       rendered.runs.push_back({static_cast<int64_t>(rendered.text.size()), segment.from_template});

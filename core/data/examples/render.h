@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/config/job.h"
 #include "core/data/rows/rows.h"
 #include "core/text/chat_template.h"
@@ -40,13 +41,20 @@ struct RenderedRow {
 std::vector<size_t> turns_apart(const ChatRow& row);
 ChatRow up_to_turn(const ChatRow& row, size_t turn);
 
-// Throws Error(data) when the template raises, or cannot be masked.
+// Error(data) of a conversation that could be rendered if a user's turn came first.
+class AnswerFirst : public Error {
+ public:
+  AnswerFirst();
+};
+
+// Throws Error(data) when the template raises, or cannot be masked; AnswerFirst when that is so
+// because the conversation begins with an assistant's turn.
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective);
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective);
 RenderedRow render_text(const TextRow& row);
 // Renders what a model is asked: with the generation prompt of the template, if the prompt is a
-// conversation. Nothing is trained.
+// conversation. Nothing is trained. Throws as render_chat does.
 RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template);
 
 }  // namespace forge

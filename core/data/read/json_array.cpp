@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/data/read/source_readers.h"
+#include "core/data/rows/advice.h"
 #include "core/data/rows/rows.h"
 
 namespace forge {
@@ -27,12 +28,24 @@ bool is_list_of_row(const std::string& key) {
   return in(kLists) || in(kTokenMasks);
 }
 
+// True if a list under a name of turns holds rows in their place: lists of turns, or objects with
+// such a list of their own.
+bool holds_rows(const std::string& key, const Json& list) {
+  constexpr const char* kTurns[] = {"messages", "conversations", "conversation"};
+  const auto is_key = [&](const char* name) { return key == name; };
+  if (list.empty() || std::none_of(std::begin(kTurns), std::end(kTurns), is_key)) return false;
+  const auto has_turns = [&](const char* name) {
+    return list[0].is_object() && list[0].contains(name) && list[0][name].is_array();
+  };
+  return list[0].is_array() || std::any_of(std::begin(kTurns), std::end(kTurns), has_turns);
+}
+
 // True if a file's only object is a row, not a container of rows.
 bool is_row(const std::string& text, const std::string& path) {
   try {
     const Json object = parse_json(text, path, ErrorKind::data);
     for (const auto& [key, value] : object.items())
-      if (value.is_array() && !is_list_of_row(key)) return false;
+      if (value.is_array() && (!is_list_of_row(key) || holds_rows(key, value))) return false;
     return object.is_object() && !object.empty();
   } catch (const Error&) {
     return false;
@@ -112,11 +125,13 @@ class JsonArray : public RowSource {
     if (reader_.peek() == '[') return reader_.advance();
     expect('{', "[ (an array of rows) or { (an object that holds one)");
     in_object_ = true;
+    std::string deeper;
     for (skip_blanks(); reader_.peek() != '}'; skip_blanks()) {
       array_key_ = skip_key();
       if (reader_.peek() == '[') return reader_.advance();
       SourceRow ignored;
       read_value(ignored);
+      if (deeper.empty()) deeper = rows_below(array_key_, ignored);
       skip_blanks();
       if (reader_.peek() == ',')
         reader_.advance();
@@ -124,7 +139,19 @@ class JsonArray : public RowSource {
         unexpected("a comma or }");
     }
     fail_at(reader_.path(), reader_.line(), reader_.column(),
-            "the object holds no array, expected one array of rows");
+            "the object holds no array, expected one array of rows",
+            deeper.empty() ? "" : "the rows lie under " + deeper + ": write that list alone to a file, as jq '." + deeper + "' does");
+  }
+
+  // Returns the path of the rows that lie deeper within a member; empty if there are none, or if it
+  // is too long to look at.
+  std::string rows_below(const std::string& key, const SourceRow& member) const {
+    if (member.too_long > 0 || !starts_with(member.text, "{")) return "";
+    try {
+      return list_of_rows(parse_json("{" + key + ":" + member.text + "}", reader_.path(), ErrorKind::data));
+    } catch (const Error&) {
+      return "";
+    }
   }
 
   // Returns the key as it is written, with its quotes.

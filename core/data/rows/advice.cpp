@@ -127,22 +127,41 @@ namespace {
 
 bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
 
-// Returns the path of the first list of rows below members that are objects; empty if there is
-// none.
+// True also for a turn whose speaker and text have names of their own.
+bool is_any_turn(const Json& item) {
+  if (is_turn(item) || !item.is_object()) return item.is_object();
+  const TurnNames names = likely_turn_names(item);
+  return !names.speaker.empty() && !names.text.empty();
+}
+
+// True for a turn in a list of turns, also for an exchange.
+bool is_listed_turn(const Json& item) {
+  return is_any_turn(item) || (item.is_object() && item.contains("input") && item.contains("output"));
+}
+
+// Returns the first row that is not an empty list, which says nothing of the others.
+const Json& first_filled(const Rows& rows) {
+  const auto filled = [](const LocatedRow& located) { return !located.row.is_array() || !located.row.empty(); };
+  const auto found = std::find_if(rows.begin(), rows.end(), filled);
+  return found == rows.end() ? rows[0].row : found->row;
+}
+
+bool is_json_array(const std::string& path) { return ends_with(path, ".json") || ends_with(path, ".json.gz"); }
+
+}  // namespace
+
 std::string list_of_rows(const Json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {
-    if (value.is_array() && !value.empty() && value[0].is_object() && !is_turn(value[0])) return path + key;
+    if (value.is_array() && !value.empty() && value[0].is_object() && !is_any_turn(value[0])) return path + key;
     if (!value.is_object()) continue;
     if (const std::string found = list_of_rows(value, path + key + "."); !found.empty()) return found;
   }
   return "";
 }
 
-}  // namespace
-
-std::string shape_advice(const Rows& rows) {
-  const Json& row = rows[0].row;
-  if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_turn)) {
+std::string shape_advice(const Rows& rows, const std::string& path) {
+  const Json& row = first_filled(rows);
+  if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_listed_turn)) {
     const std::string name = row[0].contains("role") ? "messages" : "conversations";
     return "each row is the list of a conversation's turns: write it as an object, {\"" + name + "\": […]}";
   }
@@ -150,10 +169,12 @@ std::string shape_advice(const Rows& rows) {
   if (std::all_of(rows.begin(), rows.end(), is_bare_turn))
     return "each row is one turn: write each conversation as one row, {\"" +
            std::string(row.contains("role") ? "messages" : "conversations") + "\": [its turns]}";
-  const auto is_conversation = [](const Json& item) { return item.is_array() && !item.empty() && is_turn(item[0]); };
+  const auto is_conversation = [](const Json& item) { return item.is_array() && !item.empty() && is_listed_turn(item[0]); };
   if (row.is_array() && !row.empty() && std::all_of(row.begin(), row.end(), is_conversation))
     return "each row is a list of conversations: write each conversation as a row of its own, {\"" +
            std::string(row[0][0].contains("role") ? "messages" : "conversations") + "\": […]}";
+  if (row.is_array() && !row.empty() && row[0].is_object() && is_json_array(path))
+    return "each row is a list of objects: make one list of them, as jq add OLD.json > NEW.json does";
   if (row.is_array() && !row.empty() && row[0].is_object())
     return "a line holds a whole array: write one object a line, or name the file .json if it is one array";
   if (row.is_array())

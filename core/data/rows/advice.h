@@ -16,8 +16,12 @@ std::string judgement_advice(const std::vector<LocatedRow>& rows, RowFormat form
 // lists.
 std::string container_advice(const std::vector<LocatedRow>& rows);
 
-// Advice for rows without keys that could be mapped: lists, bare texts, numbered rows, and rows
-// under `row`, as in the answers of Hugging Face's datasets server.
-std::string shape_advice(const std::vector<LocatedRow>& rows);
+// Advice for rows of the file `path` without keys that could be mapped: lists, bare texts, numbered
+// rows, and rows under `row`, as in the answers of Hugging Face's datasets server.
+std::string shape_advice(const std::vector<LocatedRow>& rows, const std::string& path);
+
+// Returns the path of the first list of rows below members that are objects ("data.train"), after
+// `path`; empty if there is none.
+std::string list_of_rows(const Json& object, const std::string& path = "");
 
 }  // namespace forge

@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
 
 namespace forge {
 namespace {
@@ -66,9 +67,11 @@ bool is_calls(const Json& value) {
   return value.is_string() && starts_with(trim(value.get_ref<const std::string&>()), "[");
 }
 
-// Finds a single list of turns under another name.
+// Finds a single list of turns under another name. A list whose turns have names of their own, too,
+// is proposed with them.
 CommonColumns turn_list(const Rows& rows) {
   std::vector<CommonColumns> all;
+  std::vector<std::string> own;
   if (rows.empty() || !rows[0].row.is_object()) return {};
   for (const auto& [key, value] : rows[0].row.items()) {
     if (!value.is_array() || value.empty() || !value[0].is_object()) continue;
@@ -76,9 +79,13 @@ CommonColumns turn_list(const Rows& rows) {
       all.push_back({RowFormat::messages, {{"messages", key}}, ""});
     if (value[0].contains("from") && value[0].contains("value"))
       all.push_back({RowFormat::sharegpt, {{"conversations", key}}, ""});
+    const TurnNames names = likely_turn_names(value[0]);
+    if (names.speaker.empty() || names.text.empty()) continue;
+    own.push_back("columns: " + columns_text({{"conversations", key}, {"from", names.speaker}, {"value", names.text}}));
   }
   if (all.size() == 1) return all[0];
   CommonColumns none;
+  if (all.empty()) none.proposal = join(own, ", or ");
   for (const CommonColumns& one : all)
     none.proposal += (none.proposal.empty() ? "columns: " : ", or columns: ") + columns_text(one.columns);
   return none;
@@ -112,8 +119,36 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
   return join(lines, ", or ");
 }
 
-// Proposes columns for names that say nothing to forge: the first and the last text of a row are
-// taken for question and answer.
+// True for a column that numbers or places its row: an id, the index that pandas wrote, an address.
+bool is_mark(const std::string& key) {
+  constexpr std::string_view kMarks[] = {"id", "uid", "uuid", "guid", "idx", "index", "key", "hash", "url", "uri", "link"};
+  const std::string name = folded(key);
+  return std::find(std::begin(kMarks), std::end(kMarks), name) != std::end(kMarks) || ends_with(name, "_id") ||
+         starts_with(name, "unnamed") || starts_with(name, "__index");
+}
+
+// True if a row has more than one word under the key: labels and languages are one word each.
+bool has_words(const Rows& rows, const std::string& key) {
+  return std::any_of(rows.begin(), rows.end(), [&](const LocatedRow& located) {
+    const Json* value = located.row.is_object() ? member(located.row, key) : nullptr;
+    return value && value->is_string() && trim(value->get_ref<const std::string&>()).find_first_of(" \n") != std::string_view::npos;
+  });
+}
+
+// Returns the columns that are likely read and learned: without marks, and those of words alone if
+// there are two.
+std::vector<std::string> telling_names(const Rows& rows, const std::vector<std::string>& names) {
+  std::vector<std::string> plain, worded;
+  for (const std::string& name : names)
+    if (!is_mark(name)) plain.push_back(name);
+  for (const std::string& name : plain)
+    if (has_words(rows, name)) worded.push_back(name);
+  if (worded.size() > 1) return worded;
+  return plain.empty() ? names : plain;
+}
+
+// Proposes columns for names that say nothing to forge: the first and the last telling text of a
+// row are taken for question and answer.
 std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
@@ -128,6 +163,7 @@ std::string own_names_proposal(const Rows& rows) {
   for (const auto& [key, unused] : rows[0].row.items())
     if (has_text(rows, key.c_str()) && has_letters(key)) names.push_back(key);
   if (names.empty()) return "";
+  names = telling_names(rows, names);
   const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";
   if (names.size() == 1) return document;
   return "columns: " + columns_text({{"instruction", names.front()}, {"output", names.back()}}) +
@@ -141,15 +177,18 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 
 }  // namespace
 
+std::string yaml_name(const std::string& name) {
+  constexpr std::string_view kValues[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+  const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
+  const bool is_plain = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
+                        std::all_of(name.begin(), name.end(), inner) &&
+                        std::find(std::begin(kValues), std::end(kValues), lower(name)) == std::end(kValues);
+  return is_plain ? name : Json(name).dump();
+}
+
 std::string columns_text(const std::map<std::string, std::string>& columns) {
-  // YAML takes these as they are; any other name is quoted with JSON's quotes.
-  const auto is_plain = [](const std::string& name) {
-    const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
-    return !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
-           std::all_of(name.begin(), name.end(), inner);
-  };
   std::vector<std::string> parts;
-  for (const auto& [field, name] : columns) parts.push_back(field + ": " + (is_plain(name) ? name : Json(name).dump()));
+  for (const auto& [field, name] : columns) parts.push_back(field + ": " + yaml_name(name));
   return "{" + join(parts, ", ") + "}";
 }
 

@@ -34,6 +34,9 @@ CommonColumns source_columns(const std::vector<LocatedRow>& rows);
 // is no such answer.
 std::string answered_prompt_proposal(const std::vector<LocatedRow>& rows);
 
+// Returns the name as YAML reads it back: in JSON's quotes if it would be something else without.
+std::string yaml_name(const std::string& name);
+
 // Returns "{instruction: question, output: answer}".
 std::string columns_text(const std::map<std::string, std::string>& columns);
 

@@ -179,11 +179,12 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
   const std::string advice = judgement_advice(rows, RowFormat::automatic);
+  const std::string shape = shape_advice(rows, path);
   const std::string what = row.is_object() ? "the row has " + shown_keys(row) : "the row is " + kind_of(row);
   throw Error(ErrorKind::data, place + what +
                                    ", expected messages, conversations, instruction and output, prompt and "
                                    "completion, text, input_ids, or chosen and rejected")
-      .hint(!shape_advice(rows).empty() ? shape_advice(rows)
+      .hint(!shape.empty() ? shape
             : common.proposal.empty()
                 ? "map them: columns: {instruction: your_name, …}, or prompt: \"{your_name}\" and completion"
                 : "map them: " + common.proposal + (advice.empty() ? "" : "; to compare: " + advice));

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/key_error.h"
+#include "core/base/near_path.h"
 #include "core/base/text.h"
 #include "core/config/job_json.h"
 #include "core/config/names.h"
@@ -242,7 +243,8 @@ namespace {
 
 Json read_config(const std::string& folder) {
   const std::string path = config_path(folder);
-  if (!is_directory(folder)) throw Error(ErrorKind::environment, folder + ": no such folder, expected an adapter folder");
+  if (!is_directory(folder))
+    throw Error(ErrorKind::environment, folder + ": no such folder, expected an adapter folder").hint(near_path_hint(folder));
   std::error_code error;
   if (std::filesystem::symlink_status(path, error).type() == std::filesystem::file_type::not_found)
     throw Error(ErrorKind::environment, folder + ": holds no adapter_config.json, expected the folder of a PEFT adapter")

@@ -1,8 +1,11 @@
 #include "core/data/rows/formats/format.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "core/base/text.h"
+#include "core/config/row_template.h"
+#include "core/data/rows/common_columns.h"
 
 namespace forge {
 
@@ -57,17 +60,72 @@ std::string likely_role(const std::string& name) {
   return "";
 }
 
+// True if a fault that is counted by this key has been added.
+bool is_said(const RowFaults& faults, const std::string& key) {
+  return std::any_of(faults.begin(), faults.end(), [&](const RowFault& fault) { return fault.key == key; });
+}
+
+// Returns the first key, in the order of the names, that has a text.
+std::string key_of(const Json& turn, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    for (const auto& [key, value] : turn.items())
+      if (value.is_string() && lower(key) == name) return key;
+  return "";
+}
+
 }  // namespace
+
+TurnNames likely_turn_names(const Json& turn) {
+  return {key_of(turn, {"role", "from", "speaker", "author", "sender", "participant", "party", "who", "actor",
+                        "character", "speaker_name", "speaker_role", "author_role", "user_type"}),
+          key_of(turn, {"content", "value", "text", "message", "utterance", "body", "msg", "says", "said",
+                        "speech", "sentence", "transcript"})};
+}
+
+namespace {
+
+// Takes a turn's only other text for the half that has no likely name.
+void complete_by_rest(const Json& turn, TurnNames& names) {
+  std::vector<std::string> others;
+  for (const auto& [key, value] : turn.items())
+    if (value.is_string() && key != names.speaker && key != names.text) others.push_back(key);
+  if (others.size() == 1 && names.speaker.empty() != names.text.empty())
+    (names.speaker.empty() ? names.speaker : names.text) = others[0];
+}
+
+}  // namespace
+
+std::optional<TurnNames> refuse_turn_names(const Json& turn, const char* speaker, const char* text,
+                                           const std::string& pointer, RowFaults& faults) {
+  const bool no_speaker = !turn.contains(speaker), no_text = !turn.contains(text);
+  if (!no_speaker && !no_text) return std::nullopt;
+  TurnNames names = likely_turn_names(turn);
+  if (no_speaker && no_text) complete_by_rest(turn, names);
+  if (!no_speaker) names.speaker = speaker;
+  if (!no_text) names.text = text;
+  if (names.speaker.empty() || names.text.empty() || names.speaker == names.text) return std::nullopt;
+  std::map<std::string, std::string> columns;
+  if (no_speaker) columns[speaker] = names.speaker;
+  if (no_text) columns[text] = names.text;
+  const std::string has = no_speaker && no_text ? names.speaker + " and " + names.text : columns.begin()->second;
+  const std::string expected = no_speaker && no_text ? speaker + std::string(" and ") + text : columns.begin()->first;
+  if (const std::string key = "columns " + columns_text(columns); !is_said(faults, key))
+    faults.push_back({pointer, "a turn has " + has + ", expected " + expected + "; name them: columns: " + columns_text(columns), key});
+  return names;
+}
 
 void refuse_speaker(const std::string& name, const char* what, const std::string& pointer,
                     const std::vector<std::string>& expected, RowFaults& faults) {
   const std::string key = std::string(what) + " " + name;
-  const auto said = [&](const RowFault& fault) { return fault.key == key; };
-  if (std::any_of(faults.begin(), faults.end(), said)) return;
-  const std::string role = likely_role(name), meant = role.empty() ? did_you_mean(name, expected) : "";
+  if (is_said(faults, key)) return;
+  // A known name in capitals stands so in all rows, which a misspelling does not.
+  const std::string spoken = lower(std::string(trim(name)));
+  const std::vector<std::string>& roles = mapped_roles();
+  const bool known = spoken != name && std::find(roles.begin(), roles.end(), spoken) != roles.end();
+  const std::string role = known ? spoken : likely_role(spoken), meant = role.empty() ? did_you_mean(name, expected) : "";
   std::string way = meant;
   if (meant.empty())
-    way = "; say who it is: roles: {" + name + ": " + (role.empty() ? "user" : role) + "}" +
+    way = "; say who it is: roles: {" + yaml_name(name) + ": " + (role.empty() ? "user" : role) + "}" +
           (role.empty() ? ", or assistant" : "");
   faults.push_back({pointer, std::string("unknown ") + what + " \"" + name + "\", expected " + join(expected, ", ") + way, key});
 }

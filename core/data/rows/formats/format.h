@@ -29,6 +29,18 @@ std::string kind_of(const Json& value);
 void refuse_speaker(const std::string& name, const char* what, const std::string& pointer,
                     const std::vector<std::string>& expected, RowFaults& faults);
 
+// The keys under which a turn names its speaker and holds its text; empty where none is likely.
+struct TurnNames {
+  std::string speaker, text;
+};
+// Returns keys by words that data sets use for both: {"speaker", "text"}, {"author", "message"}.
+TurnNames likely_turn_names(const Json& turn);
+// Adds a fault for a turn that lacks the key `speaker` or `text` and has a likely one in its place:
+// one fault for the same names, with the `columns` that would read them. Returns the keys that the
+// turn has for both; nothing if it has no such fault.
+std::optional<TurnNames> refuse_turn_names(const Json& turn, const char* speaker, const char* text,
+                                           const std::string& pointer, RowFaults& faults);
+
 // Returns a text member. Adds a fault and returns "" if it is not a text, or absent although
 // `required`.
 std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,

@@ -56,11 +56,14 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
         {pointer, "a message is " + kind_of(message) + ", expected an object with role and content"});
     return;
   }
+  const bool calls = member(message, "tool_calls") || member(message, "function_call");
+  const auto names = calls ? std::nullopt : refuse_turn_names(message, "role", "content", pointer, faults);
+  const std::string speaker = names ? names->speaker : "role";
   const size_t faults_before = faults.size();
-  const std::string role = text_member(message, "role", pointer, true, faults);
+  const std::string role = text_member(message, speaker, pointer, true, faults);
   if (faults.size() == faults_before && std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
-    refuse_speaker(role, "role", pointer + "/role", kRoles, faults);
-  check_content(message, role, pointer, faults);
+    refuse_speaker(role, "role", pointer + "/" + speaker, kRoles, faults);
+  if (!names) check_content(message, role, pointer, faults);
 
   Json turn = Json::object();
   for (const auto& [key, value] : message.items()) {

@@ -23,6 +23,17 @@ constexpr Speaker kSpeakers[] = {
     {"tool_call", "call"},
 };
 
+// Returns the speaker of this name, in capitals or not; nullptr if none is known.
+const Speaker* speaker_of(const std::string& from) {
+  for (const Speaker& speaker : kSpeakers)
+    if (lower(from) == speaker.from) return &speaker;
+  return nullptr;
+}
+
+void refuse_from(const std::string& from, const std::string& pointer, RowFaults& faults) {
+  refuse_speaker(from, "speaker", pointer, {"human", "gpt", "system", "function_call", "observation"}, faults);
+}
+
 // Appends a call, which is written as JSON in the value: one {"name", "arguments"} or a list of
 // them.
 void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& chat, RowFaults& faults) {
@@ -59,17 +70,19 @@ void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, 
   }
   if (!entry.contains("from") && entry.contains("input") && entry.contains("output"))
     return append_exchange(entry, pointer, chat, faults);
+  if (const auto names = refuse_turn_names(entry, "from", "value", pointer, faults)) {
+    const std::string from = text_member(entry, names->speaker, pointer, false, faults);
+    if (!from.empty() && !speaker_of(from)) refuse_from(from, pointer + "/" + names->speaker, faults);
+    return;
+  }
   const size_t before = faults.size();
   const std::string from = text_member(entry, "from", pointer, true, faults);
   const std::string value = text_member(entry, "value", pointer, true, faults);
   if (faults.size() != before) return;
-  for (const Speaker& speaker : kSpeakers) {
-    if (lower(from) != speaker.from) continue;
-    if (std::string(speaker.role) == "call") return append_call(entry, pointer, chat, faults);
-    append_turn(chat, speaker.role, value, training_flag(entry, speaker.role, pointer, faults));
-    return;
-  }
-  refuse_speaker(from, "speaker", pointer + "/from", {"human", "gpt", "system", "function_call", "observation"}, faults);
+  const Speaker* speaker = speaker_of(from);
+  if (!speaker) return refuse_from(from, pointer + "/from", faults);
+  if (std::string(speaker->role) == "call") return append_call(entry, pointer, chat, faults);
+  append_turn(chat, speaker->role, value, training_flag(entry, speaker->role, pointer, faults));
 }
 
 Row convert_sharegpt(const Json& row, const RowOptions&, RowFaults& faults) {
