@@ -48,7 +48,7 @@ TEST_CASE("Options of another trainer have a counterpart or a reason, by full na
     }
     return std::string("no error");
   };
-  const std::string rate = "a value of the job is changed by --set optimizer.learning_rate=VALUE";
+  const std::string rate = "change a value of the job with --set optimizer.learning_rate=VALUE";
   for (const char* option : {"--lr", "--actor.adam.lr", "--actor_learning_rate", "--nobody.knows.lr", "--learning-rate"})
     CHECK(answer({"job.yaml", option, "1e-4"}) == rate);
   CHECK_THAT(answer({"job.yaml", "--best_of_n=4"}), Catch::StartsWith("best_of_n has no counterpart yet: "));

@@ -360,12 +360,10 @@ def shuffled(hollow, models):
 
 
 def reference(hollow, models):
-    """LibTorch's batched products, which attention with a cap or sinks is made of."""
-    for family in ("gemma2", "gpt-oss"):
-        hollow.run(
-            base_job(models, hollow, name=family, model={"path": str(models / family)})
-            | {"provider": "reference", "eval": {"samples": 0}}
-        )
+    """LibTorch's batched products, of which attention with a cap is made."""
+    hollow.run(
+        base_job(models, hollow, model={"path": str(models / "gemma2")}) | {"provider": "reference"}
+    )
 
 
 def preference(kind):

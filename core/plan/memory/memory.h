@@ -95,10 +95,11 @@ void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& site
 // Rows whose gradient is multiplied by its cotangent at once, for objectives that compare answers.
 constexpr int64_t kScaledRows = 64;
 
-// Returns the line of log-probabilities and cotangents of answers, and of rows that are multiplied
-// by them; for a score head, of its rows in fp32.
 // Bytes of the workspaces that LibTorch gives cuBLAS and cuBLASLt on a GPU for one thread's stream.
 int64_t gpu_product_workspace(const ActivationShape& shape);
+
+// Returns the line of log-probabilities and cotangents of answers, and of rows that are multiplied
+// by them; for a score head, of its rows in fp32.
 MemoryLine answer_line(const ActivationShape& shape);
 
 // Returns the bytes of the largest conversion: a weight that is not held in the compute type is
