@@ -3,16 +3,24 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "providers/fused/fused_plan.h"
+#include "providers/fused/workspace.h"
 #include "providers/reference/reference_plan.h"
 
 namespace forge {
+namespace {
+
+// A GPU has no kernel for attention over a cache.
+const char* fused_decoder_name(bool cuda) { return cuda ? "reference" : "fused"; }
+const char* reference_decoder_name(bool) { return "reference"; }
+
+}  // namespace
 
 const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
       {"fused", "our own kernels, forward and backward written by hand", fused_faults,
-       fused_activation_lines, fused_decoding_lines, fused_attention, fused_workspace},
+       fused_activation_lines, fused_decoder_name, fused_decoding_lines, fused_attention, fused_workspace},
       {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
-       reference_activation_lines, reference_decoding_lines, reference_attention, nullptr, true},
+       reference_activation_lines, reference_decoder_name, reference_decoding_lines, reference_attention, nullptr, true},
   };
   return table;
 }

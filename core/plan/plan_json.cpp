@@ -45,6 +45,8 @@ constexpr auto kRolloutMembers = [](auto& rollout, auto&& member) {
   member("stop_sequences", rollout.stop_sequences, "Tokens of each text of rollout.stop.");
   member("prompt_tokens", rollout.prompt_tokens,
          "Tokens of the prompts that are read at once.", at_least(0));
+  member.later("decoder", rollout.decoder,
+               "Provider that draws completions. Empty: a server does.");
   member("waves", rollout.waves,
          "Batches of rollout.slots completions per rollout. 0: none is drawn here.", at_least(0));
   member("sample_seconds", rollout.sample_seconds,

@@ -73,7 +73,9 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
   plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
   if (!rollout.tools.command.empty()) plan.rollout.prompt_tokens = std::max(plan.rollout.prompt_tokens, plan.job.data.max_length);
   if (served(plan)) require_single_tokens(plan);
-  if (rollout.lookup_tokens > 0 && (std::string(provider.name) == "reference" || plan.device.cuda))
+  const std::string decoder = provider.decoder(plan.device.cuda);
+  if (!served(plan)) plan.rollout.decoder = decoder;
+  if (rollout.lookup_tokens > 0 && decoder == "reference")
     throw KeyError(ErrorKind::job, "rollout.lookup_tokens",
                    "guessed tokens change nothing only if a token's logits do not depend on what is computed with it; with "
                    "ATen's products they do",
@@ -135,6 +137,9 @@ std::string rollout_text(const Plan& plan) {
   else
     text += "; " + format_count(std::min(*rollout.slots, all)) + " at once, " + format_count(plan.rollout.waves) +
             (plan.rollout.waves == 1 ? " wave" : " waves") + "; each prompt is read once for its group";
+  if (!plan.rollout.decoder.empty() && plan.rollout.decoder != plan.provider_name())
+    text += "; drawn by provider " + plan.rollout.decoder + ", since " + plan.provider_name() +
+            " has no attention over a cache on this device";
   if (rollout.lookup_tokens > 0)
     text += "; up to " + format_count(rollout.lookup_tokens) + " tokens ahead are guessed from what a completion holds, in slots that are free: " +
             (plan.job.train.precision == Precision::fp32 ? "no token or log-probability changes" : "this changes only rounding in " + name_of(*plan.job.train.precision));

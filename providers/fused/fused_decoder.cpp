@@ -12,7 +12,6 @@
 #include "providers/fused/kv_cache.h"
 #include "providers/fused/ops.h"
 #include "providers/fused/workspace.h"
-#include "providers/reference/reference.h"
 
 namespace forge {
 namespace {
@@ -125,8 +124,7 @@ class FusedDecoder : public Decoder {
 }  // namespace
 
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  // A device without attention over a cache decodes with ATen's ops.
-  if (!device_of(model.device).has<CachedAttention>()) return reference_decoder(model, trainables, options);
+  FORGE_CHECK(device_of(model.device).has<CachedAttention>(), "a device without attention over a cache decodes with fused");
   return std::make_unique<FusedDecoder>(model, trainables, options);
 }
 

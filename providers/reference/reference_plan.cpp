@@ -185,7 +185,9 @@ Choice<Attention> reference_attention(const ActivationShape& shape, const Attrib
   return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one sequence after the other"};
 }
 
-std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
+namespace {
+
+std::vector<MemoryLine> activation_lines(const ActivationShape& shape, int64_t multiplying_threads) {
   Ledger ledger;
   Step step(shape, ledger);
   shape.training ? step.train() : step.evaluate();
@@ -207,10 +209,9 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
   add("weight gradients", peak[Use::weight_grads], "of half a layer, before they are added up");
   add("products", peak[Use::products], product_formula(shape.precision, shape.instructions, shape.threads));
   const int64_t rehearsed = total_bytes(lines);
-  // Autograd's thread has a cuBLAS handle, and so a workspace, of its own.
   if (shape.cuda)
-    add("products", (shape.training ? 2 : 1) * gpu_product_workspace(shape),
-        shape.training ? "workspaces of cuBLAS and cuBLASLt for two threads" : "workspaces of cuBLAS and cuBLASLt");
+    add("products", multiplying_threads * gpu_product_workspace(shape),
+        "workspaces of cuBLAS and cuBLASLt, for each thread that multiplies");
   add("unrehearsed",
       static_cast<int64_t>(kUnrehearsedShare * static_cast<double>(rehearsed)) + kUnrehearsedBytes,
       format_number(100 * kUnrehearsedShare) + " % of the above and " + format_bytes(kUnrehearsedBytes) +
@@ -221,13 +222,25 @@ std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape)
   return lines;
 }
 
+constexpr int64_t kMultiplyingThreads = 2;  // the engine's, and autograd's
+
+}  // namespace
+
+std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
+  return activation_lines(shape, kMultiplyingThreads);
+}
+
 std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
+  return decoding_lines_of_threads(shape, decoding, kMultiplyingThreads);
+}
+
+std::vector<MemoryLine> decoding_lines_of_threads(const ActivationShape& shape, const DecodingShape& decoding, int64_t threads) {
   ActivationShape reading = shape;
   reading.training = false;
   reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
   reading.supervised_tokens = decoding.slots;
   reading.longest_sequence = decoding.longest_prompt;
-  std::vector<MemoryLine> lines = reference_activation_lines(reading);
+  std::vector<MemoryLine> lines = activation_lines(reading, threads);
   for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
   // Rows double when they are full, and old and new memory is held while they are copied.
   const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);

@@ -9,6 +9,7 @@
 #include "core/graph/print.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/gpu_launches.h"
+#include "providers/fused/workspace.h"
 #include "tests/graph/lists_of.h"
 #include "tests/test.h"
 

@@ -498,6 +498,31 @@ TEST_CASE("what is drawn lies on the disk too") {
   CHECK((disk(101) - disk(100)) % (36 * drawn) == 0);
 }
 
+TEST_CASE("the plan says who draws completions, and counts the memory of that provider") {
+  const auto planned = [](const Device& device, const std::string& provider) {
+    PlanInput asked = input("smollm2-135m", device);
+    asked.job.objective.type = ObjectiveType::grpo;
+    asked.job.rewards.resize(1);
+    asked.job.provider = provider;
+    asked.job.rollout.slots = 256, asked.job.rollout.max_new_tokens = 900;
+    return make_plan(asked);
+  };
+  const auto cache_of = [](const Plan& plan) {
+    for (const MemoryLine& line : plan.memory)
+      if (line.name == "rollout: cache") return line.bytes;
+    return int64_t{0};
+  };
+  const Device gpu = card("H100");
+  const Plan plan = planned(gpu, "auto");
+  CHECK(plan.provider_name() == "fused");
+  CHECK(plan.rollout.decoder == "reference");
+  CHECK_THAT(explain(plan), Catch::Contains("drawn by provider reference"));
+  CHECK(cache_of(plan) == cache_of(planned(gpu, "reference")));
+  const Plan on_cpu = planned(cpu(), "auto");
+  CHECK(on_cpu.rollout.decoder == "fused");
+  CHECK_THAT(explain(on_cpu), !Catch::Contains("drawn by provider"));
+}
+
 TEST_CASE("rows that were cut are counted where the data are told of") {
   PlanInput asked = input("smollm2-135m", cpu());
   CHECK_THAT(explain(make_plan(asked)), !Catch::Contains(" cut"));
