@@ -26,6 +26,7 @@ struct EventShape {
 };
 
 std::span<const EventShape> event_shapes();
+std::span<const EventField> report_fields();
 
 // Returns the JSON Schema (2020-12) of one event: schemas/event.schema.json.
 Json event_schema();
