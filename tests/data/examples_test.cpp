@@ -192,6 +192,22 @@ TEST_CASE("what rows hold and training does not teach is counted") {
   CHECK(cuts(bare, chat_of(chat)).endless == 1);
   const auto lines = ChatTemplate::parse({"{% for m in messages %}{{ m.role + ': ' + m.content + ' ### ' }}{% endfor %}", "lines"}, {});
   CHECK(cuts(lines, chat_of(chat)).endless == 1);
+  // Added tokens that are no control tokens mark an end as well, but blank ones (Gemma's) do not.
+  const auto named_plain = [&](const char* token) {
+    TokenizerJson source = read_tokenizer_json(kGoldens + "tokenizer");
+    Json json = Json::parse(source.tokenizer);
+    json["added_tokens"][2]["special"] = false;
+    json["added_tokens"].push_back({{"id", json["model"]["vocab"].size()}, {"content", token}, {"special", false}});
+    source.tokenizer = json.dump();
+    return load_tokenizer_json(source);
+  };
+  const Tokenizer plain = named_plain("\n\n");
+  REQUIRE_FALSE(plain.is_special(2));
+  const auto endless = [&](const ChatTemplate& with) {
+    return ExampleMaker(plain, &with, job_of(TrainOn::assistant)).make(chat_of(chat)).cuts.endless;
+  };
+  CHECK(endless(marked) == 0);
+  CHECK(endless(ChatTemplate::parse({"{% for m in messages %}{{ m.content + '\n\n' }}{% endfor %}", "blank"}, {})) == 1);
   CHECK(cuts(marked, chat_of(chat)).bare_prompts == 0);
   CHECK(cuts(marked, PairRow{"the cat", " sat"}).bare_prompts == 1);
   CHECK(cuts(marked, PairRow{"", " sat"}).bare_prompts == 0);

@@ -133,7 +133,7 @@ bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const Toke
   const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
   for (const TokenSpan& token : spans) {
     if (token.begin >= range.end) break;
-    if (token.begin >= begin && (tokenizer_.is_special(token.id) || token.id == tokenizer_.eos_id())) return true;
+    if (token.begin >= begin && (tokenizer_.is_mark(token.id) || token.id == tokenizer_.eos_id())) return true;
   }
   return false;
 }
