@@ -2,6 +2,7 @@
 // threads.
 #include "core/text/tokenizer.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "core/base/file.h"
@@ -246,6 +247,28 @@ TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokeni
       CHECK(ids_of(tokenizer.encode(texts[i].get<std::string>(), {.add_special_tokens = true})) ==
             wanted.at("ids_with_special")[i].get<std::vector<int32_t>>());
       CHECK(tokenizer.decode(ids) == wanted.at("decoded")[i].get<std::string>());
+    }
+  }
+}
+
+// Token caches are found by this hash: with another one, old ids would be trained on.
+TEST_CASE("the hash of a tokenizer.model knows every file that is read beside it", "[tokenizer]") {
+  const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
+  const std::string sentencepiece = text::decode_base64(golden.at("models").at("llama").get<std::string>()).value();
+  for (const std::string& model : {sentencepiece, std::string("YQ== 0\nYg== 1\n")}) {
+    TemporaryFolder folder;
+    folder.write("tokenizer.model", model);
+    folder.write("tokenizer_config.json", R"({"eos_token": "<|x|>"})");
+    const int64_t before = open_tokenizer(folder.path()).vocab_size();
+    std::vector<std::string> hashes{open_tokenizer(folder.path()).content_hash()};
+    for (const auto& [name, content] : {std::pair{"special_tokens_map.json", std::string(R"({"eos_token": "<|y|>"})")},
+                                        {"added_tokens.json", "{\"<late>\": " + std::to_string(before + 1) + "}"},
+                                        {"tokenizer_config.json", std::string(R"({"eos_token": "<|x|>", "add_bos_token": true})")}}) {
+      folder.write(name, content);
+      const std::string hash = open_tokenizer(folder.path()).content_hash();
+      INFO(name);
+      CHECK(std::count(hashes.begin(), hashes.end(), hash) == 0);
+      hashes.push_back(hash);
     }
   }
 }

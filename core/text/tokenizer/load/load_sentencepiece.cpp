@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/base/file.h"
-#include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/load_tiktoken.h"
 #include "core/text/tokenizer/load/parts.h"
@@ -150,7 +149,7 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   config.name_ids(*parts);
   config.add_template(*parts, parts->bos_id.has_value());
   parts->finish();
-  parts->content_hash = Hasher().add(std::string_view(content)).add(std::string_view(config_text)).hex();
+  parts->content_hash = config.content_hash(content);
   return Tokenizer(std::move(parts));
 }
 
