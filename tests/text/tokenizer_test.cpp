@@ -217,6 +217,20 @@ TEST_CASE("broken bytes decode to replacement characters, as they come", "[token
   CHECK(tokenizer.decode(std::vector{-1, 1 << 30}) == "");
 }
 
+namespace {
+
+// Checks the ids of bos, eos and pad against transformers'; null is a token that nothing names.
+void check_named(const Tokenizer& tokenizer, const Json& wanted) {
+  const auto id = [&](const char* name) {
+    return wanted.at(name).is_null() ? std::nullopt : std::optional(wanted[name].get<int32_t>());
+  };
+  CHECK(tokenizer.bos_id() == id("bos"));
+  CHECK(tokenizer.eos_id() == id("eos"));
+  CHECK(tokenizer.pad_id() == id("pad"));
+}
+
+}  // namespace
+
 // The goldens are from transformers 5.17 (tests/parity/make_late_token_goldens.py).
 TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transformers' ids", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("late_tokens.json"));
@@ -229,15 +243,18 @@ TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transforme
     for (size_t i = 0; i < golden.at("texts").size(); ++i)
       CHECK(ids_of(tokenizer.encode(golden.at("texts")[i].get<std::string>(), {.add_special_tokens = true})) ==
             wanted.at("ids")[i].get<std::vector<int32_t>>());
+    check_named(tokenizer, wanted.at("named"));
   }
 }
 
 // The goldens are from transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).
-TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokenizer]") {
+TEST_CASE("a tokenizer.model puts blanks and has tokens as the files beside it say", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
   const auto& texts = golden.at("texts");
-  TemporaryFolder folder;
   for (const Json& wanted : golden.at("cases")) {
+    TemporaryFolder folder;
+    for (const char* file : {"special_tokens_map", "added_tokens"})
+      if (wanted.contains(file)) folder.write(file + std::string(".json"), wanted[file].dump());
     const std::string content = text::decode_base64(golden.at("models").at(wanted.at("model").get<std::string>()).get<std::string>()).value();
     const Tokenizer tokenizer = load_sentencepiece(folder.write("tokenizer.model", content), wanted.at("config").dump());
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -248,6 +265,7 @@ TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokeni
             wanted.at("ids_with_special")[i].get<std::vector<int32_t>>());
       CHECK(tokenizer.decode(ids) == wanted.at("decoded")[i].get<std::string>());
     }
+    check_named(tokenizer, wanted.at("named"));
   }
 }
 

@@ -70,10 +70,7 @@ PrefixRule TokenizerConfig::prefix_rule() const {
 void TokenizerConfig::name_ids(TokenizerParts& parts) const {
   for (auto [key, id] :
        {std::pair{"bos_token", &parts.bos_id}, {"eos_token", &parts.eos_id}, {"pad_token", &parts.pad_id}}) {
-    const Json* named = find_member(files_.config, key);
-    if (named != nullptr && named->is_object()) named = find_member(*named, "content");
-    if (named == nullptr || !named->is_string()) continue;
-    if (const auto found = parts.id_of(named->get<std::string>())) *id = found;
+    if (const auto found = parts.id_of(named_token(files_, key))) *id = found;
   }
 }
 
