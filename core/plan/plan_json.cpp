@@ -57,6 +57,9 @@ constexpr auto kTimeMembers = [](auto& time, auto&& member) {
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
   member("target", match.target, "as adapter.target_modules says it");
   member("modules", match.modules, "linear layers that it matches", at_least(0));
+  member.later("parameters", match.parameters, "of the adapter in them", at_least(0));
+  member.later("peft_modules", match.peft_modules, "those that PEFT matches under transformers 5", at_least(0));
+  member.later("peft_parameters", match.peft_parameters, "of PEFT's adapter in them", at_least(0));
 };
 
 constexpr auto kAttentionMembers = [](auto& use, auto&& member) {
