@@ -239,6 +239,33 @@ TEST_CASE("data.prompt_as user makes turns of prompts that are texts") {
   CHECK_THROWS_WITH(ExampleMaker(tokenizer, nullptr, job), Catch::Contains("data.prompt_as: is user, and the model has no chat template"));
 }
 
+TEST_CASE("data.separator makes documents of a row of text") {
+  for (const char* name : {"tokenizer", "tokenizer_bos"}) {
+    const Tokenizer tokenizer = open_tokenizer(kGoldens + name);
+    Job job = job_of(TrainOn::assistant);
+    const TextRow row{"<|endoftext|>the cat<|endoftext|>\n<|endoftext|>sat on<|endoftext|>"};
+    const auto made = [&](const TextRow& text) { return ExampleMaker(tokenizer, nullptr, job).make(text); };
+    REQUIRE(made(row).examples.size() == 1);
+    const std::vector<int32_t> whole = made(row).examples[0].ids;
+    CHECK(std::count(whole.begin(), whole.end(), *tokenizer.eos_id()) == 1);  // the row's own
+    const std::vector<Example> alone{made({"the cat"}).examples.at(0), made({"sat on"}).examples.at(0)};
+    job.data.separator = "<|endoftext|>";
+    const RowExamples documents = made(row);
+    REQUIRE(documents.examples.size() == 2);
+    for (size_t i = 0; i < alone.size(); ++i) {
+      CHECK(documents.examples[i].ids == alone[i].ids);
+      CHECK(documents.examples[i].supervised == alone[i].supervised);
+      CHECK(documents.examples[i].ids.back() == *tokenizer.eos_id());
+    }
+    CHECK(made({"<|endoftext|>"}).untrained);
+    job.data.overlong = Overlong::drop;
+    job.data.max_length = static_cast<int64_t>(alone[0].ids.size());
+    const RowExamples dropped = made({"the cat<|endoftext|>the cat sat on the cat"});
+    CHECK(dropped.examples.size() == 1);
+    CHECK(dropped.truncated);
+  }
+}
+
 TEST_CASE("a token that the model has no embedding for is a fault of the row") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const int64_t rows = tokenizer.vocab_size();

@@ -217,6 +217,17 @@ with tempfile.TemporaryDirectory() as folder:
     checks, _ = answers("own.jsonl", [row], *alone, "--set", f"model.path={own}")
     check(set(checks) == {"control_tokens"} and "<|tool_call|>" in checks["control_tokens"]["findings"][0]["detail"], checks)
 
+    # In texts the finding names the key that makes the token the border of two documents.
+    pretrain = ("--set", "objective.type=pretrain", *alone)
+    documents = [{"text": words(9) + "<|endoftext|>" + words(9)}]
+    checks, report = answers("documents.jsonl", documents, *pretrain)
+    check(set(checks) == {"control_tokens"} and "data.separator" in checks["control_tokens"]["findings"][0]["detail"], checks)
+    check(report["examples"] == 1, report)
+    checks, report = answers("documents.jsonl", documents, *pretrain, "--set", "data.separator=<|endoftext|>")
+    check(not checks and report["examples"] == 2, checks, report)
+    checks, _ = answers("turns.jsonl", [{"messages": [turn("user", words(9) + "<|endoftext|>"), turn("assistant", words(9))]}], *alone)
+    check("data.separator" not in checks["control_tokens"]["findings"][0]["detail"], checks)
+
     # Rows that call a tool otherwise, or are offered others, are not the same.
     def called(degrees, **more):
         call = [{"type": "function", "function": {"name": "turn", "arguments": {"deg": degrees}}}]

@@ -132,6 +132,12 @@ std::vector<Field> data_fields() {
           "Pack several examples into one row; they do not attend to each other. Affects speed, not the "
           "result.")
           .role(KeyRole::execution),
+      key("separator", &DataConfig::separator,
+          "Text between the documents of one row, such as <|endoftext|>. Each document is an example of its own, which ends with the "
+          "tokenizer's end of text.")
+          .when_unset("a row of text is one document")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("join_documents", &DataConfig::join_documents,
           "Lay the texts of pretrain end to end and cut them into rows of max_length tokens, in which attention crosses from one text "
           "into the next. Otherwise texts share rows but do not see each other, and overlong says what becomes of long ones.")
