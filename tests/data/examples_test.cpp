@@ -218,6 +218,23 @@ TEST_CASE("what rows hold and training does not teach is counted") {
   CHECK(cuts(marked, PairRow{"the cat", " sat"}).unknown == 0);
 }
 
+TEST_CASE("text that becomes the unknown token is counted in every kind of row") {
+  TokenizerJson source{"bert", read_file(kGoldens + "../../text/goldens/bert.tokenizer.json", 1 << 24, ErrorKind::data),
+                       R"({"unk_token": "[UNK]", "eos_token": "[SEP]"})", {}, {}};
+  const Tokenizer tokenizer = load_tokenizer_json(source);
+  const auto bare = ChatTemplate::parse({"{% for m in messages %}{{ m.content + '[SEP]' }}{% endfor %}", "bare"}, {});
+  const auto look = [&](const Row& row) { return ExampleMaker(tokenizer, &bare, job_of(TrainOn::all)).make(row); };
+  const Json asked = Json::array({{{"role", "user"}, {"content", "the ᚠᚱ"}}});
+  const std::string chat = R"({"messages": [{"role": "user", "content": "the ᚠᚱ"}, {"role": "assistant", "content": "the"}]})";
+  for (const Row& row : {Row(TextRow{"the ᚠᚱ"}), Row(PairRow{"the ᚠᚱ", " the"}), Row(chat_of(chat)), Row(PromptRow{{Json::array(), nullptr, {}, 0}, "the ᚠᚱ"}),
+                         Row(PromptRow{{asked, nullptr, {}, 0}, ""})}) {
+    INFO("kind " << row.index());
+    CHECK(look(row).cuts.unknown == 1);
+    CHECK(look(row).unknown == "ᚠᚱ");
+  }
+  CHECK(look(PromptRow{{Json::array(), nullptr, {}, 0}, "the"}).cuts.unknown == 0);
+}
+
 TEST_CASE("data.prompt_as user makes turns of prompts that are texts") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const ChatTemplate marked = template_of("marked");

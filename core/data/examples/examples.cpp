@@ -199,7 +199,9 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
     if (!chat_template_ && prompt->text.empty())
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
     if (untaught) untaught->cuts.bare_prompts += chat_template_ && prompt->chat.messages.empty();
-    return tokenise(render_prompt(*prompt, chat_template_));
+    const RenderedRow rendered = render_prompt(*prompt, chat_template_);
+    example = tokenise(rendered, &spans);
+    if (untaught) count_unknown(rendered.text, spans, *untaught);
   } else {
     const auto& tokens = std::get<TokensRow>(row);
     example = Example{0, tokens.ids, tokens.supervised};
