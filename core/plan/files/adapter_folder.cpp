@@ -136,13 +136,23 @@ void read_tokens(const Json& json, const std::string& path, AdapterConfig& confi
   if (tokens.is_object()) config.trainable_token_indices = get<std::map<std::string, std::vector<int64_t>>>(json, "trainable_token_indices", {}, path);
 }
 
+// Returns the last parts of the paths of embeddings and heads, of all families: embed_tokens, wte,
+// embed_in …
+std::set<std::string> vocabulary_leaves() {
+  std::set<std::string> leaves;
+  for (const Family& family : families())
+    for (const std::string path : {family.modules.embedding, family.modules.head}) leaves.insert(path.substr(path.rfind('.') + 1));
+  return leaves;
+}
+
 // Adds the matrices that PEFT's save_embedding_layers writes whole: modules_to_save does not name
 // them, and PEFT replaces the base's matrices with them on loading.
 void read_saved_embeddings(const std::string& folder, AdapterConfig& config) {
   if (!file_exists(folder + kWeights)) return;
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, Data::optional);
+  const std::set<std::string> leaves = vocabulary_leaves();
   for (const TensorInfo& tensor : weights->tensors())
-    for (const std::string leaf : {"embed_tokens", "lm_head"}) {
+    for (const std::string& leaf : leaves) {
       const auto names = [&](const std::string& saved) { return ends_with("." + tensor.name, "." + saved + ".weight"); };
       if (names(leaf) && std::none_of(config.modules_to_save.begin(), config.modules_to_save.end(), names))
         config.modules_to_save.push_back(leaf);
