@@ -101,6 +101,9 @@ TRAIN = [
     ("open_code", pair(words(12), "```python\n" + words(9))),
     ("html_entities", pair(words(12), words(5) + " &amp; " + words(5))),
     ("answer_blanks", pair(words(12), words(9) + "\n" * 12)),
+    ("orphan_result", chat(turn("user", words(9)), turn("function", words(9)), turn("assistant", words(9)))),
+    ("unsaid", chat(turn("user", words(9)), turn("assistant", words(9), tool_calls=LOOK_UP), turn("function", words(9)),
+                    turn("assistant", words(9)))),
 ]
 EVAL = [
     ("overlap", leaked),
@@ -216,6 +219,23 @@ with tempfile.TemporaryDirectory() as folder:
     row = {"messages": [turn("user", "Go <|tool_call|> there."), turn("assistant", "I went <|tool_call> there.")]}
     checks, _ = answers("own.jsonl", [row], *alone, "--set", f"model.path={own}")
     check(set(checks) == {"control_tokens"} and "<|tool_call|>" in checks["control_tokens"]["findings"][0]["detail"], checks)
+
+    # Answers that begin within a token of their prompt, and text that the tokenizer does not have.
+    checks, _ = answers("glued.jsonl", [{"prompt": "the wate", "completion": "r is cold"}], *alone)
+    check("within a token of its prompt" in checks["glued"]["findings"][0]["detail"], checks)
+    words_only = shutil.copytree(MODEL, os.path.join(folder, "words"))
+    shutil.copy(os.path.join(MODEL, "../../text/goldens/bert.tokenizer.json"), os.path.join(words_only, "tokenizer.json"))
+    with open(os.path.join(words_only, "tokenizer_config.json"), "w") as out:
+        json.dump({"unk_token": "[UNK]", "eos_token": "[SEP]"}, out)
+    with open(os.path.join(words_only, "config.json")) as text:
+        settings = json.load(text) | {"vocab_size": 2000}
+    with open(os.path.join(words_only, "config.json"), "w") as out:
+        json.dump(settings, out)
+    model = ("--set", f"model.path={words_only}", *alone)
+    checks, _ = answers("unknown.jsonl", [{"prompt": "the \u16a0\u16b1", "completion": " the"}], *model)
+    check("1 of 4 tokens, the first for \"\u16a0\u16b1\"" in checks["unknown"]["findings"][0]["detail"], checks)
+    checks, _ = answers("asked.jsonl", [{"prompt": "the \u16a0\u16b1", "answer": "the"}], *model, "--set", "objective.type=grpo", "--set", "rewards=[{type: exact}]")
+    check("1 of the prompt's tokens, the first for \"\u16a0\u16b1\"" in checks["unknown"]["findings"][0]["detail"], checks)
 
     # In texts the finding names the key that makes the token the border of two documents.
     pretrain = ("--set", "objective.type=pretrain", *alone)

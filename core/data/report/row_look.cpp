@@ -51,7 +51,7 @@ void note_fate(const RowExamples& made, RowLook& look) {
     note(part == "tools" ? "unsaid_tools" : "unsaid", "the chat template leaves out " + part);
   if (made.cuts.unknown > 0)
     note("unknown", format_count(made.cuts.unknown) +
-                        (look.tokens > 0 ? " of " + format_count(look.tokens) + " tokens" : " tokens of the prompt") +
+                        (look.tokens > 0 ? " of " + format_count(look.tokens) + " tokens" : " of the prompt's tokens") +
                         ", the first for " + dump_json(made.unknown));
   if (made.cuts.bare_prompts > 0) note("bare_prompt", "a text, not turns");
   if (made.cuts.endless > 0) note("endless", "no token that ends a text follows the answer");
