@@ -485,6 +485,7 @@ VARIANT_CONFIGS = {
     # The token that answers begin behind is the one whose row of the embedding gets no gradient, or another.
     "bart": BART | {"bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 2},
     "bart-scaled": BART | {"scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3, "pad_token_id": 2, "decoder_start_token_id": 2},
+    "gpt-neox-tanh": NEOX | {"rotary_pct": 0.5, "hidden_act": "gelu_fast"},
 }
 
 
