@@ -193,7 +193,8 @@ bool adapts_all_linear(const AdapterConfig& adapter) {
   return adapter.type != AdapterType::none && adapter.target_modules == std::vector<std::string>{"all-linear"};
 }
 
-// Returns ", 16,488 parameters; peft's under transformers 5 adapts 24 of them …" where the two differ.
+// Returns ", 16,488 parameters; peft's under transformers 5 adapts 24 of them …" where the two
+// differ, else nothing.
 std::string peft_text(const TargetMatch& match) {
   if (match.peft_parameters == match.parameters) return "";
   return ", " + format_count(match.parameters) + " parameters; peft's under transformers 5 adapts " + format_count(match.peft_modules) + " of them, " +

@@ -84,7 +84,7 @@ TEST_CASE("models with experts and latent attention have transformers' and PEFT'
   CHECK(trainable(oss, joined) == 184909824);
 }
 
-// The counts are of transformers 5.17's models of the same config.json with peft 0.21.2's all-linear.
+// The counts are those of peft 0.21.2's all-linear on transformers 5.17's model of the config.json.
 TEST_CASE("all-linear of a mixture is counted beside PEFT's, to which experts and routers are no linear layers") {
   struct Row {
     const char* name;

@@ -29,8 +29,8 @@ struct LateToken {
 // messages.
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where);
 
-// Returns the text of the token that the files name `key`, such as eos_token; empty if none does. As
-// in transformers, special_tokens_map.json overrides the configuration unless that has an
+// Returns the text of the token that the files name `key`, such as eos_token; empty if none does.
+// special_tokens_map.json overrides the configuration, as in transformers, unless that has an
 // added_tokens_decoder. With one, transformers does not open the map: here it names what the
 // configuration leaves open.
 std::string named_token(const TokenFiles& files, const std::string& key);
