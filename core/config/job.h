@@ -216,6 +216,7 @@ struct DataConfig {
   std::optional<int64_t> max_prompt_length;      // tokens before the first trained one
   std::optional<int64_t> max_completion_length;  // tokens from the first trained one on
   bool packing = true;
+  std::optional<std::string> separator;  // stands between documents in rows of text
   bool join_documents = false;
   bool group_by_length = false;
   bool shuffle = true;

@@ -32,6 +32,7 @@ class Rules {
     if (sound({"adapter"})) adapter();
     if (sound({"adapter", "model", "objective"})) quantization();
     start();
+    separated();
     joined();
     if (sound({"adapter"})) patterns();
     if (sound({"train", "data"})) batch();
@@ -121,6 +122,14 @@ class Rules {
                        "write init: random, or remove it");
     if (job_.adapter.type != AdapterType::none)
       fault("model.init", "random weights cannot have an adapter", "write adapter: none");
+  }
+
+  void separated() {
+    if (!job_.data.separator) return;
+    if (job_.data.separator->empty())
+      fault("data.separator", "is empty", "write the text that stands between documents, such as <|endoftext|>");
+    if (job_.objective.type != ObjectiveType::pretrain && job_.objective.type != ObjectiveType::sft)
+      fault("data.separator", "objective.type is " + name_of(job_.objective.type) + ", whose rows are no texts", "remove it");
   }
 
   void joined() {

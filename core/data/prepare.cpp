@@ -25,7 +25,7 @@ namespace forge {
 namespace {
 
 // Increase this whenever the same inputs give different examples.
-constexpr int64_t kPipelineVersion = 12;
+constexpr int64_t kPipelineVersion = 13;
 // A cache up to this size is verified in full when found, which takes a second, and rebuilt if it
 // is damaged. Larger ones are verified as they are read.
 constexpr int64_t kVerifiedBytes = int64_t{256} << 20;

@@ -181,7 +181,8 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
 struct Selection {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;  // places with factors
-  std::vector<int64_t> matches;  // sites of each target
+  std::vector<int64_t> matches;     // sites of each target
+  std::vector<int64_t> parameters;  // those of its sites
   std::vector<bool> used;        // targets that match a module, also an excluded one (PEFT writes both lists)
 };
 
@@ -254,9 +255,14 @@ void refuse_for_vocabulary(const AdapterConfig& adapter, const std::string& modu
   if (adapter.lora_plus_ratio != 1) fault("adapter.lora_plus_ratio", "another rate for B is known");
 }
 
+int64_t parameters_of(const AdapterSite& site, const AdapterConfig& adapter) {
+  return site.rank * (site.in_features + site.out_features) + (adapter.use_dora ? site.out_features : 0);
+}
+
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   Selection selection;
   selection.matches.assign(adapter.target_modules.size(), 0);
+  selection.parameters.assign(adapter.target_modules.size(), 0);
   selection.used.assign(adapter.target_modules.size(), false);
   if (adapter.type == AdapterType::none) return selection;
   const Targets targets(adapter);
@@ -287,6 +293,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
     if (!joined) selection.matches[target] += 1;
+    if (!joined) selection.parameters[target] += parameters_of(site, adapter);
     if (vocabulary)
       selection.vocabulary.push_back({module.path, module.role != Role::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
     else
@@ -388,12 +395,32 @@ void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::str
           .hint("load base and adapter with PEFT, and write what merge_and_unload() gives");
 }
 
+namespace {
+
+// Leaves out what PEFT's all-linear does not find under transformers 5.
+void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const std::vector<AdapterSite>& sites, TargetMatch& match) {
+  std::set<std::string> routers;
+  for (const Module& module : modules_of(spec))
+    if (module.use == LinearUse::router) routers.insert(module.path);
+  for (const AdapterSite& site : sites) {
+    if (site.experts > 0) continue;  // named in target_parameters
+    if (site.module.find(".experts.") == std::string::npos && routers.count(site.module) == 0) continue;
+    match.peft_modules -= 1;
+    match.peft_parameters -= parameters_of(site, adapter);
+  }
+}
+
+}  // namespace
+
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter) {
   const Selection selection = select(spec, adapter);
   std::vector<TargetMatch> table;
   if (adapter.type == AdapterType::none) return table;
-  for (size_t i = 0; i < selection.matches.size(); ++i)
-    table.push_back({adapter.target_modules[i], selection.matches[i]});
+  for (size_t i = 0; i < selection.matches.size(); ++i) {
+    const int64_t modules = selection.matches[i], parameters = selection.parameters[i];
+    table.push_back({adapter.target_modules[i], modules, parameters, modules, parameters});
+  }
+  if (all_linear(adapter)) count_as_peft(spec, adapter, selection.sites, table.front());
   return table;
 }
 

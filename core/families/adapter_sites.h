@@ -73,7 +73,10 @@ void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::str
 // Number of modules that a target matches, for the plan's table: "q_proj" → 32.
 struct TargetMatch {
   std::string target;
-  int64_t modules = 0;
+  int64_t modules = 0, parameters = 0;  // parameters: of the adapter in these modules
+  // The numbers of PEFT under transformers 5. They differ for all-linear of a mixture: the experts
+  // of a layer are one tensor there and its router is a parameter, and neither is a linear layer.
+  int64_t peft_modules = 0, peft_parameters = 0;
 };
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter);
 

@@ -31,7 +31,7 @@ struct Family {
   // lacks.
   int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
   const char* activation = "silu";                        // hidden_act
-  std::vector<std::string> same_activations = {};         // other words for it
+  std::vector<std::string> same_activations = {};         // other words for it, or for another that `read` tells apart
   double norm_eps = 1e-6, rope_theta = 10000;
   double window_rope_theta = 0;  // base of layers with a window; 0: rope_theta
   bool partial_rotary = false;   // reads partial_rotary_factor

@@ -10,6 +10,7 @@ void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.mlp_bias = true;
   spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", true);
   spec.parallel_residual = settings.flag("use_parallel_residual", true);
+  spec.tanh_gelu = settings.text("hidden_act", "gelu") != "gelu";
   if (spec.num_heads * spec.head_dim != spec.hidden_size)
     settings.broken("num_attention_heads", "does not divide hidden_size");
 }
@@ -23,6 +24,7 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
 void write(const ModelSpec& spec, Json& config) {
   config["attention_bias"] = spec.qkv_bias;
   config["use_parallel_residual"] = spec.parallel_residual;
+  if (spec.tanh_gelu) config["hidden_act"] = "gelu_fast";
 }
 
 ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
@@ -32,7 +34,7 @@ ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = g.activation(g.linear(x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), ActivationKind::gelu);
+  x = g.activation(g.linear(x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), m.tanh_gelu ? ActivationKind::gelu_tanh : ActivationKind::gelu);
   return g.linear(x, {"mlp.dense_4h_to_h", m.hidden_size, true});
 }
 
@@ -52,6 +54,7 @@ Family gpt_neox_family() {
           .gguf_architecture = "gptneox",
           .max_position_embeddings = 2048,
           .activation = "gelu",
+          .same_activations = {"gelu_fast", "gelu_new", "gelu_pytorch_tanh"},  // GPT-NeoX-20B's: one formula under three names
           .norm_eps = 1e-5,
           .partial_rotary = true,
           .partial_rotary_factor = 0.25,

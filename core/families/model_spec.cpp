@@ -62,6 +62,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
   member.later("full_layers", spec.full_layers, "layers that see everything although there is a sliding_window");
   member.later("parallel_residual", spec.parallel_residual, "attention and MLP read the same stream");
+  member.later("tanh_gelu", spec.tanh_gelu, "gelu is computed with tanh");
   member.later("layer_norm", spec.layer_norm, "norms subtract the mean");
   member.later("norm_bias", spec.norm_bias, "norms have biases");
   member.later("window_rope_theta", spec.window_rope_theta, "theta of the layers with a sliding_window; 0: as the others", between(0, 1e12));

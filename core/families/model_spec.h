@@ -69,6 +69,7 @@ struct ModelSpec {
   // none.
   int64_t position_buckets = 0, position_distance = 0;
   bool gated_mlp = true;         // for a family that has both kinds (T5)
+  bool tanh_gelu = false;        // gelu by its formula with tanh, for a family that has both (GPT-NeoX)
   double rms_norm_eps = 1e-6;  // epsilon of layer norms, too
   bool tie_word_embeddings = false;
   bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied

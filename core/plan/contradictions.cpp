@@ -81,7 +81,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
                       "hold; use default, or model.quantization: none"});
   for (KeyFault& fault : fp8_faults(job, model, device)) faults.push_back(std::move(fault));
   for (const std::string& name : job.adapter.exclude_modules)
-    if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
+    if (!job.adapter.init_from && !job.adapter.exclude_is_regex && !names_a_linear(model, name))  // PEFT warns of names of no module
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
   const std::vector<VocabularySite> vocabulary = known_vocabulary_sites(model, job.adapter);
   if (job.objective.type == ObjectiveType::ppo && !vocabulary.empty())

@@ -189,6 +189,18 @@ std::string window_of(const ModelSpec& m) {
          (m.full_layers.empty() ? "" : " in " + format_count(windowed) + " of them");
 }
 
+bool adapts_all_linear(const AdapterConfig& adapter) {
+  return adapter.type != AdapterType::none && adapter.target_modules == std::vector<std::string>{"all-linear"};
+}
+
+// Returns ", 16,488 parameters; peft's under transformers 5 adapts 24 of them …" where the two
+// differ, else nothing.
+std::string peft_text(const TargetMatch& match) {
+  if (match.peft_parameters == match.parameters) return "";
+  return ", " + format_count(match.parameters) + " parameters; peft's under transformers 5 adapts " + format_count(match.peft_modules) + " of them, " +
+         format_count(match.peft_parameters) + " parameters: experts, which it holds in one tensor a layer, and routers are no linear layers there";
+}
+
 Table model_rows(const Plan& plan) {
   const ModelSpec& m = plan.model;
   const std::string encoder = m.reads_source() ? format_count(m.encoder_layers) + " encoder and " : "";
@@ -198,9 +210,10 @@ Table model_rows(const Plan& plan) {
              {"parameters", format_count(plan.parameters.total) + ", " +
                                 format_count(plan.parameters.trainable) + " trainable"}};
   if (!m.wrapper.empty())
-    rows.push_back({"towers", "left untouched in the file, and not counted: only the language model is trained, on text"});
+    rows.push_back({"towers", "left untouched in the file, and not counted: only the language model is trained, on text" +
+                                  std::string(adapts_all_linear(plan.job.adapter) ? "; peft's all-linear adapts the towers' linear layers too" : "")});
   for (const TargetMatch& match : plan.targets)
-    rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers"});
+    rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers" + peft_text(match)});
   const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
                                           ? modules_of(plan.model)
                                           : saved_modules(plan.model, plan.job.adapter);

@@ -62,6 +62,11 @@ constexpr auto kTimeMembers = [](auto& time, auto&& member) {
 constexpr auto kTargetMembers = [](auto& match, auto&& member) {
   member("target", match.target, "Target as in adapter.target_modules.");
   member("modules", match.modules, "Number of linear layers that it matches.", at_least(0));
+  member.later("parameters", match.parameters, "Adapter parameters in those layers.", at_least(0));
+  member.later("peft_modules", match.peft_modules,
+               "Linear layers that PEFT matches under transformers 5.", at_least(0));
+  member.later("peft_parameters", match.peft_parameters,
+               "Parameters of PEFT's adapter in those layers.", at_least(0));
 };
 
 constexpr auto kAttentionMembers = [](auto& use, auto&& member) {

@@ -171,8 +171,13 @@ std::optional<int32_t> end_of_turn(const ModelText& text) {
     size_t begin = whole.rfind(answer);
     if (begin == std::string::npos) return std::nullopt;
     int64_t end = static_cast<int64_t>(begin + answer.size());
-    for (const TokenSpan& token : encode(text, segments))
-      if (token.begin >= end && text.tokenizer.is_special(token.id)) return token.id;
+    std::optional<int32_t> mark;  // counts if no control token follows
+    for (const TokenSpan& token : encode(text, segments)) {
+      if (token.begin < end) continue;
+      if (text.tokenizer.is_special(token.id)) return token.id;
+      if (!mark && text.tokenizer.is_mark(token.id)) mark = token.id;
+    }
+    return mark;
   } catch (const Error&) {  // a template that expects other roles: rely on the other stop tokens
   }
   return std::nullopt;

@@ -85,12 +85,11 @@ struct Continuation {
 };
 Continuation continue_prompt(const ModelText& text, const Json& prompt, const std::string& continuation);
 
-// Returns the control token that the chat template writes after an assistant's turn; nothing if it
-// writes none, or does not render such a turn.
+// Returns the control token that the chat template writes after an assistant's turn, or the added
+// token if that is no control token; nothing if it writes none, or does not render such a turn.
 std::optional<int32_t> end_of_turn(const ModelText& text);
 
-// Returns the tokens that end an answer: the tokenizer's end of text, `more`, and the control token
-// that the chat template writes after an assistant's turn.
+// Returns the tokens that end an answer: the tokenizer's end of text, `more`, and end_of_turn().
 std::vector<int32_t> stop_ids(const ModelText& text, const std::vector<int64_t>& more);
 
 }  // namespace forge

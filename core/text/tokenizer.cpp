@@ -206,6 +206,15 @@ bool Tokenizer::is_special(int32_t id) const {
   return added != parts_->added.end() && added->second.special;
 }
 
+bool Tokenizer::is_mark(int32_t id) const {
+  const auto added = parts_->added.find(id);
+  if (added == parts_->added.end()) return false;
+  // Gemma's runs of newlines and spaces (of U+2581, as SentencePiece writes them) are added tokens.
+  std::string shown = added->second.content;
+  for (size_t at; (at = shown.find("▁")) != shown.npos;) shown.erase(at, std::string_view("▁").size());
+  return added->second.special || !trim(shown).empty();
+}
+
 std::string Tokenizer::control_token_in(std::string_view text) const {
   using Verdict = text::TokenFinder::Verdict;
   std::vector<Piece> pieces;

@@ -74,6 +74,9 @@ class Tokenizer {
   // Returns one more than the largest id: the least number of embedding rows that fits.
   int64_t vocab_size() const;
   bool is_special(int32_t id) const;
+  // True for tokens by which a template can mark the end of a turn: control tokens, and added
+  // tokens that are not blank, as <|im_end|> is in tokenizers that call it no control token.
+  bool is_mark(int32_t id) const;
   // Returns the first control token that is written out in the text; empty if there is none.
   std::string control_token_in(std::string_view text) const;
   std::optional<int32_t> bos_id() const;

@@ -61,6 +61,38 @@ def an_adapter_brings_its_chat_template(lab: Lab):
     assert told(*beside) != told(*beside, "--template", "llama3")
 
 
+def an_adapter_is_asked_as_it_was_trained(lab: Lab):
+    rows = lab.folder / "pairs.jsonl"
+    rows.write_text('{"prompt": "the river is", "completion": " cold and long"}\n' * 8)
+    lab.run(data={"train": [{"path": str(rows)}]}, train={"max_steps": 2})
+    chats = lab.folder / "chats.jsonl"
+    turns = [{"role": "user", "content": "the river is"}, {"role": "assistant", "content": "cold and long"}]
+    chats.write_text((json.dumps({"messages": turns}) + "\n") * 8)
+    lab.run(name="turns", data={"train": [{"path": str(chats)}]}, train={"max_steps": 2})
+
+    def asked(name: str, *options: str) -> tuple:
+        done = subprocess.run([lab.forge, "generate", str(lab.folder / name), "--prompt", "the river is", "--max-new-tokens", "8", "--json", *options],
+                              capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout.splitlines()[-1])
+        return answer["text"], " ".join(answer.get("warnings", []))
+
+    text, said = asked("run")
+    assert text == asked("run", "--raw")[0] and "prompts are continued as texts, as in training" in said, (text, said)
+    assert "continued as texts" not in asked("run", "--template", "auto")[1]
+    text, said = asked("turns")
+    assert text == asked("turns", "--template", "auto")[0] and "continued as texts" not in said, (text, said)
+
+
+def the_first_pattern_of_a_job_that_matches_counts(lab: Lab):
+    lab.run(adapter={"target_modules": ["q_proj", "k_proj"], "rank_pattern": {"q_proj": 2, "layers.0..*": 6}}, train={"max_steps": 1})
+    pattern = json.loads((lab.folder / "run" / "plan.json").read_text())["job"]["adapter"]["rank_pattern"]
+    assert list(pattern) == ["q_proj", "layers.0..*"], pattern
+    tensors = variants.read_safetensors(lab.folder / "run/adapter/adapter_model.safetensors")
+    ranks = {name.split("layers.")[1].removesuffix(".lora_A.weight"): tensor.shape[0] for name, tensor in tensors.items() if name.endswith("lora_A.weight")}
+    assert ranks["0.self_attn.q_proj"] == ranks["1.self_attn.q_proj"] == 2, ranks
+    assert ranks["0.self_attn.k_proj"] == 6 and ranks["1.self_attn.k_proj"] == 4, ranks
+
+
 def an_adapter_starts_with_its_own_scale(lab: Lab):
     lab.run(name="first")
     start = {"init_from": str(lab.folder / "first" / "adapter")}

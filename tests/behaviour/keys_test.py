@@ -192,6 +192,7 @@ KEYS = {
     "data.max_prompt_length": (5, {}),
     "data.max_completion_length": (3, {}),
     "data.packing": (False, {"train": {"micro_batch_size": 2}}),
+    "data.separator": ("lamp", {"objective": {"type": "pretrain", "train_on": None}, "data": {"train": [{"path": "lines.txt", "sample_by": "line"}]}}),
     "data.join_documents": (True, {"objective": {"type": "pretrain", "train_on": None},
                                    "data": {"train": [{"path": "lines.txt", "sample_by": "line"}], "max_length": 40, "overlong": None}}),
     "data.group_by_length": (True, {}),

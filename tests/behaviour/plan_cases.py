@@ -1,10 +1,15 @@
 """Plans against measurements: processors, rates, sweeps."""
 import json
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-from lab import Lab
+from lab import Lab, MODEL, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
+import variants  # noqa: E402
 
 
 def a_stated_processor_is_planned_for_and_kept_to(lab: Lab):
@@ -122,3 +127,24 @@ def findings_in_the_data_stand_in_plan_log_and_report(lab: Lab):
     assert f"warning: {finding}" in lab.run()
     for name in ("log.txt", "report.json", "report.html"):
         assert finding in (lab.folder / "run" / name).read_text(), name
+
+
+def settings_of_config_that_count_for_nothing_are_said(lab: Lab):
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    path = model / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": ["GemmaForCausalLM"], "full_attn_mod": 1, "attention_dropout": 0.1}))
+    for command in ("plan", "run"):
+        said = lab.run(command=command, model={"path": str(model)}, train={"max_steps": 1})
+        for words in ("GemmaForCausalLM", "never reads, and forge neither: full_attn_mod", "dropout inside the base model", "attention_dropout"):
+            assert words in said, said
+    said = lab.run(command="plan")
+    assert "never reads" not in said and "dropout inside" not in said, said
+
+
+def a_plan_says_whether_a_gguf_can_be_written(lab: Lab):
+    assert "forge export can write the result as a GGUF" in lab.run(command="plan")
+    model = variants.write_variant("deepseek-v2", lab.folder / "deepseek-v2")
+    said = lab.run(command="plan", model={"path": str(model)})
+    assert "can write the result as a GGUF" not in said, said
+    assert "no GGUF can be written of the result: forge writes no GGUF of deepseek_v2" in said, said

@@ -3,9 +3,13 @@ import json
 import re
 import shutil
 import struct
+import sys
 import time
 
-from lab import Lab, MODEL
+from lab import Lab, MODEL, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
+import variants  # noqa: E402
 
 
 def early_stopping_exports_the_best(lab: Lab):
@@ -201,3 +205,23 @@ def a_report_shows_what_was_learned(lab: Lab):
     assert [s["before"] for s in lab.report()["samples"]] == [s["before"] for s in first] == [s["before"] for s in whole["samples"]]
     lab.run(name="none", eval={"samples": 0})
     assert lab.report("none")["samples"] == [] and not (lab.folder / "none/samples.json").exists()
+
+
+def files_with_the_base_class_names_are_the_same_model(lab: Lab):
+    """As GPT-2, Pythia, Falcon and BART are published by their base class: no prefix, and buffers that nothing reads."""
+    rows = (ROOT / "tests/parity/goldens/tiny-sources.jsonl").read_text().splitlines()[:8]
+    for variant, prefix, buffer in (("gpt2", "transformer.", "h.0.attn.bias"), ("gpt-neox", "gpt_neox.", "layers.0.attention.masked_bias"),
+                                    ("falcon", "transformer.", ""), ("bart", "model.", "")):
+        whole, bare = (lab.folder / f"{variant}-{kind}" for kind in ("whole", "bare"))
+        variants.write_variant(variant, whole)
+        shutil.copytree(whole, bare)
+        tensors = variants.read_safetensors(whole / "model.safetensors")
+        assert any(name.startswith(prefix) for name in tensors), list(tensors)
+        named = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+        if buffer:
+            named[buffer] = type(next(iter(tensors.values())))([1, 1], [1.0])
+        variants.write_safetensors(bare / "model.safetensors", named)
+        if variant == "bart":
+            (lab.folder / "eval.jsonl").write_text("\n".join(rows) + "\n")
+        losses = [lab.evaluate("--model", str(folder)) for folder in (whole, bare)]
+        assert losses[0] == losses[1] and losses[0], (variant, losses)

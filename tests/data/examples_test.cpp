@@ -192,6 +192,22 @@ TEST_CASE("what rows hold and training does not teach is counted") {
   CHECK(cuts(bare, chat_of(chat)).endless == 1);
   const auto lines = ChatTemplate::parse({"{% for m in messages %}{{ m.role + ': ' + m.content + ' ### ' }}{% endfor %}", "lines"}, {});
   CHECK(cuts(lines, chat_of(chat)).endless == 1);
+  // Added tokens that are no control tokens mark an end as well, but blank ones (Gemma's) do not.
+  const auto named_plain = [&](const char* token) {
+    TokenizerJson source = read_tokenizer_json(kGoldens + "tokenizer");
+    Json json = Json::parse(source.tokenizer);
+    json["added_tokens"][2]["special"] = false;
+    json["added_tokens"].push_back({{"id", json["model"]["vocab"].size()}, {"content", token}, {"special", false}});
+    source.tokenizer = json.dump();
+    return load_tokenizer_json(source);
+  };
+  const Tokenizer plain = named_plain("\n\n");
+  REQUIRE_FALSE(plain.is_special(2));
+  const auto endless = [&](const ChatTemplate& with) {
+    return ExampleMaker(plain, &with, job_of(TrainOn::assistant)).make(chat_of(chat)).cuts.endless;
+  };
+  CHECK(endless(marked) == 0);
+  CHECK(endless(ChatTemplate::parse({"{% for m in messages %}{{ m.content + '\n\n' }}{% endfor %}", "blank"}, {})) == 1);
   CHECK(cuts(marked, chat_of(chat)).bare_prompts == 0);
   CHECK(cuts(marked, PairRow{"the cat", " sat"}).bare_prompts == 1);
   CHECK(cuts(marked, PairRow{"", " sat"}).bare_prompts == 0);
@@ -200,6 +216,23 @@ TEST_CASE("what rows hold and training does not teach is counted") {
   CHECK(cuts(marked, PairRow{"the cat", " sat"}).glued == 0);
   CHECK(cuts(marked, PairRow{"the ca", "t sat"}).glued == 1);
   CHECK(cuts(marked, PairRow{"the cat", " sat"}).unknown == 0);
+}
+
+TEST_CASE("text that becomes the unknown token is counted in every kind of row") {
+  TokenizerJson source{"bert", read_file(kGoldens + "../../text/goldens/bert.tokenizer.json", 1 << 24, ErrorKind::data),
+                       R"({"unk_token": "[UNK]", "eos_token": "[SEP]"})", {}, {}};
+  const Tokenizer tokenizer = load_tokenizer_json(source);
+  const auto bare = ChatTemplate::parse({"{% for m in messages %}{{ m.content + '[SEP]' }}{% endfor %}", "bare"}, {});
+  const auto look = [&](const Row& row) { return ExampleMaker(tokenizer, &bare, job_of(TrainOn::all)).make(row); };
+  const Json asked = Json::array({{{"role", "user"}, {"content", "the ᚠᚱ"}}});
+  const std::string chat = R"({"messages": [{"role": "user", "content": "the ᚠᚱ"}, {"role": "assistant", "content": "the"}]})";
+  for (const Row& row : {Row(TextRow{"the ᚠᚱ"}), Row(PairRow{"the ᚠᚱ", " the"}), Row(chat_of(chat)), Row(PromptRow{{Json::array(), nullptr, {}, 0}, "the ᚠᚱ"}),
+                         Row(PromptRow{{asked, nullptr, {}, 0}, ""})}) {
+    INFO("kind " << row.index());
+    CHECK(look(row).cuts.unknown == 1);
+    CHECK(look(row).unknown == "ᚠᚱ");
+  }
+  CHECK(look(PromptRow{{Json::array(), nullptr, {}, 0}, "the"}).cuts.unknown == 0);
 }
 
 TEST_CASE("data.prompt_as user makes turns of prompts that are texts") {
@@ -221,6 +254,33 @@ TEST_CASE("data.prompt_as user makes turns of prompts that are texts") {
   CHECK(std::holds_alternative<ChatRow>(std::get<AnswersRow>(judged).answers.at(1).row));
   job.data.prompt_as = PromptAs::user;
   CHECK_THROWS_WITH(ExampleMaker(tokenizer, nullptr, job), Catch::Contains("data.prompt_as: is user, and the model has no chat template"));
+}
+
+TEST_CASE("data.separator makes documents of a row of text") {
+  for (const char* name : {"tokenizer", "tokenizer_bos"}) {
+    const Tokenizer tokenizer = open_tokenizer(kGoldens + name);
+    Job job = job_of(TrainOn::assistant);
+    const TextRow row{"<|endoftext|>the cat<|endoftext|>\n<|endoftext|>sat on<|endoftext|>"};
+    const auto made = [&](const TextRow& text) { return ExampleMaker(tokenizer, nullptr, job).make(text); };
+    REQUIRE(made(row).examples.size() == 1);
+    const std::vector<int32_t> whole = made(row).examples[0].ids;
+    CHECK(std::count(whole.begin(), whole.end(), *tokenizer.eos_id()) == 1);  // the row's own
+    const std::vector<Example> alone{made({"the cat"}).examples.at(0), made({"sat on"}).examples.at(0)};
+    job.data.separator = "<|endoftext|>";
+    const RowExamples documents = made(row);
+    REQUIRE(documents.examples.size() == 2);
+    for (size_t i = 0; i < alone.size(); ++i) {
+      CHECK(documents.examples[i].ids == alone[i].ids);
+      CHECK(documents.examples[i].supervised == alone[i].supervised);
+      CHECK(documents.examples[i].ids.back() == *tokenizer.eos_id());
+    }
+    CHECK(made({"<|endoftext|>"}).untrained);
+    job.data.overlong = Overlong::drop;
+    job.data.max_length = static_cast<int64_t>(alone[0].ids.size());
+    const RowExamples dropped = made({"the cat<|endoftext|>the cat sat on the cat"});
+    CHECK(dropped.examples.size() == 1);
+    CHECK(dropped.truncated);
+  }
 }
 
 TEST_CASE("a token that the model has no embedding for is a fault of the row") {

@@ -77,6 +77,16 @@ TEST_CASE("a pair is one atom of two examples, chosen before rejected") {
   CHECK(prepared.summary.pairs.chosen_longer == 0);
 }
 
+TEST_CASE("a preference whose prompt is a text is counted once, whatever its answers") {
+  Pairs pairs;
+  const Json turns = Json::array({{{"role", "user"}, {"content", "the"}}});
+  const auto answer = [](const char* text) { return Json::array({{{"role", "assistant"}, {"content", text}}}); };
+  const std::string chat = dump_json({{"prompt", turns}, {"chosen", answer("cat")}, {"rejected", answer("dog")}}) + "\n";
+  CHECK(pairs.prepare(row("the", " cat", " dog") + chat).summary.cuts.bare_prompts == 1);
+  pairs.job.objective.type = ObjectiveType::kto;
+  CHECK(pairs.prepare(row("the", " cat", " dog") + chat).summary.cuts.bare_prompts == 1);
+}
+
 TEST_CASE("answers are examples of their own where nothing compares them") {
   Pairs pairs;
   pairs.job.objective.type = ObjectiveType::sft;

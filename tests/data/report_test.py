@@ -228,6 +228,34 @@ with tempfile.TemporaryDirectory() as folder:
     checks, _ = answers("own.jsonl", [row], *alone, "--set", f"model.path={own}")
     check(set(checks) == {"control_tokens"} and "<|tool_call|>" in checks["control_tokens"]["findings"][0]["detail"], checks)
 
+    # Answers that begin within a token of their prompt, and text that the tokenizer does not have.
+    checks, _ = answers("glued.jsonl", [{"prompt": "the wate", "completion": "r is cold"}], *alone)
+    check("within a token of its prompt" in checks["glued"]["findings"][0]["detail"], checks)
+    words_only = shutil.copytree(MODEL, os.path.join(folder, "words"))
+    shutil.copy(os.path.join(MODEL, "../../text/goldens/bert.tokenizer.json"), os.path.join(words_only, "tokenizer.json"))
+    with open(os.path.join(words_only, "tokenizer_config.json"), "w") as out:
+        json.dump({"unk_token": "[UNK]", "eos_token": "[SEP]"}, out)
+    with open(os.path.join(words_only, "config.json")) as text:
+        settings = json.load(text) | {"vocab_size": 2000}
+    with open(os.path.join(words_only, "config.json"), "w") as out:
+        json.dump(settings, out)
+    model = ("--set", f"model.path={words_only}", *alone)
+    checks, _ = answers("unknown.jsonl", [{"prompt": "the \u16a0\u16b1", "completion": " the"}], *model)
+    check("1 of 4 tokens, the first for \"\u16a0\u16b1\"" in checks["unknown"]["findings"][0]["detail"], checks)
+    checks, _ = answers("asked.jsonl", [{"prompt": "the \u16a0\u16b1", "answer": "the"}], *model, "--set", "objective.type=grpo", "--set", "rewards=[{type: exact}]")
+    check("1 of the prompt's tokens, the first for \"\u16a0\u16b1\"" in checks["unknown"]["findings"][0]["detail"], checks)
+
+    # In texts the finding names the key that makes the token the border of two documents.
+    pretrain = ("--set", "objective.type=pretrain", *alone)
+    documents = [{"text": words(9) + "<|endoftext|>" + words(9)}]
+    checks, report = answers("documents.jsonl", documents, *pretrain)
+    check(set(checks) == {"control_tokens"} and "data.separator" in checks["control_tokens"]["findings"][0]["detail"], checks)
+    check(report["examples"] == 1, report)
+    checks, report = answers("documents.jsonl", documents, *pretrain, "--set", "data.separator=<|endoftext|>")
+    check(not checks and report["examples"] == 2, checks, report)
+    checks, _ = answers("turns.jsonl", [{"messages": [turn("user", words(9) + "<|endoftext|>"), turn("assistant", words(9))]}], *alone)
+    check("data.separator" not in checks["control_tokens"]["findings"][0]["detail"], checks)
+
     # Rows that call a tool with other arguments, or offer other tools, are not duplicates.
     def called(degrees, **more):
         call = [{"type": "function", "function": {"name": "turn", "arguments": {"deg": degrees}}}]

@@ -101,6 +101,9 @@ TEST_CASE("tool calls keep the row's order and lose the nulls that tables make")
                 RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{"default":null}}}])");
   CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "f", "description": null, "parameters": {"to": null}}]})",
                 RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{}}}])");
+  CHECK(meaning(R"({"messages": [{"role": "user", "content": "q"}], "tools": ["{\"name\": \"f\", \"parameters\": {\"default\": null}}", {"name": "g", "parameters": {"to": null}}]})",
+                RowFormat::messages) == R"([{"role":"user","content":"q"}] ? tools [{"type":"function","function":{"name":"f","parameters":{"default":null}}},)"
+                                        R"({"type":"function","function":{"name":"g","parameters":{}}}])");
   CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 99999999999999999999}"}])"),
              Catch::Contains("arguments: the integer 99999999999999999999 does not fit 64 bits, expected it as a text"));
 }

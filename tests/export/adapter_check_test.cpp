@@ -32,7 +32,7 @@ std::map<std::string, std::pair<int64_t, double>> adapted(const std::string& fol
     for (const AdapterSite& site : sites_of(file, spec)) modules[site.module] = {site.rank, site.scale};
     for (const VocabularySite& site : vocabulary_sites_of(file, spec)) modules[site.module] = {site.rank, site.scale};
   } catch (const Error& error) {
-    refusal = error.what();
+    refusal = error.what() + ("\n" + error.hint());
     modules.clear();
   }
   return modules;
@@ -41,14 +41,22 @@ std::map<std::string, std::pair<int64_t, double>> adapted(const std::string& fol
 }  // namespace
 
 TEST_CASE("settings adapt the modules that PEFT adapts, with its ranks and scales, or are refused by both") {
-  const ModelSpec spec = tiny();
+  const ModelSpec plain = tiny();
+  ModelSpec tied = plain;
+  tied.tie_word_embeddings = true;
   TemporaryFolder folder;
-  int accepted = 0, refused = 0;
+  int accepted = 0, refused = 0, joined = 0;
   for (const Json& one : golden("adapter-rules.json")) {
     folder.write("adapter_config.json", dump_json(one["settings"]));
     std::string refusal;
-    const auto modules = adapted(folder.path(), spec, refusal);
+    const auto modules = adapted(folder.path(), one.value("model", "base") == "tied" ? tied : plain, refusal);
     INFO(dump_json(one) << "\n" << refusal);
+    if (one.value("tied", false)) {  // embedding and head as one, which PEFT does and forge does not
+      CHECK(modules.empty());
+      CHECK_THAT(refusal, Catch::Contains("ensure_weight_tying") && Catch::Contains("merge_and_unload()"));
+      ++joined;
+      continue;
+    }
     if (one.contains("refused")) {
       CHECK(modules.empty());
       ++refused;
@@ -68,6 +76,7 @@ TEST_CASE("settings adapt the modules that PEFT adapts, with its ranks and scale
   }
   CHECK(accepted > 100);
   CHECK(refused > 50);
+  CHECK(joined > 20);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 llama.cpp.
 """
 import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -103,6 +104,30 @@ def a_template_of_another_family_tells_its_own_end(lab: Lab):
     assert told(lab, full) == ([END, END_OF_TEXT], END, END_OF_TEXT), told(lab, full)
 
 
+def an_end_that_is_no_control_token_is_told(lab: Lab):
+    """model.add_tokens and many published tokenizers say special: false of the token that ends a turn."""
+    folder = model_that_ends_texts_otherwise(lab)
+    published = lab.folder / "models" / "plain-ends"
+    if not published.exists():
+        shutil.copytree(folder, published)
+        path = published / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        for token in tokenizer["added_tokens"]:
+            token["special"] = token["id"] != END
+        path.write_text(json.dumps(tokenizer))
+    run = lab.run("ends-plain", **sections(lab, model={"path": str(published)}))
+    assert told(lab, run) == ([END_OF_TEXT, END], END_OF_TEXT, END), told(lab, run)
+    added = len(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
+    data = {"train": [{"path": str(rows(lab))}], "template": template(lab, "added", "<|turn_over|>")}
+    model = {"path": str(folder), "add_tokens": ["<|turn_over|>"]}
+    run = lab.run("ends-added", **sections(lab, data=data, model=model))
+    assert told(lab, run) == ([END_OF_TEXT, added], END_OF_TEXT, added), told(lab, run)
+    said = lab.call("plan", lab.folder / "ends-added.json")
+    assert "the model does not learn where an answer ends" not in said, said
+    full = lab.run("ends-added-full", **sections(lab, data=data, model=model, adapter={"type": "none"}))
+    assert ends_of(full / "model") == [END_OF_TEXT, added], ends_of(full / "model")
+
+
 def an_end_that_is_told_already_is_left(lab: Lab):
     run = lab.run("ends-same", **sections(lab))
     assert told(lab, run) == (END, END, None), told(lab, run)
@@ -123,4 +148,4 @@ def a_template_without_an_end_is_said_in_plan_and_run(lab: Lab):
 
 
 CASES = [the_end_of_a_turn_is_told_where_texts_end_otherwise, a_template_of_another_family_tells_its_own_end,
-         an_end_that_is_told_already_is_left, a_template_without_an_end_is_said_in_plan_and_run]
+         an_end_that_is_no_control_token_is_told, an_end_that_is_told_already_is_left, a_template_without_an_end_is_said_in_plan_and_run]

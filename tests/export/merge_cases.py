@@ -35,18 +35,22 @@ def a_tied_head_is_untied_where_one_of_the_two_was_trained(lab: Lab):
 
 
 def whole_embeddings_that_no_setting_names_are_the_files(lab: Lab):
-    """PEFT's save_embedding_layers writes them so, and loading replaces the base's with them."""
-    run = lab.run("embedding-named", adapter={"modules_to_save": ["embed_tokens"]})
-    lab.report("merge", run, "--dtype", "fp32")
-    adapter = lab.folder / "embedding-unnamed"
-    shutil.copytree(run / "adapter", adapter)
-    path = adapter / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"modules_to_save": None}))
-    lab.report("merge", "--model", lab.model(), "--adapter", adapter, "--dtype", "fp32", "--output", "embedding-merged")
-    named, unnamed = (read_safetensors(folder / "model.safetensors") for folder in (run / "merged", lab.folder / "embedding-merged"))
-    assert_equal(unnamed, named)
-    base = read_safetensors(lab.model() / "model.safetensors")["model.embed_tokens.weight"]
-    assert list(unnamed["model.embed_tokens.weight"].values) != list(base.values), "nothing was trained"
+    """PEFT's save_embedding_layers writes them so, by the family's names, and loading replaces the
+    base's with them."""
+    for variant, name in (("base", "model.embed_tokens"), ("gpt-neox", "gpt_neox.embed_in"), ("gpt-neox", "embed_out"), ("gpt2-untied", "transformer.wte")):
+        leaf = name.split(".")[-1]
+        run = lab.run(f"{leaf}-named", variant, adapter={"modules_to_save": [leaf]})
+        lab.report("merge", run, "--dtype", "fp32")
+        adapter = lab.folder / f"{leaf}-unnamed"
+        shutil.copytree(run / "adapter", adapter)
+        path = adapter / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"modules_to_save": None}))
+        merged = lab.folder / f"{leaf}-merged"
+        lab.report("merge", "--model", lab.model(variant), "--adapter", adapter, "--dtype", "fp32", "--output", merged)
+        named, unnamed = (read_safetensors(folder / "model.safetensors") for folder in (run / "merged", merged))
+        assert_equal(unnamed, named)
+        base = read_safetensors(lab.model(variant) / "model.safetensors")[f"{name}.weight"]
+        assert list(unnamed[f"{name}.weight"].values) != list(base.values), f"{name} was not trained"
 
 
 def shards_have_an_index(lab: Lab):

@@ -105,7 +105,7 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
                "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma-untied", "gemma3",
                "gemma3-untied", "smollm3", "smollm3-window", "granite", "granite-tied", "olmo2", "olmo2-tied", "olmo3",
                "phi4", "phi3-longrope", "glm", "glm4", "cohere", "cohere-bias", "cohere2", "starcoder2", "starcoder2-window",
-               "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
+               "gpt-neox", "gpt-neox-sequential", "gpt-neox-tanh", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
                "mixtral", "mixtral-balanced", "qwen2-moe", "qwen2-moe-window", "qwen3-moe", "qwen3-moe-sparse", "gpt2", "gpt2-untied",
                "gpt-oss", "gpt-oss-balanced", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3", "deepseek-v3-halves");
   const std::string provider = GENERATE("fused", "reference");

@@ -6,8 +6,8 @@ it loads.
 Writes tests/export/goldens/adapter-rules.json, adapter-edits.json and adapter-tensors.json. Needs
 torch, transformers and peft.
 
-rules: settings with the module that each adapts, [rank, scale], or the error's class. edits: one
-change each to the settings of tests/parity/goldens/adapter-init-lora, with "loads", or "refused"
+rules: settings with the module that each adapts, [rank, scale], or the error's class; for the
+variant "model" if it is not base; "tied" if embedding and head are then one. edits: one change each to the settings of tests/parity/goldens/adapter-init-lora, with "loads", or "refused"
 and the error's class, or "partly" if PEFT loads it and says that tensors are missing or left over,
 or sets aside a key that it does not know. tensors: other names of the tensors, by a part of them
 and its replacement ("" removes them), with settings that go with them, and the same outcomes.
@@ -70,20 +70,32 @@ def some_rules(rng: random.Random) -> dict:
     return settings
 
 
+TIED_TARGETS = [["embed_tokens", "q_proj"], ["lm_head", "q_proj"], ["lm_head", "embed_tokens"], ["model.embed_tokens", "v_proj"], ["q_proj"], "all-linear",
+                r".*\.q_proj", r".*\.(q_proj|embed_tokens)", r".*(q_proj|embed_tokens)", r"model\.embed_tokens|.*v_proj", r".*v_proj|lm_head"]
+
+
+def tied_rules() -> list[dict]:
+    """Settings of adapters of a model whose head is its embedding."""
+    return [base_settings() | {"target_modules": targets} | ({"modules_to_save": saved} if saved else {}) | ({"ensure_weight_tying": True} if ensures else {})
+            for targets in TIED_TARGETS for saved in (None, ["lm_head"], ["embed_tokens"], ["q_proj"]) for ensures in (False, True)]
+
+
 def rules(root: Path) -> list[dict]:
     rng = random.Random(42)
     cases = []
-    for index in range(240):
-        settings = some_rules(rng)
+    for variant, settings in [("base", some_rules(rng)) for _ in range(240)] + [("tied", settings) for settings in tied_rules()]:
         folder = root / "settings"
         folder.mkdir(exist_ok=True)
         (folder / "adapter_config.json").write_text(json.dumps(settings))
-        case = {"settings": settings}
+        case = {"settings": settings} | ({"model": variant} if variant != "base" else {})
         try:
             config = PeftConfig.from_pretrained(folder)
-            model = get_peft_model(load("base", root), config)
-            layers = {n.removeprefix("base_model.model."): m for n, m in model.named_modules() if hasattr(m, "lora_A") and "default" in m.lora_A}
+            model = get_peft_model(load(variant, root), config)
+            layers = {n.removeprefix("base_model.model."): m for n, m in model.named_modules()
+                      if hasattr(m, "lora_A") and ("default" in m.lora_A or "default" in m.lora_embedding_A)}
             case["modules"] = {n: [m.r["default"], m.scaling["default"]] for n, m in layers.items()}
+            if getattr(config, "modules_to_tie", None) or getattr(config, "target_modules_to_tie", None):
+                case["tied"] = True
         except Exception as error:
             case["refused"] = type(error).__name__
         cases.append(case)

@@ -3,7 +3,7 @@
 tokenizer.json.
 
 Each case is a tokenizer of the goldens with the files that a model folder may have beside it, and
-the ids that transformers' AutoTokenizer gives. Needs transformers 5.17.0 and no torch.
+the ids that transformers' AutoTokenizer gives, with the ids of the tokens that it names. Needs transformers 5.17.0 and no torch.
 """
 
 import itertools
@@ -23,7 +23,7 @@ def token(content, **flags):
     return {"content": content, "lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": True, **flags}
 
 
-def late_cases(size):
+def late_cases(size, bos, eos):
     """Returns {name: (config, special_tokens_map, added_tokens)}; `size` is the first free id."""
     both = {str(size): token("<late>"), str(size + 1): token("<done>")}
     yield "decoder", {"added_tokens_decoder": both}, None, None
@@ -42,6 +42,8 @@ def late_cases(size):
     yield "map before configuration", {"eos_token": "<late>"}, {"eos_token": "<done>"}, None
     yield "added_tokens.json", {}, None, {"<late>": size, "<done>": size + 1}
     yield "added_tokens.json, special", {"additional_special_tokens": ["<done>"]}, None, {"<late>": size, "<done>": size + 1}
+    yield "map before configuration, known", {"eos_token": bos, "bos_token": eos}, {"eos_token": token(eos), "bos_token": bos, "pad_token": eos}, None
+    yield "decoder before the map", {"added_tokens_decoder": both, "eos_token": "<late>", "bos_token": bos}, {"eos_token": "<done>", "bos_token": eos}, None
     yield "nothing", {}, None, None
 
 
@@ -54,7 +56,7 @@ def ends_cases(bos, eos):
         yield f"bos {add_bos}, eos {add_eos}", config, None, None
 
 
-def ids(base, config, special_map, added):
+def answers(base, config, special_map, added):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         path.joinpath("tokenizer.json").write_text(base)
@@ -64,7 +66,8 @@ def ids(base, config, special_map, added):
         if added is not None:
             path.joinpath("added_tokens.json").write_text(json.dumps(added))
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        return [tokenizer(text)["input_ids"] for text in TEXTS]
+        return {"ids": [tokenizer(text)["input_ids"] for text in TEXTS],
+                "named": {name: getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}}
 
 
 def main():
@@ -75,9 +78,9 @@ def main():
         base = (GOLDENS / f"{name}.tokenizer.json").read_text()
         root = json.loads(base)
         size = max([len(root["model"]["vocab"])] + [t["id"] + 1 for t in root["added_tokens"]])
-        for case, config, special_map, added in [*late_cases(size), *ends_cases(bos, eos)]:
+        for case, config, special_map, added in [*late_cases(size, bos, eos), *ends_cases(bos, eos)]:
             cases.append({"name": f"{name}: {case}", "tokenizer": name, "config": CLASS | config, "special_tokens_map": special_map,
-                          "added_tokens": added, "ids": ids(base, config, special_map, added)})
+                          "added_tokens": added, **answers(base, config, special_map, added)})
     text = json.dumps({"texts": TEXTS, "transformers": transformers.__version__, "cases": cases}, indent=1)
     (GOLDENS / "late_tokens.json").write_text(text + "\n")
     print(len(cases), "cases")

@@ -5,9 +5,10 @@ tests/text/goldens/sentencepiece_folders.json.
     python tests/parity/make_sentencepiece_goldens.py
 
 `models` holds two small SentencePiece models as base64, which this script trains on its own text.
-Each of `cases` is one of them with its tokenizer_config.json, and the output of transformers'
+Each of `cases` is one of them with its tokenizer_config.json and, in some,
+special_tokens_map.json and added_tokens.json, and the output of transformers'
 AutoTokenizer for `texts`: `ids` without and `ids_with_special` with add_special_tokens, `decoded`
-from `ids`. The configurations state what decides where blanks are put: class, legacy or
+from `ids`, `named` the ids of the tokens that it names. The configurations state what decides where blanks are put: class, legacy or
 add_prefix_space, add_bos_token and add_eos_token. load_sentencepiece.cpp (core/text/tokenizer/load)
 says what transformers 5.17 does if they are silent.
 
@@ -76,15 +77,33 @@ def configurations():
         yield {"tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": late} | {k: v for k, v in stated.items() if v is not None}
 
 
-def answers(content, config):
+def late_files(size):
+    """Configuration, special_tokens_map.json and added_tokens.json that name tokens; `size` is the first free id."""
+    base = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "legacy": False, "add_bos_token": True, "add_eos_token": False}
+    late = {"content": "<late>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+    yield base, None, {"<late>": size, "<done>": size + 1}
+    yield base, {"eos_token": "<done>"}, {"<late>": size, "<done>": size + 1}
+    yield base, {"eos_token": late, "pad_token": "<done>"}, None
+    yield base | {"additional_special_tokens": ["<late>", "<done>"]}, None, None
+    yield base | {"extra_special_tokens": ["<done>", "<late>"]}, None, None
+    yield base | {"eos_token": "<late>"}, {"eos_token": "</s>", "pad_token": "</s>"}, None
+    decoder = {str(size): late | {"special": True}}
+    yield base | {"added_tokens_decoder": decoder, "eos_token": "<late>", "pad_token": "<late>"}, {"eos_token": "</s>", "pad_token": "<s>"}, {"<done>": size + 1}
+
+
+def answers(content, config, special_map=None, added=None):
     with tempfile.TemporaryDirectory() as place:
         path = pathlib.Path(place)
         path.joinpath("tokenizer.model").write_bytes(content)
         path.joinpath("tokenizer_config.json").write_text(json.dumps(config))
+        for name, file in (("special_tokens_map.json", special_map), ("added_tokens.json", added)):
+            if file is not None:
+                path.joinpath(name).write_text(json.dumps(file))
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
         ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
         return {"ids": ids, "ids_with_special": [tokenizer(text)["input_ids"] for text in TEXTS],
-                "decoded": [tokenizer.decode(one) for one in ids]}
+                "decoded": [tokenizer.decode(one) for one in ids],
+                "named": {name: getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}}
 
 
 def main():
@@ -95,6 +114,10 @@ def main():
         cases.append({"model": "llama", "config": config, **answers(contents["llama"], config)})
         config = {key: value for key, value in config.items() if key != "added_tokens_decoder"}
         cases.append({"model": "controls", "config": config, **answers(contents["controls"], config)})
+    for config, special_map, added in late_files(400):
+        files = {"special_tokens_map": special_map, "added_tokens": added}
+        cases.append({"model": "llama", "config": config, **{name: file for name, file in files.items() if file is not None},
+                      **answers(contents["llama"], config, special_map, added)})
     lines = [json.dumps(case, ensure_ascii=False, separators=(",", ":")) for case in cases]
     head = {"texts": TEXTS, "models": {name: base64.b64encode(data).decode() for name, data in contents.items()}}
     OUT.write_text(json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n")

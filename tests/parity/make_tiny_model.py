@@ -490,6 +490,7 @@ VARIANT_CONFIGS = {
     # Answers begin after the token whose row of the embedding gets no gradient, or after another.
     "bart": BART | {"bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 2},
     "bart-scaled": BART | {"scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3, "pad_token_id": 2, "decoder_start_token_id": 2},
+    "gpt-neox-tanh": NEOX | {"rotary_pct": 0.5, "hidden_act": "gelu_fast"},
 }
 
 

@@ -1,7 +1,10 @@
 #include "core/families/adapter_sites.h"
 #include "core/families/parameters.h"
 
+#include "core/base/file.h"
+#include "core/families/config_spec.h"
 #include "core/families/modules.h"
+#include "core/io/python_json.h"
 #include "core/plan/files/model_file.h"
 #include "tests/test.h"
 
@@ -79,6 +82,29 @@ TEST_CASE("models with experts and latent attention have transformers' and PEFT'
   AdapterConfig joined = lora(16);
   joined.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
   CHECK(trainable(oss, joined) == 184909824);
+}
+
+// The counts are those of peft 0.21.2's all-linear on transformers 5.17's model of the config.json.
+TEST_CASE("all-linear of a mixture is counted beside PEFT's, to which experts and routers are no linear layers") {
+  struct Row {
+    const char* name;
+    int64_t modules, parameters;
+    bool differs;
+  };
+  const Row rows[] = {{"Mixtral-8x7B-v0.1", 128, 13631488, true},    {"Qwen1.5-MoE-A2.7B", 192, 15925632, true},
+                      {"Qwen3-30B-A3B-FP8", 192, 13369344, true},    {"DeepSeek-V2-Lite", 189, 13799424, true},
+                      {"gpt-oss-120b", 144, 11943936, false},        {"Qwen3-Coder-480B-A35B-Instruct", 248, 50790400, true}};
+  for (const Row& row : rows) {
+    INFO(row.name);
+    const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/" + row.name + ".json";
+    const ModelSpec spec = model_spec_from_config(parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path), path);
+    const TargetMatch match = target_matches(spec, lora(16)).at(0);
+    CHECK(match.peft_modules == row.modules);
+    CHECK(match.peft_parameters == row.parameters);
+    CHECK(match.parameters == trainable(spec, lora(16)));
+    CHECK((match.parameters != match.peft_parameters) == row.differs);
+    for (const TargetMatch& named : target_matches(spec, lora(16, {"q_proj", "o_proj"}))) CHECK(named.parameters == named.peft_parameters);
+  }
 }
 
 TEST_CASE("adapters of joined experts are named and refused as PEFT does") {

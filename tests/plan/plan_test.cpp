@@ -70,6 +70,18 @@ TEST_CASE("QLoRA of an 8B model on an RTX 4070") {
   CHECK_THAT(explain(plan), Catch::Contains("weights in nf4 with double quantisation, 4.127 bits each"));
 }
 
+TEST_CASE("all-linear of a mixture stands beside PEFT's in the plan") {
+  const Plan plan = make_plan(input("deepseek-v2-lite", card("H200")));
+  CHECK_THAT(explain(plan), Catch::Contains("peft's under transformers 5 adapts 189 of them, "));
+  CHECK(plan_from_json(to_json(plan)).targets.at(0).peft_modules == 189);
+  CHECK_THAT(explain(make_plan(input("llama-3.1-8b", card("H200")))), !Catch::Contains("peft's under transformers 5"));
+  PlanInput towers = input("smollm2-135m", cpu());
+  towers.model.wrapper = "gemma3";
+  CHECK_THAT(explain(make_plan(towers)), Catch::Contains("peft's all-linear adapts the towers' linear layers too"));
+  towers.job.adapter.target_modules = {"q_proj"};
+  CHECK_THAT(explain(make_plan(towers)), !Catch::Contains("peft's all-linear"));
+}
+
 TEST_CASE("a base in fp8 on an H100") {
   PlanInput asked = input("llama-3.1-8b", card("H100"));
   const Plan plain = make_plan(asked);

@@ -2,6 +2,7 @@
 // threads.
 #include "core/text/tokenizer.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "core/base/file.h"
@@ -216,6 +217,20 @@ TEST_CASE("broken bytes decode to replacement characters, as they come", "[token
   CHECK(tokenizer.decode(std::vector{-1, 1 << 30}) == "");
 }
 
+namespace {
+
+// Checks the ids of bos, eos and pad against transformers'; null is a token that nothing names.
+void check_named(const Tokenizer& tokenizer, const Json& wanted) {
+  const auto id = [&](const char* name) {
+    return wanted.at(name).is_null() ? std::nullopt : std::optional(wanted[name].get<int32_t>());
+  };
+  CHECK(tokenizer.bos_id() == id("bos"));
+  CHECK(tokenizer.eos_id() == id("eos"));
+  CHECK(tokenizer.pad_id() == id("pad"));
+}
+
+}  // namespace
+
 // The goldens are from transformers 5.17 (tests/parity/make_late_token_goldens.py).
 TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transformers' ids", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("late_tokens.json"));
@@ -228,15 +243,18 @@ TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transforme
     for (size_t i = 0; i < golden.at("texts").size(); ++i)
       CHECK(ids_of(tokenizer.encode(golden.at("texts")[i].get<std::string>(), {.add_special_tokens = true})) ==
             wanted.at("ids")[i].get<std::vector<int32_t>>());
+    check_named(tokenizer, wanted.at("named"));
   }
 }
 
 // The goldens are from transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).
-TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokenizer]") {
+TEST_CASE("a tokenizer.model puts blanks and has tokens as the files beside it say", "[tokenizer]") {
   const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
   const auto& texts = golden.at("texts");
-  TemporaryFolder folder;
   for (const Json& wanted : golden.at("cases")) {
+    TemporaryFolder folder;
+    for (const char* file : {"special_tokens_map", "added_tokens"})
+      if (wanted.contains(file)) folder.write(file + std::string(".json"), wanted[file].dump());
     const std::string content = text::decode_base64(golden.at("models").at(wanted.at("model").get<std::string>()).get<std::string>()).value();
     const Tokenizer tokenizer = load_sentencepiece(folder.write("tokenizer.model", content), wanted.at("config").dump());
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -246,6 +264,29 @@ TEST_CASE("a tokenizer.model puts blanks where its configuration says", "[tokeni
       CHECK(ids_of(tokenizer.encode(texts[i].get<std::string>(), {.add_special_tokens = true})) ==
             wanted.at("ids_with_special")[i].get<std::vector<int32_t>>());
       CHECK(tokenizer.decode(ids) == wanted.at("decoded")[i].get<std::string>());
+    }
+    check_named(tokenizer, wanted.at("named"));
+  }
+}
+
+// Token caches are found by this hash: with another one, old ids would be trained on.
+TEST_CASE("the hash of a tokenizer.model knows every file that is read beside it", "[tokenizer]") {
+  const Json golden = Json::parse(golden_file("sentencepiece_folders.json"));
+  const std::string sentencepiece = text::decode_base64(golden.at("models").at("llama").get<std::string>()).value();
+  for (const std::string& model : {sentencepiece, std::string("YQ== 0\nYg== 1\n")}) {
+    TemporaryFolder folder;
+    folder.write("tokenizer.model", model);
+    folder.write("tokenizer_config.json", R"({"eos_token": "<|x|>"})");
+    const int64_t before = open_tokenizer(folder.path()).vocab_size();
+    std::vector<std::string> hashes{open_tokenizer(folder.path()).content_hash()};
+    for (const auto& [name, content] : {std::pair{"special_tokens_map.json", std::string(R"({"eos_token": "<|y|>"})")},
+                                        {"added_tokens.json", "{\"<late>\": " + std::to_string(before + 1) + "}"},
+                                        {"tokenizer_config.json", std::string(R"({"eos_token": "<|x|>", "add_bos_token": true})")}}) {
+      folder.write(name, content);
+      const std::string hash = open_tokenizer(folder.path()).content_hash();
+      INFO(name);
+      CHECK(std::count(hashes.begin(), hashes.end(), hash) == 0);
+      hashes.push_back(hash);
     }
   }
 }

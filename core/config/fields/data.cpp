@@ -137,6 +137,12 @@ std::vector<Field> data_fields() {
           "Pack several examples into one row without attention between them. Affects speed, not "
           "the result.")
           .role(KeyRole::execution),
+      key("separator", &DataConfig::separator,
+          "Text between the documents of one row, such as <|endoftext|>. Each document is an example of its own, which ends with the "
+          "tokenizer's end of text.")
+          .when_unset("a row of text is one document")
+          .role(KeyRole::content)
+          .makes_examples(),
       key("join_documents", &DataConfig::join_documents,
           "Concatenate the texts of pretrain and cut them into rows of max_length tokens, with "
           "attention across texts. If false, texts share rows without attending to each other, and "

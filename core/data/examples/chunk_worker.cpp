@@ -98,7 +98,7 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     RoleTokens roles;
     RowExamples made = make(*row, look_ ? &roles : nullptr);
     if (look_) {
-      result.looks.push_back(look_at(source, *row, made, roles, maker_.tokenizer()));
+      result.looks.push_back(look_at(source, *row, made, roles, maker_));
       result.looks.back().copies = made.examples.empty() ? 0 : count;
     }
     return add(source, std::move(made), count, result);

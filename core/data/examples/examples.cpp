@@ -96,7 +96,8 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
       max_completion_(job.data.max_completion_length),
       overlong_(job.data.overlong),
       side_(job.data.truncation_side),
-      user_prompts_(job.data.prompt_as == PromptAs::user) {
+      user_prompts_(job.data.prompt_as == PromptAs::user),
+      separator_(job.data.separator.value_or("")) {
   if (user_prompts_ && !chat_template)
     throw KeyError(ErrorKind::job, "data.prompt_as", "is user, and the model has no chat template", "name one in data.template, or write text");
   FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
@@ -137,7 +138,7 @@ bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const Toke
   const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
   for (const TokenSpan& token : spans) {
     if (token.begin >= range.end) break;
-    if (token.begin >= begin && (tokenizer_.is_special(token.id) || token.id == tokenizer_.eos_id())) return true;
+    if (token.begin >= begin && (tokenizer_.is_mark(token.id) || token.id == tokenizer_.eos_id())) return true;
   }
   return false;
 }
@@ -202,7 +203,9 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
     if (!chat_template_ && prompt->text.empty())
       throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
     if (untaught) untaught->cuts.bare_prompts += chat_template_ && prompt->chat.messages.empty();
-    return tokenise(render_prompt(*prompt, chat_template_));
+    const RenderedRow rendered = render_prompt(*prompt, chat_template_);
+    example = tokenise(rendered, &spans);
+    if (untaught) count_unknown(rendered.text, spans, *untaught);
   } else {
     const auto& tokens = std::get<TokensRow>(row);
     example = Example{0, tokens.ids, tokens.supervised};
@@ -302,24 +305,29 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   if (reads_source()) return make_sourced(row, roles);
+  if (const auto* text = std::get_if<TextRow>(&row); text && !separator_.empty()) {
+    const std::vector<std::string> documents = documents_of(*text, separator_);
+    if (documents.empty()) return RowExamples{.untrained = true, .problem = "the row holds separators alone"};
+    return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
+  }
   const auto* chat = std::get_if<ChatRow>(&row);
   if (!chat || objective_.type == ObjectiveType::pretrain || objective_.train_on != TrainOn::each_assistant)
     return make_one(row, roles);
   try {
     const std::vector<size_t> turns = turns_apart(*chat);
-    return turns.empty() ? make_one(row, roles) : make_apart(*chat, turns, roles);
+    const auto turn = [&](size_t i) { return Row(up_to_turn(*chat, turns[i])); };
+    return turns.empty() ? make_one(row, roles) : make_apart(turns.size(), turn, roles);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
     return RowExamples{.problem = error.what(), .problem_key = problem_key(error)};
   }
 }
 
-RowExamples ExampleMaker::make_apart(const ChatRow& chat, const std::vector<size_t>& turns,
-                                     RoleTokens* roles) const {
+RowExamples ExampleMaker::make_apart(size_t count, const std::function<Row(size_t)>& part, RoleTokens* roles) const {
   RowExamples all;
   bool dropped = false;
-  for (const size_t turn : turns) {
-    RowExamples made = make_one(up_to_turn(chat, turn), roles);
+  for (size_t i = 0; i < count; ++i) {
+    RowExamples made = make_one(part(i), roles);
     if (!made.problem.empty() && !made.dropped) return made;
     dropped |= made.dropped;
     if (made.dropped) all.problem = made.problem;

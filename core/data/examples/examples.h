@@ -52,6 +52,7 @@
 // equal tokens are dropped. Answers that are judged one by one are cut alike, each with its own
 // prompt. No answer of a reward model's pairs is cut: its score is at its end.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -119,6 +120,8 @@ class ExampleMaker {
   bool has_template() const { return chat_template_ != nullptr; }
   // True if data.prompt_as makes turns of prompts that are texts.
   bool user_prompts() const { return user_prompts_; }
+  // data.separator; empty if rows of text are one document each.
+  const std::string& separator() const { return separator_; }
   bool reads_source() const { return model_.reads_source(); }
   // True if the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
@@ -137,8 +140,8 @@ class ExampleMaker {
                      const Untaught& untaught) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
-  // Makes an example of a conversation for each of `turns`.
-  RowExamples make_apart(const ChatRow& chat, const std::vector<size_t>& turns, RoleTokens* roles) const;
+  // Makes an example of each of a row's `count` parts.
+  RowExamples make_apart(size_t count, const std::function<Row(size_t)>& part, RoleTokens* roles) const;
   // Returns false if the row is refused.
   bool cut_parts(Example& whole, RowExamples& made) const;
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
@@ -160,6 +163,7 @@ class ExampleMaker {
   Overlong overlong_;
   TruncationSide side_;
   bool user_prompts_;
+  std::string separator_;
 };
 
 }  // namespace forge

@@ -256,6 +256,17 @@ RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_templat
   return rendered;
 }
 
+std::vector<std::string> documents_of(const TextRow& row, const std::string& separator) {
+  std::vector<std::string> documents;
+  for (size_t begin = 0; begin <= row.text.size();) {
+    const size_t end = std::min(row.text.find(separator, begin), row.text.size());
+    std::string document = row.text.substr(begin, end - begin);
+    if (!trim(document).empty()) documents.push_back(std::move(document));
+    begin = end + separator.size();
+  }
+  return documents;
+}
+
 RenderedRow render_text(const TextRow& row) {
   const auto size = static_cast<int64_t>(row.text.size());
   return {.text = row.text, .runs = {{size, false}}, .trained = {{0, size}}, .document = true};

@@ -53,6 +53,8 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective);
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective);
 RenderedRow render_text(const TextRow& row);
+// Returns the documents of a text between its separators (data.separator), without blank ones.
+std::vector<std::string> documents_of(const TextRow& row, const std::string& separator);
 // Renders what a model is asked: with the generation prompt of the template, if the prompt is a
 // conversation. Nothing is trained. Throws as render_chat does.
 RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template);

@@ -136,7 +136,12 @@ void control_tokens(const RowText& text, const Emit& emit) {
                                             "[/INST]",       "<start_of_turn>",     "<end_of_turn>",
                                             "<<SYS>>",       "<|start_header_id|>", "<|end|>",
                                             "</s>"};
-  find_any(text, kTokens, "the text says", emit);
+  for (const Turn& turn : text)
+    for (const char* token : kTokens)
+      if (turn.text.find(token) != std::string::npos) {
+        emit(turn.pointer, control_token_detail(turn, token));
+        break;
+      }
 }
 
 void broken_text(const RowText& text, const Emit& emit) {
@@ -344,6 +349,11 @@ size_t check_named(std::string_view name) {
   for (size_t i = 0; i < std::size(kChecks); ++i)
     if (name == kChecks[i].name) return i;
   FORGE_CHECK(false, "no check is called " << name);
+}
+
+std::string control_token_detail(const Turn& turn, std::string_view token) {
+  return "the text says \"" + std::string(token) + "\"" +
+         (turn.role == "text" ? "; data.separator makes it the border of two documents" : "");
 }
 
 std::string masked(std::string_view secret) {

@@ -51,6 +51,10 @@ std::span<const Check> data_checks();
 // Returns the index into data_checks(); the name must be in the table.
 size_t check_named(std::string_view name);
 
+// Returns what is said of a control token that a text writes out; of a document's, with the key
+// that makes it a separator.
+std::string control_token_detail(const Turn& turn, std::string_view token);
+
 // Returns "sk-p… (51 characters)" for "sk-proj-…" of 51 characters.
 std::string masked(std::string_view secret);
 

@@ -1,6 +1,7 @@
 #include "core/data/report/row_look.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
@@ -49,8 +50,9 @@ void note_fate(const RowExamples& made, RowLook& look) {
   for (const std::string& part : made.unsaid)
     note(part == "tools" ? "unsaid_tools" : "unsaid", "the chat template leaves out " + part);
   if (made.cuts.unknown > 0)
-    note("unknown", format_count(made.cuts.unknown) + " of " + format_count(look.tokens) +
-                        " tokens, the first for " + dump_json(made.unknown));
+    note("unknown", format_count(made.cuts.unknown) +
+                        (look.tokens > 0 ? " of " + format_count(look.tokens) + " tokens" : " of the prompt's tokens") +
+                        ", the first for " + dump_json(made.unknown));
   if (made.cuts.bare_prompts > 0) note("bare_prompt", "a text, not turns");
   if (made.cuts.endless > 0) note("endless", "no token that ends a text follows the answer");
   if (made.cuts.glued > 0) note("glued", "the answer begins within a token of its prompt");
@@ -81,14 +83,24 @@ void find_control_tokens(const RowText& text, const SourceRow& source, const Tok
   for (const Turn& turn : text) {
     const std::string token = tokenizer.control_token_in(turn.text);
     if (token.size() < 3) continue;  // a word may be one
-    look.notes.push_back({kCheck, place_in_row(source, turn.pointer, ""), "the text says \"" + token + "\""});
+    look.notes.push_back({kCheck, place_in_row(source, turn.pointer, ""), control_token_detail(turn, token)});
     return;
   }
 }
 
+// Returns a row of text with its documents one below the other: separators are no text of theirs.
+// Returns nothing for other rows.
+std::optional<Row> without_separators(const Row& row, const std::string& separator) {
+  const auto* text = std::get_if<TextRow>(&row);
+  if (!text || separator.empty()) return std::nullopt;
+  return TextRow{join(documents_of(*text, separator), "\n")};
+}
+
 }  // namespace
 
-RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles, const Tokenizer& tokenizer) {
+RowLook look_at(const SourceRow& source, const Row& whole, const RowExamples& made, const RoleTokens& roles, const ExampleMaker& maker) {
+  const std::optional<Row> documents = without_separators(whole, maker.separator());
+  const Row& row = documents ? *documents : whole;
   RowLook look;
   look.line = source.line;
   look.column = source.column;
@@ -97,7 +109,7 @@ RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made
   note_fate(made, look);
   for (const CheckedText& checked : checked_texts(row)) run_checks(checked, source, look);
   const RowText text = text_of(row);
-  find_control_tokens(text, source, tokenizer, look);
+  find_control_tokens(text, source, maker.tokenizer(), look);
   look.content = short_hash(words_of(row, text));
   std::string prompt, said;
   for (size_t i = 0; i < text.size(); ++i) {

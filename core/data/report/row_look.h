@@ -28,7 +28,8 @@ struct RowLook {
   Sketch sketch;                                 // of all but system turns
 };
 
-// Looks at one row. `tokenizer` is the model's, whose control tokens are looked for.
-RowLook look_at(const SourceRow& source, const Row& row, const RowExamples& made, const RoleTokens& roles, const Tokenizer& tokenizer);
+// Looks at one row, of which `maker` made examples. The control tokens of its tokenizer are looked
+// for.
+RowLook look_at(const SourceRow& source, const Row& whole, const RowExamples& made, const RoleTokens& roles, const ExampleMaker& maker);
 
 }  // namespace forge

@@ -16,6 +16,7 @@
 #include "core/io/safetensors.h"
 #include "core/families/family.h"
 #include "core/families/modules.h"
+#include "core/families/pattern.h"
 #include "core/families/wrapper.h"
 
 namespace forge {
@@ -129,6 +130,12 @@ void read_layers_pattern(const Json& json, const std::string& path, AdapterFile&
   if (!file.layers_pattern.empty() && !layers) throw fault(path, "layers_pattern is set without layers_to_transform: PEFT refuses that too");
 }
 
+// Modules that PEFT ties (EMBEDDING_LAYER_NAMES); other families' names stay as they are.
+constexpr const char* kTied[] = {"embed_tokens", "lm_head"};
+bool names_tied(const std::string& module) {
+  return std::find(std::begin(kTied), std::end(kTied), module.substr(module.rfind('.') + 1)) != std::end(kTied);
+}
+
 // Reads trainable_token_indices. A bare list means the input embedding.
 void read_tokens(const Json& json, const std::string& path, AdapterConfig& config) {
   const Json tokens = json.value("trainable_token_indices", Json());
@@ -137,13 +144,23 @@ void read_tokens(const Json& json, const std::string& path, AdapterConfig& confi
   if (tokens.is_object()) config.trainable_token_indices = get<std::map<std::string, std::vector<int64_t>>>(json, "trainable_token_indices", {}, path);
 }
 
+// Returns the last parts of the paths of embeddings and heads, of all families: embed_tokens, wte,
+// embed_in …
+std::set<std::string> vocabulary_leaves() {
+  std::set<std::string> leaves;
+  for (const Family& family : families())
+    for (const std::string path : {family.modules.embedding, family.modules.head}) leaves.insert(path.substr(path.rfind('.') + 1));
+  return leaves;
+}
+
 // Adds the matrices that PEFT's save_embedding_layers writes whole: modules_to_save does not name
 // them, and PEFT replaces the base's matrices with them on loading.
 void read_saved_embeddings(const std::string& folder, AdapterConfig& config) {
   if (!file_exists(folder + kWeights)) return;
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, Data::optional);
+  const std::set<std::string> leaves = vocabulary_leaves();
   for (const TensorInfo& tensor : weights->tensors())
-    for (const std::string leaf : {"embed_tokens", "lm_head"}) {
+    for (const std::string& leaf : leaves) {
       const auto names = [&](const std::string& saved) { return ends_with("." + tensor.name, "." + saved + ".weight"); };
       if (names(leaf) && std::none_of(config.modules_to_save.begin(), config.modules_to_save.end(), names))
         config.modules_to_save.push_back(leaf);
@@ -281,6 +298,7 @@ AdapterFile read_adapter_config(const std::string& folder) {
   read_targets(json, path, config);
   read_layers_pattern(json, path, file);
   file.ties_weights = get<bool>(json, "ensure_weight_tying", false, path);
+  file.saves_vocabulary = std::any_of(config.modules_to_save.begin(), config.modules_to_save.end(), names_tied);
   read_tokens(json, path, config);
   read_saved_embeddings(folder, config);
   config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
@@ -321,24 +339,27 @@ AdapterConfig settings_for(const AdapterFile& file, const ModelSpec& spec) {
   return config;
 }
 
-// Throws Error(job) if embedding and head would be adapted as one.
+// True if target_modules names a matrix that PEFT would tie; a regex must match the bare name.
+bool targets_tied(const AdapterConfig& config) {
+  const std::vector<std::string>& targets = config.target_modules;
+  if (!config.target_is_regex) return std::any_of(targets.begin(), targets.end(), names_tied);
+  const Pattern pattern(targets.at(0), "target_modules");
+  return std::any_of(std::begin(kTied), std::end(kTied), [&](const char* name) { return pattern.matches(name); });
+}
+
+// Throws Error(environment) if embedding and head would be adapted as one.
 void require_no_tying(const AdapterFile& file, const ModelSpec& spec) {
-  if (!file.ties_weights || !spec.tie_word_embeddings) return;
-  for (const std::string& module : {embedding_name(spec), head_name(spec)}) {
-    const std::string leaf = module.substr(0, module.rfind('.'));
-    const auto names = [&](const std::string& name) { return leaf == name || ends_with(leaf, "." + name); };
-    for (const auto* list : {&file.config.modules_to_save, &file.config.target_modules})
-      if (!file.config.target_is_regex && std::any_of(list->begin(), list->end(), names))
-        throw Error(ErrorKind::job, "ensure_weight_tying adapts embedding and head as one, which forge does not");
-  }
+  if (!file.ties_weights || !spec.tie_word_embeddings || !(file.saves_vocabulary || targets_tied(file.config))) return;
+  throw fault(config_path(file.folder), "ensure_weight_tying adapts embedding and head as one, which forge does not")
+      .hint("load base and adapter with PEFT, and train or serve what merge_and_unload() gives");
 }
 
 // Returns the result of `select` for the file's settings; its faults are in the words of a job
 // file.
 template <class Select>
 auto fitting(const AdapterFile& file, const ModelSpec& spec, const Select& select) {
+  require_no_tying(file, spec);
   try {
-    require_no_tying(file, spec);
     return select();
   } catch (const Error& error) {
     throw fault(config_path(file.folder), std::string("does not fit the model: ") + error.what())

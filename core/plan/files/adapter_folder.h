@@ -20,6 +20,7 @@ struct AdapterFile {
   AdapterConfig config;  // rank, alpha, patterns, use_rslora, use_dora, targets as the file has them
   bool scores = false;   // of a reward model: its score head is among modules_to_save
   bool ties_weights = false;                // ensure_weight_tying
+  bool saves_vocabulary = false;            // modules_to_save itself names the embedding or the head
   std::vector<std::string> layers_pattern;  // what the list of layers may be called where layers_to_transform numbers them
   std::string folder;
 };

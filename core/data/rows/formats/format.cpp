@@ -186,8 +186,9 @@ Json tools_member(const Json& row, RowFaults& faults) {
     return nullptr;
   }
   for (size_t i = 0; i < tools.size(); ++i) {
+    const bool written = given->is_string() || tools[i].is_string();  // by somebody, not by a table
     Json tool = wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults);
-    tools[i] = given->is_string() ? std::move(tool) : without_nulls(std::move(tool));
+    tools[i] = written ? std::move(tool) : without_nulls(std::move(tool));
   }
   return tools.empty() ? Json(nullptr) : tools;
 }

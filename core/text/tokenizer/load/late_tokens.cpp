@@ -1,6 +1,7 @@
 #include "core/text/tokenizer/load/late_tokens.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -124,6 +125,15 @@ int64_t vocabulary_size(const Json& root) {
 }  // namespace
 
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where) { return Collector(files, where).take(); }
+
+std::string named_token(const TokenFiles& files, const std::string& key) {
+  const Json* decoder = find_member(files.config, "added_tokens_decoder");
+  const bool map_first = decoder == nullptr || !decoder->is_object();
+  for (const Json* file : map_first ? std::array{&files.special_tokens_map, &files.config} : std::array{&files.config, &files.special_tokens_map})
+    if (const Json* value = find_member(*file, key.c_str()))
+      if (const Json token = whole_token(*value, true); !token.is_null() && !content_of(token).empty()) return content_of(token);
+  return "";
+}
 
 void add_late_tokens(Json& root, const TokenFiles& files, const std::string& where) {
   const std::vector<LateToken> late = late_tokens(files, where);

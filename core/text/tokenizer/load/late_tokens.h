@@ -29,6 +29,12 @@ struct LateToken {
 // messages.
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where);
 
+// Returns the text of the token that the files name `key`, such as eos_token; empty if none does.
+// special_tokens_map.json overrides the configuration, as in transformers, unless that has an
+// added_tokens_decoder. With one, transformers does not open the map: here it names what the
+// configuration leaves open.
+std::string named_token(const TokenFiles& files, const std::string& key);
+
 // Adds the tokens to a tokenizer.json. A token that is there keeps its id. Throws
 // Error(environment) if a file states an id for a new one that is not the next.
 void add_late_tokens(Json& root, const TokenFiles& files, const std::string& where);

@@ -56,28 +56,16 @@ void add_tokens(TokenizerParts& parts, const Json& list, const std::string& wher
   }
 }
 
-// Returns the content of "<s>" or {"content": "<s>", …}.
-std::string token_text(const Json* value) {
-  if (value == nullptr) return "";
-  if (value->is_string()) return value->get<std::string>();
-  const Json* content = find_member(*value, "content");
-  return content != nullptr && content->is_string() ? content->get<std::string>() : "";
+std::optional<int32_t> named_id(const TokenizerParts& parts, const text::TokenFiles& files, const char* key) {
+  const std::string token = named_token(files, key);
+  return token.empty() ? std::nullopt : parts.id_of(token);
 }
 
-std::optional<int32_t> named_id(const TokenizerParts& parts, const Json& config, const Json& map,
-                                const char* key) {
-  for (const Json* source : {&config, &map}) {
-    const std::string token = token_text(find_member(*source, key));
-    if (!token.empty()) return parts.id_of(token);
-  }
-  return std::nullopt;
-}
-
-void name_ids(TokenizerParts& parts, const Json& config, const Json& map) {
-  parts.bos_id = named_id(parts, config, map, "bos_token");
-  parts.eos_id = named_id(parts, config, map, "eos_token");
-  parts.pad_id = named_id(parts, config, map, "pad_token");
-  parts.unk_id = named_id(parts, config, map, "unk_token");
+void name_ids(TokenizerParts& parts, const text::TokenFiles& files) {
+  parts.bos_id = named_id(parts, files, "bos_token");
+  parts.eos_id = named_id(parts, files, "eos_token");
+  parts.pad_id = named_id(parts, files, "pad_token");
+  parts.unk_id = named_id(parts, files, "unk_token");
   if (!parts.unk_id) parts.unk_id = parts.model->unk_id();
 }
 
@@ -129,7 +117,7 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   if (find_member(root, "added_tokens") != nullptr) {
     add_tokens(*parts, array_member(root, "added_tokens", source.name), where + "added_tokens");
   }
-  name_ids(*parts, files.config, files.special_tokens_map);
+  name_ids(*parts, files);
   parts->finish();
   parts->content_hash =
       Hasher().add(source.tokenizer).add(source.config).add(source.special_tokens_map).add(source.added_tokens).hex();

@@ -14,7 +14,6 @@
 #include <algorithm>
 
 #include "core/base/file.h"
-#include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/load_tiktoken.h"
 #include "core/text/tokenizer/load/parts.h"
@@ -40,9 +39,7 @@ class SentencePiece : public Model {
       vocabulary_.add(processor_.IdToPiece(id), id, where);
     SentencePieceVocabulary read = read_sentencepiece(content, where);
     constexpr int64_t kUnigram = 1;
-    constexpr int32_t kUserDefined = 4;
-    const bool own = read.model_type == kUnigram && std::count(read.types.begin(), read.types.end(), kUserDefined) == 0;
-    if (!own || !characters_.LoadFromSerializedProto(character_model(content, read)).ok()) return;
+    if (read.model_type != kUnigram || !characters_.LoadFromSerializedProto(character_model(content, read)).ok()) return;
     unigram_.emplace(std::move(read));
   }
   const sentencepiece::SentencePieceProcessor& processor() const { return processor_; }
@@ -73,7 +70,7 @@ class SentencePiece : public Model {
     for (const auto& piece : text.pieces()) {
       const auto begin = static_cast<int32_t>(piece.begin()), end = static_cast<int32_t>(piece.end());
       if (!characters_.IsByte(static_cast<int>(piece.id()))) {
-        characters.push_back({piece.piece(), begin, end});
+        add_characters(piece.piece(), begin, end, characters);
         continue;
       }
       const char byte = static_cast<char>(std::stoi(piece.piece().substr(3, 2), nullptr, 16));
@@ -86,6 +83,15 @@ class SentencePiece : public Model {
       --missing;
     }
     return characters;
+  }
+
+  // Adds the characters of a piece, which is one or a user-defined symbol. All of a symbol's begin
+  // where it does, as in the library, and the last has its end.
+  static void add_characters(const std::string& piece, int32_t begin, int32_t end, std::vector<NormalCharacter>& characters) {
+    for (size_t at = 0, length; at < piece.size(); at += length) {
+      length = static_cast<size_t>(utf8_length(static_cast<unsigned char>(piece[at])));
+      characters.push_back({piece.substr(at, length), begin, at + length < piece.size() ? begin : end});
+    }
   }
 
   std::string where_;
@@ -159,7 +165,7 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   config.name_ids(*parts);
   config.add_template(*parts, parts->bos_id.has_value());
   parts->finish();
-  parts->content_hash = Hasher().add(std::string_view(content)).add(std::string_view(config_text)).hex();
+  parts->content_hash = config.content_hash(content);
   return Tokenizer(std::move(parts));
 }
 

@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/text/tokenizer/load/base64.h"
 #include "core/text/tokenizer/load/gguf_pre.h"
@@ -101,7 +100,7 @@ Tokenizer load_tiktoken(const std::string& path, std::string_view content, const
   config.name_ids(*parts);
   config.add_template(*parts, parts->bos_id.has_value());
   parts->finish();
-  parts->content_hash = Hasher().add(content).add(std::string_view(config_text)).hex();
+  parts->content_hash = config.content_hash(content);
   return Tokenizer(std::move(parts));
 }
 

@@ -1,6 +1,7 @@
 #include "core/text/tokenizer/load/tokenizer_config.h"
 
 #include "core/base/file.h"
+#include "core/base/hash.h"
 #include "core/io/python_json.h"
 #include "core/text/tokenizer/load/json_fields.h"
 
@@ -8,6 +9,7 @@ namespace forge::text {
 namespace {
 
 constexpr int64_t kLargestFile = 64 << 20;
+constexpr const char *kSpecialTokensMap = "special_tokens_map.json", *kAddedTokens = "added_tokens.json";
 
 std::string beside(const std::string& path, const char* name) {
   const size_t slash = path.rfind('/');
@@ -21,9 +23,9 @@ Json object_of(const std::string& text, const std::string& name) {
   return json;
 }
 
-Json file_beside(const std::string& path, const char* name) {
+std::string content_beside(const std::string& path, const char* name) {
   const std::string file = beside(path, name);
-  return object_of(file_exists(file) ? read_file(file, kLargestFile, ErrorKind::environment) : "", file);
+  return file_exists(file) ? read_file(file, kLargestFile, ErrorKind::environment) : "";
 }
 
 }  // namespace
@@ -31,7 +33,11 @@ Json file_beside(const std::string& path, const char* name) {
 TokenizerConfig::TokenizerConfig(const std::string& model_path, const std::string& text)
     : name_(beside(model_path, "tokenizer_config.json")),
       model_path_(model_path),
-      files_{object_of(text, name_), file_beside(model_path, "special_tokens_map.json"), file_beside(model_path, "added_tokens.json")} {}
+      text_(text),
+      special_tokens_map_(content_beside(model_path, kSpecialTokensMap)),
+      added_tokens_(content_beside(model_path, kAddedTokens)),
+      files_{object_of(text_, name_), object_of(special_tokens_map_, beside(model_path, kSpecialTokensMap)),
+             object_of(added_tokens_, beside(model_path, kAddedTokens))} {}
 
 bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
   const std::vector<LateToken> tokens = late_tokens(files_, model_path_);
@@ -64,10 +70,7 @@ PrefixRule TokenizerConfig::prefix_rule() const {
 void TokenizerConfig::name_ids(TokenizerParts& parts) const {
   for (auto [key, id] :
        {std::pair{"bos_token", &parts.bos_id}, {"eos_token", &parts.eos_id}, {"pad_token", &parts.pad_id}}) {
-    const Json* named = find_member(files_.config, key);
-    if (named != nullptr && named->is_object()) named = find_member(*named, "content");
-    if (named == nullptr || !named->is_string()) continue;
-    if (const auto found = parts.id_of(named->get<std::string>())) *id = found;
+    if (const auto found = parts.id_of(named_token(files_, key))) *id = found;
   }
 }
 
@@ -76,6 +79,10 @@ void TokenizerConfig::add_template(TokenizerParts& parts, bool add_bos) const {
   if (bool_member(files_.config, "add_bos_token", name_, add_bos) && parts.bos_id) before.push_back(*parts.bos_id);
   if (bool_member(files_.config, "add_eos_token", name_, false) && parts.eos_id) behind.push_back(*parts.eos_id);
   parts.post_processor = make_template(before, behind);
+}
+
+std::string TokenizerConfig::content_hash(std::string_view model) const {
+  return Hasher().add(model).add(text_).add(special_tokens_map_).add(added_tokens_).hex();
 }
 
 }  // namespace forge::text

@@ -24,9 +24,12 @@ class TokenizerConfig {
   void name_ids(TokenizerParts& parts) const;
   // Sets the template by add_bos_token and add_eos_token.
   void add_template(TokenizerParts& parts, bool add_bos) const;
+  // Returns a hash of the model file's content and of every file that was read beside it.
+  std::string content_hash(std::string_view model) const;
 
  private:
   std::string name_, model_path_;
+  std::string text_, special_tokens_map_, added_tokens_;  // the files' contents
   TokenFiles files_;
 };
 

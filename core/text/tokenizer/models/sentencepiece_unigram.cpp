@@ -15,14 +15,20 @@ namespace {
 
 constexpr float kUnknownPenalty = 10;
 // Values of SentencePiece.Type.
-constexpr int32_t kNormal = 1, kUnknown = 2, kByte = 6;
+constexpr int32_t kNormal = 1, kUnknown = 2, kUserDefined = 4, kByte = 6;
 
-std::vector<std::string_view> normal_pieces(const SentencePieceVocabulary& vocabulary) {
+bool takes_part(int32_t type) { return type == kNormal || type == kUserDefined; }
+
+std::vector<std::string_view> pieces_of_text(const SentencePieceVocabulary& vocabulary) {
   std::vector<std::string_view> texts;
   for (size_t id = 0; id < vocabulary.pieces.size(); ++id)
-    texts.push_back(vocabulary.types[id] == kNormal ? std::string_view(vocabulary.pieces[id]) : std::string_view());
+    texts.push_back(takes_part(vocabulary.types[id]) ? std::string_view(vocabulary.pieces[id]) : std::string_view());
   return texts;
 }
+
+// Returns the score of a user-defined symbol, which the file's own score does not change: above
+// that of any normal piece, and the longer symbol is better.
+float score_of_symbol(const std::string& piece) { return static_cast<float>(0.1 * static_cast<double>(piece.size() - 1)); }
 
 // Returns a number in protobuf's wire format.
 std::string varint(uint64_t value) {
@@ -38,11 +44,12 @@ std::string byte_name(int byte) { return fmt::format("<0x{:02X}>", byte); }
 }  // namespace
 
 struct SentencePieceUnigram::Pieces {
-  explicit Pieces(SentencePieceVocabulary read) : vocabulary(std::move(read)), index(normal_pieces(vocabulary)) {
+  explicit Pieces(SentencePieceVocabulary read) : vocabulary(std::move(read)), index(pieces_of_text(vocabulary)) {
     float worst = std::numeric_limits<float>::max();
     byte_ids.fill(-1);
     for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
       if (vocabulary.types[id] == kNormal) worst = std::min(worst, vocabulary.scores[id]);
+      if (vocabulary.types[id] == kUserDefined && !vocabulary.pieces[id].empty()) vocabulary.scores[id] = score_of_symbol(vocabulary.pieces[id]);
       if (vocabulary.types[id] == kUnknown) unknown = static_cast<int32_t>(id);
       if (vocabulary.types[id] != kByte) continue;
       for (int byte = 0; byte < 256; ++byte)
@@ -117,7 +124,9 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
 
 std::string character_model(std::string_view bytes, const SentencePieceVocabulary& vocabulary) {
   constexpr uint64_t kCharacterModel = 4;
-  std::set<std::string> characters;
+  std::set<std::string> characters, symbols;
+  for (size_t id = 0; id < vocabulary.pieces.size(); ++id)
+    if (vocabulary.types[id] == kUserDefined && !vocabulary.pieces[id].empty()) symbols.insert(vocabulary.pieces[id]);
   for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
     if (vocabulary.types[id] != kNormal) continue;
     const std::string& piece = vocabulary.pieces[id];
@@ -128,7 +137,9 @@ std::string character_model(std::string_view bytes, const SentencePieceVocabular
   }
   const auto piece = [](const std::string& text, int32_t type) { return bytes_field(1, bytes_field(1, text) + number_field(3, static_cast<uint64_t>(type))); };
   std::string model = piece("<unk>", kUnknown);
-  for (const std::string& character : characters) model += piece(character, kNormal);
+  for (const std::string& character : characters)
+    if (symbols.count(character) == 0) model += piece(character, kNormal);
+  for (const std::string& symbol : symbols) model += piece(symbol, kUserDefined);
   for (int byte = 0; byte < 256; ++byte) model += piece(byte_name(byte), kByte);
   constexpr uint64_t kByteFallback = 35;  // field of TrainerSpec, whose third field is the type
   model += bytes_field(2, number_field(3, kCharacterModel) + number_field(kByteFallback, 1));

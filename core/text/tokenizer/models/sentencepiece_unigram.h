@@ -1,8 +1,9 @@
 #pragma once
 // A unigram SentencePiece model (Kudo, 2018) that cuts like sentencepiece 0.2.3: scores are added
-// up in fp32 over the whole text, and of equal sums the one found first counts. libsentencepiece
-// 0.1.97, which Debian has, compares sums in fp64 with sums that were rounded to fp32, and decides
-// ties differently. A model of tokenizer.json adds up in fp64, word by word (unigram.h), like the
+// up in fp32 over the whole text, and of equal sums the one found first counts. A user-defined
+// symbol of n bytes scores 0.1 (n - 1), whatever the file says. libsentencepiece 0.1.97, which
+// Debian has, compares sums in fp64 with sums that were rounded to fp32, and decides ties
+// differently. A model of tokenizer.json adds up in fp64, word by word (unigram.h), like the
 // tokenizers package.
 #include "core/text/sentencepiece_file.h"
 #include "core/text/tokenizer/models/models.h"
@@ -17,8 +18,6 @@ struct NormalCharacter {
 
 class SentencePieceUnigram {
  public:
-  // The model has no user-defined symbols. sentencepiece 0.2 changed their scores in a way that was
-  // not found out, so the library cuts by such a model.
   explicit SentencePieceUnigram(SentencePieceVocabulary vocabulary);
   // Appends the tokens of a normalised text. Characters that no piece has become bytes if the
   // vocabulary has all of them, else one unknown token a run.
@@ -30,7 +29,8 @@ class SentencePieceUnigram {
 };
 
 // Returns the model file with another vocabulary, which cuts a text, normalised as the model does
-// it, into its characters. `bytes` is a model file that read_sentencepiece() has read.
+// it, into its characters and user-defined symbols, which no normaliser changes. `bytes` is a model
+// file that read_sentencepiece() has read.
 std::string character_model(std::string_view bytes, const SentencePieceVocabulary& vocabulary);
 
 }  // namespace forge::text
