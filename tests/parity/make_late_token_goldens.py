@@ -3,7 +3,8 @@
 tokenizer.json.
 
 Each case is a tokenizer of the goldens with the files that a model folder may have beside it, and
-the ids that transformers' AutoTokenizer gives, with the ids of the tokens that it names. Needs transformers 5.17.0 and no torch.
+the ids that transformers' AutoTokenizer gives, with the ids of the tokens that it names. Needs
+transformers 5.17.0 and no torch.
 """
 
 import itertools

@@ -5,10 +5,10 @@ tests/text/goldens/sentencepiece_folders.json.
     python tests/parity/make_sentencepiece_goldens.py
 
 `models` holds two small SentencePiece models as base64, which this script trains on its own text.
-Each of `cases` is one of them with its tokenizer_config.json and, in some,
-special_tokens_map.json and added_tokens.json, and the output of transformers'
-AutoTokenizer for `texts`: `ids` without and `ids_with_special` with add_special_tokens, `decoded`
-from `ids`, `named` the ids of the tokens that it names. The configurations state what decides where blanks are put: class, legacy or
+Each of `cases` is one of them with its tokenizer_config.json and, in some, special_tokens_map.json
+and added_tokens.json, and the output of transformers' AutoTokenizer for `texts`: `ids` without and
+`ids_with_special` with add_special_tokens, `decoded` from `ids`, `named` the ids of the tokens that
+it names. The configurations state what decides where blanks are put: class, legacy or
 add_prefix_space, add_bos_token and add_eos_token. load_sentencepiece.cpp (core/text/tokenizer/load)
 says what transformers 5.17 does if they are silent.
 
