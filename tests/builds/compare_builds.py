@@ -2,12 +2,14 @@
 """Proves that two builds of forge plan and train alike, byte for byte: for changes of the code that
 change no behaviour.
 
-    python3 tests/builds/compare_builds.py BEFORE/bin/forge AFTER/bin/forge [--only TEXT] [--plans | --runs] [--keep FOLDER]
+    python3 tests/builds/compare_builds.py BEFORE/bin/forge AFTER/bin/forge [--only TEXT] [--plans | --runs]
+                                           [--reworded] [--keep FOLDER]
 
 Runs: families, adapters, objectives, precisions and settings of the step, each by both builds on
 this CPU; their files (tensors, losses, gradient norms, plan.json) must be equal. Plans: published
 config.json on several cards; the plan as JSON, which holds its memory lines, and as --graph, which
-holds the list of ops, must be equal. ALLOWED names the known differences. Standard library only.
+holds the list of ops, must be equal. ALLOWED names the known differences. With --reworded,
+sentences may differ, and plan.json may have new members. Standard library only.
 """
 import argparse
 import concurrent.futures
@@ -186,6 +188,39 @@ def planned(forge, folder, job):
     return seen
 
 
+def numbers_of(text):
+    """Returns the numbers of each line, without its words."""
+    return re.sub(r"[^0-9.,\n]+", " ", text)
+
+
+def without_words(before, after):
+    """Returns both values of a plan without sentences and without members that one of them lacks."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        pairs = {key: without_words(before[key], after[key]) for key in before.keys() & after.keys()}
+        return {key: was for key, (was, _) in pairs.items()}, {key: now for key, (_, now) in pairs.items()}
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [without_words(*pair) for pair in zip(before, after)]
+        return [was for was, _ in pairs], [now for _, now in pairs]
+    return tuple(numbers_of(value) if isinstance(value, str) and " " in value else value for value in (before, after))
+
+
+def reworded(before, after):
+    """Returns what two builds gave without their words."""
+    for name in before.keys() & after.keys():
+        if isinstance(before[name], bytes) or name.endswith(".jsonl"):
+            continue
+        try:
+            codes, plans = zip(*(text.rpartition("\n{")[::2] if not text.startswith("{") else ("", text[1:])
+                                 for text in (before[name], after[name])))
+            pair = without_words(*(json.loads("{" + plan) for plan in plans))
+            before[name], after[name] = (code + json.dumps(plan, indent=1, sort_keys=True) for code, plan in zip(codes, pair))
+        except ValueError:
+            refused = not before[name].startswith("exit 0") and name != "exit"
+            before[name], after[name] = (text.split("\n")[0] if refused else numbers_of(text)
+                                         for text in (before[name], after[name]))
+    return before, after
+
+
 def allowed(line):
     return any(re.search(pattern, line) for pattern in ALLOWED)
 
@@ -207,15 +242,16 @@ def difference(before, after):
     return faults
 
 
-def compare(kind, name, job, before, after, root):
+def compare(kind, name, job, before, after, root, rewords):
     made = {"run": trained, "plan": planned}[kind]
     place = name.replace(" ", "-").replace("/", "-")
     seen = []
     for which, forge in (("before", before), ("after", after)):
         seen.append(made(forge, root / which / f"{kind}-{place}", job))
-    faults = difference(*seen)
+    said = seen[0].get("said", "")
+    faults = difference(*(reworded(*seen) if rewords else seen))
     if kind == "run" and "said" in seen[0] and not faults:
-        return None, seen[0]["said"].strip().splitlines()[-1][:140]
+        return None, said.strip().splitlines()[-1][:140]
     return faults, ""
 
 
@@ -226,6 +262,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--plans", action="store_true")
     parser.add_argument("--runs", action="store_true")
+    parser.add_argument("--reworded", action="store_true")
     parser.add_argument("--keep")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -251,7 +288,7 @@ def main():
     work = [item for item in work if options.only in f"{item[0]} {item[1]}"]
     counts = {"equal": 0, "refused alike": 0, "differ": 0}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        futures = {pool.submit(compare, *item, before, after, root): item for item in work}
+        futures = {pool.submit(compare, *item, before, after, root, options.reworded): item for item in work}
         for future in concurrent.futures.as_completed(futures):
             kind, name, _ = futures[future]
             faults, note = future.result()
