@@ -152,6 +152,28 @@ def back_to(lab: Lab, step: int) -> None:
             shutil.rmtree(path)
 
 
+def a_best_checkpoint_that_was_changed_is_not_exported(lab: Lab):
+    lab.job["train"] |= {"threads": 1, "max_steps": 400}
+    settings = lab.with_eval(every_steps=5, early_stopping={"patience": 3}) | {
+        "optimizer": {"learning_rate": 2e-2}, "schedule": {"type": "constant"}, "checkpoint": {"every_steps": 5, "keep_last": 99, "keep_best": 2}}
+    lab.run(**settings)
+    best, second = [e["step"] for e in sorted(lab.events("eval"), key=lambda e: e["eval_loss"])[:2]]
+    last = lab.report()["step"]
+    assert lab.report()["exported"]["step"] == best < last
+    folder = lab.folder / f"run/checkpoints/step-{best:06d}"
+    back_to(lab, best + 5)
+    weights = folder / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + bytes([weights.read_bytes()[-1] ^ 1]))
+    said = lab.run(**settings)
+    assert f"{weights}: does not have the hash" in said, said
+    assert f"step {best}, which evaluated better, is not exported" in said, said
+    assert lab.report()["exported"]["step"] == second and lab.report()["step"] == last
+    assert lab.adapter() == (lab.folder / f"run/checkpoints/step-{second:06d}/adapter_model.safetensors").read_bytes()
+    shutil.rmtree(folder)
+    back_to(lab, best + 5)
+    assert f"{folder}/manifest.json" in lab.run(**settings) and lab.report()["exported"]["step"] == second
+
+
 def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
     rows = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
     (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
