@@ -514,7 +514,7 @@ class Trainer {
   // The program has shown the plan's warnings before it started the engine.
   void log_warnings() {
     for (const std::string& text : request_.plan.warnings)
-      log_->note(sealed({{"event", "notice"}, {"level", "warning"}, {"text", text}}));
+      log_->note(redacted({{"event", "notice"}, {"level", "warning"}, {"text", text}}, request_.secrets));
   }
 
   void record(Json event) {

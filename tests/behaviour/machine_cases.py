@@ -243,7 +243,8 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
     shutil.move(lab.folder / "train.jsonl", models / "train.jsonl")
     where = str(lab.folder / "elsewhere")
     for path in (f"{where}/${{env:MODELS}}", str(models)):  # named by a variable; then as it is
-        lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [{"path": f"{path}/train.jsonl", "format": "tokens"}]}}
+        source = {"path": f"{path}/train.jsonl", "format": "tokens"}  # named twice, which the plan's warning repeats
+        lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [source, source]}}
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         said = made_results(lab, {"MODELS": TOKEN})
         assert TOKEN not in said, said
@@ -251,6 +252,7 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
         if path == str(models):  # what must find its files again holds what the user wrote
             holding = [name for name in holding if name not in ("run.json", "run/job.yaml", "run/plan.json") and not name.endswith("adapter_config.json")]
         assert not holding, holding
+        assert "twice: its rows are trained twice" in (lab.folder / "run/log.txt").read_text()
         readme = (lab.folder / "run/merged/README.md").read_text()
         assert "***" in readme, readme
         shutil.rmtree(lab.folder / "run")
