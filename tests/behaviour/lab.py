@@ -84,8 +84,8 @@ def unfinished(lab: Lab, name: str = "run") -> Path:
 class Going:
     """A run of many steps that is going on."""
 
-    def __init__(self, lab: Lab):
-        lab.job["train"]["max_steps"] = 4000
+    def __init__(self, lab: Lab, steps: int = 4000):
+        lab.job["train"]["max_steps"] = steps
         lab.job["train"]["threads"] = 1
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         self.process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE,

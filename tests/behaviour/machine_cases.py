@@ -180,6 +180,20 @@ def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
     assert "node-7" in lab.run("--fresh", code=5), "--fresh would remove a run that goes on elsewhere"
 
 
+def another_machines_beat_ends_a_run(lab: Lab):
+    """As a machine sees it that slept while another one took the run over."""
+    lab.job["checkpoint"]["every_steps"] = 1000
+    going = Going(lab, steps=4_000_000)
+    before = lab.checkpoints()
+    (lab.folder / "other").write_text(json.dumps({"host": "node-7", "boot": "other", "process": 1}))
+    (lab.folder / "other").rename(lab.folder / "run/running.json")
+    said = going.end(5)  # its next beat is due within 15 s
+    assert '"node-7" works on this run' in said and "it ends here at once" in said, said
+    assert "node-7" in (lab.folder / "run/running.json").read_text()
+    steps = [int(name[5:]) for name in lab.checkpoints() if ".tmp-" not in name]
+    assert before and all(step % 1000 == 0 for step in steps), "a checkpoint was written at the end"
+
+
 def a_base_that_is_rewritten_is_noticed(lab: Lab):
     model = lab.folder / "base"
     shutil.copytree(MODEL, model)

@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "core/base/file.h"
 #include "core/base/temporary.h"
 #include "core/base/text.h"
@@ -70,6 +73,49 @@ TEST_CASE("Another machine's fresh beat refuses a start, a stale one and this ma
   std::filesystem::create_symlink(folder.path("elsewhere"), path);
   { const Heartbeat beside_a_link(folder.path()); }
   CHECK_FALSE(file_exists(folder.path("elsewhere")));
+}
+
+namespace {
+
+// Puts another machine's beat into a folder, whole from one moment to the next.
+void beat_elsewhere(const TemporaryFolder& folder) {
+  folder.write("other", R"({"host": "node-7", "boot": "elsewhere", "process": 1})");
+  std::filesystem::rename(folder.path("other"), folder.path(kHeartbeat));
+}
+
+}  // namespace
+
+TEST_CASE("Another machine's beat during a run ends the run and stays") {
+  using namespace std::chrono_literals;
+  TemporaryFolder folder;
+  {
+    Heartbeat heartbeat(folder.path(), {.beat = 20ms});
+    std::this_thread::sleep_for(100ms);
+    CHECK(error_of([&] { heartbeat.require_alone(); }) == "no error");
+    std::string said = "no error";
+    for (int tries = 0; tries < 500 && said == "no error"; ++tries) {
+      beat_elsewhere(folder);
+      std::this_thread::sleep_for(20ms);
+      said = error_of([&] { heartbeat.require_alone(); });
+    }
+    CHECK_THAT(said, Catch::Contains("the machine \"node-7\" works on this run") && Catch::Contains("it ends here"));
+    beat_elsewhere(folder);
+    std::this_thread::sleep_for(100ms);
+  }
+  CHECK_THAT(read_file(folder.path(kHeartbeat), 4096, ErrorKind::environment), Catch::Contains("node-7"));
+}
+
+TEST_CASE("Of two machines that start at once one finds the other's beat at its second look") {
+  using namespace std::chrono_literals;
+  TemporaryFolder folder;
+  std::thread other([&] {
+    while (!file_exists(folder.path(kHeartbeat))) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(20ms);
+    beat_elsewhere(folder);
+  });
+  CHECK_THAT(error_of([&] { Heartbeat(folder.path(), {.second_look = 1s}); }), Catch::Contains("\"node-7\" works on this run"));
+  other.join();
+  CHECK_THAT(read_file(folder.path(kHeartbeat), 4096, ErrorKind::environment), Catch::Contains("node-7"));
 }
 
 TEST_CASE("A checkpoint that was set aside counts no more and goes once its step was done again") {
