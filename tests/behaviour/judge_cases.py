@@ -91,15 +91,22 @@ def by_http(lab: Lab, judge: Judge, **more) -> dict:
 
 def what_a_server_echoes_is_written_nowhere(lab: Lab):
     os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    echoes(lab, "Bearer ${env:JUDGE_TOKEN}", held_by=[])
+    # A plan that is continued needs what the job states in so many letters.
+    echoes(lab, "Bearer s3cret-of-the-judge", held_by=["run/plan.json"])
+
+
+def echoes(lab: Lab, header: str, held_by: list):
     for mode, code in (("echo", 0), ("echo refused", 0), ("echo refused", 5)):
         judge = Judge(mode)
         shutil.rmtree(lab.folder / "run", ignore_errors=True)
-        said = lab.run(**by_http(lab, judge, **({"on_error": "unscored", "max_unscored": 1} if code == 0 else {})), code=code)
+        settings = {"headers": {"Authorization": header}} | ({"on_error": "unscored", "max_unscored": 1} if code == 0 else {})
+        said = lab.run(**by_http(lab, judge, **settings), code=code)
         judge.close()
         assert "s3cret" not in said, said
         assert judge.headers == {"Bearer s3cret-of-the-judge"}
         holding = [path for path in (lab.folder / "run").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
-        assert not holding, holding
+        assert [str(path.relative_to(lab.folder)) for path in holding] == held_by, holding
         if mode == "echo":
             assert "asked with Bearer ***" in (lab.folder / "run/rollouts/rollout-000000.jsonl").read_text()
 
