@@ -273,6 +273,23 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
         shutil.rmtree(lab.folder / ".cache")
 
 
+def on_terminal(command: list, code: int = 0) -> str:
+    """What a command writes to stdout, if that is a terminal."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:  # EIO: nobody writes to it any more
+        pass
+    os.close(master)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == code, (process.returncode, said)
+    return shown.decode()
+
+
 def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
     """Raw in a pipe, for programs; escaped on a terminal."""
     lab.run()
@@ -282,12 +299,23 @@ def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
     command = [lab.forge, "rollouts", str(lab.folder / "run")]
     piped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "\x1b[31m" in piped and "\x1b]0;title" in piped, piped
-    master, slave = pty.openpty()
-    subprocess.run(command, stdout=slave, check=True)
-    os.close(slave)
-    shown = os.read(master, 65536).decode()
-    os.close(master)
+    shown = on_terminal(command)
     assert "\x1b" not in shown and "\u009b" not in shown and "\\x1b[31m" in shown and "\ttab" in shown, shown
+
+
+def names_of_an_adapter_stay_off_the_terminal(lab: Lab):
+    names = {"\x1b]0;title\x07\u009b2J\u202e.lora_A.weight": [4, 8], "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": [4, 8],
+             "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": [8, 4]}
+    header = {name: {"dtype": "F32", "shape": shape, "data_offsets": [128 * i, 128 * (i + 1)]} for i, (name, shape) in enumerate(names.items())}
+    written = json.dumps(header).encode()
+    adapter = lab.folder / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_model.safetensors").write_bytes(len(written).to_bytes(8, "little") + written + bytes(128 * len(names)))
+    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}))
+    command = [lab.forge, "adapter", "check", str(adapter)]
+    assert "\x1b]0;title\x07\u009b2J" in subprocess.run(command, capture_output=True, text=True).stdout
+    shown = on_terminal(command, code=5)
+    assert "\\x1b]0;title" in shown and not set("\x1b\x07\u009b\u202e") & set(shown), shown
 
 
 def more_threads_than_processors_are_warned_of(lab: Lab):
