@@ -15,7 +15,9 @@
 #include "core/plan/files/adapter_folder.h"
 #include "core/plan/files/added_tokens.h"
 #include "core/plan/files/model_file.h"
+#include "core/plan/judge_plan.h"
 #include "core/plan/warnings.h"
+#include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 #include "core/run/output_dir.h"
 #include "core/run/run_folder.h"
@@ -384,6 +386,7 @@ class PlanParts {
     input_.job = job();
     if (options_.hash_files) {
       KnownHashes hashes = known_hashes(job().output_dir, progress_);
+      require_whole_starts(hashes);
       input_.start_files = start_files(job(), hashes);
       hashes.save();
       progress_.clear();
@@ -403,6 +406,14 @@ class PlanParts {
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
     input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
     return std::move(input_);
+  }
+
+  // A run may start from another one's checkpoint, which states the hashes of its files.
+  void require_whole_starts(KnownHashes& hashes) const {
+    require_whole_weights(job().model.path, &hashes);
+    if (job().adapter.init_from) require_whole_weights(*job().adapter.init_from, &hashes);
+    for (const JudgeModel& judge : judges_of(job()))
+      for (const std::string& folder : {judge.model, judge.adapter}) require_whole_weights(folder, &hashes);
   }
 
   // Returns why `forge export --gguf` would refuse the result; empty if it would not.

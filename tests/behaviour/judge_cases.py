@@ -210,6 +210,19 @@ def a_reward_model_scores_as_it_does_alone(lab: Lab):
     assert "gives no scores" in lab.run(code=5, name="other", **sections)
 
 
+def a_reward_model_that_is_a_damaged_checkpoint_is_refused(lab: Lab):
+    sections = by_model(lab)
+    checkpoint = sorted((lab.folder / "judge/checkpoints").iterdir())[-1]
+    sections["rewards"][0]["path"] = str(checkpoint)
+    weights = checkpoint / "adapter_model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    said = lab.run(code=5, **sections)
+    assert f"{weights}: is not the file that manifest.json lists" in said and not (lab.folder / "run").exists(), said
+    weights.write_bytes(content)
+    lab.run(**sections)
+
+
 def a_reward_model_is_known_by_its_content(lab: Lab):
     sections = by_model(lab) | {"train": {"max_steps": 2, "precision": "fp32"}}
     lab.run(**sections)

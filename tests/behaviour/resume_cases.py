@@ -107,6 +107,25 @@ def other_weights_are_another_run(lab: Lab):
     assert f"{config} changed since the run began" in said, said
 
 
+def a_damaged_checkpoint_is_no_start_of_another_run(lab: Lab):
+    lab.run(name="first")
+    checkpoint = lab.folder / "first/checkpoints/step-000012"
+    settings = {"adapter": {"init_from": str(checkpoint)}}
+    lab.run(name="second", **settings)
+    for path, change in ((checkpoint / "adapter_model.safetensors", lambda content: content[:-1] + bytes([content[-1] ^ 1])),
+                         (checkpoint / "adapter_config.json", lambda content: content + b"\n")):
+        whole = path.read_bytes()
+        path.write_bytes(change(whole))
+        said = lab.run(name="third", code=5, **settings)
+        assert f"{path}: is not the file that manifest.json lists" in said, said
+        assert not (lab.folder / "third").exists()
+        path.write_bytes(whole)
+    # An adapter's folder without the rest of a checkpoint may hold another tool's manifest.
+    (checkpoint / "state.json").unlink()
+    (checkpoint / "manifest.json").write_text('{"name": "x"}')
+    lab.run(name="third", **settings)
+
+
 def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
     lab.job["train"]["threads"] = 1
     lab.run(name="whole")
