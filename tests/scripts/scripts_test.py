@@ -128,6 +128,26 @@ class CudaToolkit(Machine):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn(f"CUDA engine: built by {self.toolkit}/bin/nvcc", result.stdout)
 
+    def test_nvcc_that_refuses_the_compiler(self):
+        write(self.toolkit / "bin/nvcc", """#!/bin/sh
+case "$*" in
+  *--version*) echo "Cuda compilation tools, release 13.0, V13.0.1" ;;
+  *--dryrun*) ;;
+  *) echo "crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!" >&2; exit 1 ;;
+esac
+""", 0o755)
+        self.headers()
+        reason = f"{self.toolkit}/bin/nvcc does not compile with the C++ compiler here: crt/host_config.h:143:2: error: #error -- unsupported GNU version!"
+        result = self.configure("AUTO", f"-DFORGE_CUDA_DIR={self.toolkit}")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertIn(f"CUDA engine: not built, {reason}", result.stdout)
+        self.assertNotIn("CUDA engine: built by", result.stdout)
+        refusal = self.configure("ON", f"-DFORGE_CUDA_DIR={self.toolkit}")
+        self.assertNotEqual(refusal.returncode, 0, refusal.stdout)
+        text = " ".join(refusal.stdout.split())
+        for part in (f"the CUDA engine cannot be built: {reason}", "NVCC_CCBIN", "-DFORGE_CUDA=OFF"):
+            self.assertIn(part, text)
+
     def test_no_nvcc(self):
         self.headers()
         self.steps_back("nvcc of CUDA 13")
