@@ -3,9 +3,15 @@
 #include "core/run/heartbeat.h"
 #include "core/run/run_folder.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "core/base/file.h"
@@ -15,6 +21,24 @@
 #include "tests/test.h"
 
 using namespace forge;
+
+static struct {
+  bool exchange_refused = false;  // as by NFS
+  bool counts = false;
+  int renames_before_death = 0;
+} system_calls;
+
+// The next two take the place of the C library's functions.
+extern "C" int renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
+  if (!system_calls.exchange_refused) return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags));
+  errno = EINVAL;
+  return -1;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (system_calls.counts && system_calls.renames_before_death-- == 0) ::kill(::getpid(), SIGKILL);
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace {
 
@@ -168,6 +192,50 @@ TEST_CASE("A folder that takes another's place leaves nothing behind, and one th
   folder.write("next/a", "next");
   replace_directory(folder.path("next"), folder.path("fresh"));
   CHECK(read_file(folder.path("fresh/a"), 9, ErrorKind::data) == "next");
+}
+
+namespace {
+
+// Replaces folder/old by a new one in a process that is killed between the two renames.
+void replace_and_die(const std::string& folder) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    system_calls.exchange_refused = true;
+    system_calls.renames_before_death = 1;
+    try {
+      const std::string source = make_temporary_sibling(folder + "/old");
+      write_file_durably(source + "/a", "new");
+      system_calls.counts = true;
+      replace_directory(source, folder + "/old");
+    } catch (...) {
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+}
+
+}  // namespace
+
+TEST_CASE("A kill between two renames loses no result where folders cannot be exchanged") {
+  TemporaryFolder folder;
+  for (const auto& clear : std::vector<std::function<void(const std::string&)>>{remove_litter, remove_abandoned}) {
+    folder.write("old/a", "old");
+    replace_and_die(folder.path());
+    CHECK_FALSE(is_directory(folder.path("old")));
+    CHECK(names_in(folder.path()).size() == 2);
+    clear(folder.path());
+    CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+    CHECK(read_file(folder.path("old/a"), 9, ErrorKind::data) == "old");
+  }
+  // One that was replaced in the end is litter.
+  const std::string condemned = folder.path(".trash-old.tmp-77");
+  std::filesystem::create_directories(condemned);
+  CHECK_FALSE(put_back(condemned));
+  remove_litter(folder.path());
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+  CHECK_FALSE(put_back(folder.path("old")));
 }
 
 TEST_CASE("Only a run, or what is left of one, is discarded") {
