@@ -178,7 +178,7 @@ class Server:
         if self.mode.startswith("status"):
             return self.send(handler, int(self.mode.split()[1]), b'{"error": "out of order"}')
         if self.mode == "late":
-            time.sleep(5)
+            time.sleep(30)
         if self.mode == "slow":  # now and then, each time otherwise
             time.sleep(random.choice([0, 0, 0, 0.15]))
         if body["model"] not in self.adapters:

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from lab import Lab, unfinished
+from lab import interrupt, Lab, unfinished
 from policy_cases import policy
 
 
@@ -153,29 +153,20 @@ def servers_that_fail_never_score_nothing_as_zero(lab: Lab):
     judge.close()
 
 
+BLANK_LINES = 'while True: sys.stdout.write("\\n" * 65536)'
+
+
 def a_signal_acts_while_a_judge_thinks(lab: Lab):
     os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    asked = lab.folder / "asked"
+    for mode in ("time.sleep(60)", BLANK_LINES):
+        for signals in ((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)):
+            sections = policy(lab, mode)
+            sections["rewards"][0]["timeout"] = 100
+            interrupt(lab, f"process-{len(signals)}", sections, asked.exists, signals)
+            asked.unlink()
     late = Judge("late")
-    judged = policy(lab, "time.sleep(60)")
-    judged["rewards"][0]["timeout"] = 100
-    for name, sections in [("process", judged), ("server", by_http(lab, late, timeout=100))]:
-        job = lab.folder / f"{name}.json"
-        job.write_text(json.dumps({**lab.job, **sections, "name": name}))
-        process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        asked = lab.folder / "asked"
-        end = time.monotonic() + 60
-        while not (asked.exists() or late.asked) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert asked.exists() or late.asked, "nobody was asked"
-        began = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        try:
-            _, said = process.communicate(timeout=20)
-        finally:
-            process.kill()
-        took = time.monotonic() - began
-        assert process.returncode in (75, 130) and took < 5, (name, process.returncode, took, said)
-        asked.unlink(missing_ok=True)
+    interrupt(lab, "server", by_http(lab, late, timeout=100), lambda: late.asked)
     late.close()
 
 

@@ -1,6 +1,7 @@
 """What the cases of a run under trouble share: a folder with a job in it."""
 import json
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -106,3 +107,23 @@ class Going:
 def lab_of(lab: Lab, name: str) -> Lab:
     (lab.folder / name).mkdir()
     return Lab(lab.forge, lab.folder / name)
+
+
+def interrupt(lab: Lab, name: str, sections: dict, waits, signals: tuple = (signal.SIGINT,)) -> None:
+    """Starts a run, signals it once `waits()` says that it waits for somebody, and expects it to end soon."""
+    job = lab.folder / f"{name}.json"
+    job.write_text(json.dumps({**lab.job, **sections, "name": name}))
+    process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while not waits() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        assert waits() and process.poll() is None, (name, "nobody was asked")
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+        said = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+    took = time.monotonic() - began
+    assert process.returncode in (75, 130) and took < 5, (name, process.returncode, took, said)

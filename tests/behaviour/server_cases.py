@@ -1,9 +1,10 @@
 """Completions that a server draws: as many as asked for, by the right weights, and nothing wrong with them that goes unsaid."""
 import json
 import re
+import signal
 
 from completion_server import Server
-from lab import MODEL, Lab
+from lab import interrupt, Lab, MODEL
 from policy_cases import policy
 from resume_cases import back_to
 
@@ -64,6 +65,13 @@ def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
             assert lab.events("step", "wrong") == [] and not (lab.folder / "wrong/adapter").exists(), mode
     heard = lab.run(name="wrong", code=5, **served(lab, server))
     assert server.url in heard and "onnect" in heard, heard
+
+
+def a_signal_acts_while_a_server_draws(lab: Lab):
+    for signals in ((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)):
+        with Server(MODEL) as server:
+            server.mode = "late"
+            interrupt(lab, f"late-{len(signals)}", served(lab, server, timeout=100), lambda: server.asked, signals)
 
 
 def a_server_that_ignores_the_adapter_is_noticed(lab: Lab):
