@@ -9,7 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from lab import Going, Lab, lab_of, MODEL
+from lab import Going, Lab, lab_of, MODEL, ROOT
+from policy_cases import policy
 
 
 def two_processes_never_share_a_folder(lab: Lab):
@@ -273,11 +274,13 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
         shutil.rmtree(lab.folder / ".cache")
 
 
-def on_terminal(command: list, code: int = 0) -> str:
+def on_terminal(command: list, code: int = 0, typed: str = "", **environment) -> str:
     """What a command writes to stdout, if that is a terminal."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(command, stdout=slave, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=slave, stderr=subprocess.PIPE, env=os.environ | environment)
     os.close(slave)
+    process.stdin.write(typed.encode())
+    process.stdin.close()
     shown = b""
     try:
         while piece := os.read(master, 65536):
@@ -285,8 +288,8 @@ def on_terminal(command: list, code: int = 0) -> str:
     except OSError:  # EIO: nobody writes to it any more
         pass
     os.close(master)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == code, (process.returncode, said)
+    said = process.stderr.read().decode()
+    assert process.wait(60) == code, (process.returncode, said)
     return shown.decode()
 
 
@@ -301,6 +304,26 @@ def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
     assert "\x1b[31m" in piped and "\x1b]0;title" in piped, piped
     shown = on_terminal(command)
     assert "\x1b" not in shown and "\u009b" not in shown and "\\x1b[31m" in shown and "\ttab" in shown, shown
+
+
+def texts_of_models_and_judges_stay_off_the_terminal(lab: Lab):
+    """generate and chat with an engine that repeats what it is asked, score with a judge that does."""
+    hostile = "a\x1b]0;title\x07b\u009b2Jc"
+    (lab.folder / "rows.jsonl").write_text(json.dumps({"prompt": "p", "completion": hostile}) + "\n")
+    (lab.folder / "hostile.jsonl").write_text(json.dumps({"prompt": hostile}) + "\n")
+    sections = policy(lab, 'reply["info"] = item["completion"]')
+    (lab.folder / "score.json").write_text(json.dumps(lab.job | sections))
+    echo = {"FORGE_ENGINE": str(ROOT / "tests/journeys/fake_engine.py")}
+    model = ["--model", str(MODEL)]
+    for words, typed in ((["generate", *model, "--raw", "--prompts", str(lab.folder / "hostile.jsonl")], ""),
+                         (["chat", *model, "--template", "chatml"], hostile + "\n"),
+                         (["score", str(lab.folder / "rows.jsonl"), "--rewards", str(lab.folder / "score.json")], "")):
+        command = [lab.forge, *words]
+        piped = subprocess.run(command, input=typed.encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | echo,
+                               check=True, timeout=60).stdout.decode()
+        assert "\x1b]0;title" in piped and "\u009b2J" in piped, (words[0], piped)
+        shown = on_terminal(command, typed=typed, **echo)
+        assert "\\x1b]0;title\\x07" in shown and "\\x9b2J" in shown and not set("\x1b\x07\u009b") & set(shown), (words[0], shown)
 
 
 def names_of_an_adapter_stay_off_the_terminal(lab: Lab):
