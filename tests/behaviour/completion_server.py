@@ -185,7 +185,8 @@ class Server:
             return self.send(handler, 404, b'{"message": "The model does not exist"}')
         answer = self.completion(body)
         self.spoil(body, answer)
-        self.send(handler, 200, b"<html>" if self.mode == "no json" else json.dumps(answer).encode(), cut=self.mode == "cut")
+        written = b" " * (2 << 20) * (self.mode == "large") + json.dumps(answer).encode()
+        self.send(handler, 200, b"<html>" if self.mode == "no json" else written, cut=self.mode == "cut")
 
     def load(self, handler, body: dict) -> None:
         name = body["lora_name"]

@@ -70,6 +70,8 @@ class Judge:
             status, body = 403, "not for " + str(request.headers["Authorization"])
         if self.mode == "large":
             body = " " * (1 << 21) + body
+        if self.mode == "talks":
+            body = json.dumps({"result": {"score": 1}, "info": "r" * 900_000})
         if self.mode == "declines" and item["id"] % 3 == 0:
             body = '{"result": {"score": null}, "info": "unclear"}'
         data = body.encode()
@@ -117,6 +119,15 @@ def an_answer_without_measure_is_a_failure(lab: Lab):
     said = lab.run(code=5, **by_http(lab, judge))
     judge.close()
     assert "the answer is longer than 1.0 MiB" in said, said
+
+
+def a_long_remark_is_kept_by_its_beginning(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    judge = Judge("talks")
+    lab.run(**by_http(lab, judge, timeout=20))
+    judge.close()
+    lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000000.jsonl").read_text().splitlines()]
+    assert {line["rewards"]["judge"]["reason"] for line in lines} == {"r" * 4096 + "…"}
 
 
 def a_server_scores_completions(lab: Lab):

@@ -83,16 +83,16 @@ def unfinished(lab: Lab, name: str = "run") -> Path:
 
 
 class Going:
-    """A run of many steps that is going on."""
+    """A run of many steps that is going on: it has left a file of the pattern."""
 
-    def __init__(self, lab: Lab, steps: int = 4000):
+    def __init__(self, lab: Lab, steps: int = 4000, left: str = "checkpoints/step-??????"):
         lab.job["train"]["max_steps"] = steps
         lab.job["train"]["threads"] = 1
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         self.process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)
         end = time.monotonic() + 60
-        while not list(lab.folder.glob("run/checkpoints/step-??????")) and time.monotonic() < end:
+        while not list(lab.folder.glob(f"run/{left}")) and time.monotonic() < end:
             time.sleep(0.02)
 
     def end(self, code: int) -> str:

@@ -195,6 +195,15 @@ def another_machines_beat_ends_a_run(lab: Lab):
     assert before and all(step % 1000 == 0 for step in steps), "a checkpoint was written at the end"
 
 
+def flip_last_bit(path: Path) -> None:
+    """As cp over it does: the same file, other bytes."""
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+
+
 def a_base_that_is_rewritten_is_noticed(lab: Lab):
     model = lab.folder / "base"
     shutil.copytree(MODEL, model)
@@ -205,20 +214,27 @@ def a_base_that_is_rewritten_is_noticed(lab: Lab):
     os.utime(weights)  # a new time, the same content
     time.sleep(0.5)
     assert going.process.poll() is None, going.end(0)
-    with open(weights, "r+b") as file:  # as cp over it does: the same file, other bytes
-        file.seek(-1, os.SEEK_END)
-        last = file.read(1)
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]))
+    flip_last_bit(weights)
     said = going.end(5)
     assert "model.safetensors: was rewritten while the run was training on it" in said, said
     assert lab.checkpoints() and not (lab.folder / "run/adapter").exists()
-    with open(weights, "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        file.write(last)
+    flip_last_bit(weights)
     step = int(lab.checkpoints()[-1][5:])
     said = lab.run("--extend", train={"max_steps": step + 1})
     assert f"from step {step:,}" in said, said
+
+
+def a_base_that_is_rewritten_is_noticed_by_an_evaluation(lab: Lab):
+    model = lab.folder / "base"
+    shutil.copytree(MODEL, model)
+    evaluates = lab.with_eval(every_steps=1)
+    lab.job |= {"model": {"path": str(model)}, "data": lab.job["data"] | evaluates["data"], "eval": evaluates["eval"],
+                "checkpoint": {"every_steps": 1_000_000, "keep_best": 0}}
+    going = Going(lab, steps=4_000_000, left="metrics.jsonl")
+    flip_last_bit(model / "model.safetensors")
+    said = going.end(5)
+    assert "model.safetensors: was rewritten while the run was training on it" in said, said
+    assert not (lab.folder / "run/checkpoints").exists() or not lab.checkpoints()
 
 
 def a_base_that_is_replaced_is_said(lab: Lab):

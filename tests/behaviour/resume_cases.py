@@ -193,24 +193,54 @@ def a_best_checkpoint_that_was_changed_is_not_exported(lab: Lab):
     assert f"{folder}/manifest.json" in lab.run(**settings) and lab.report()["exported"]["step"] == second
 
 
-def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
-    rows = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
-    (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+PAIRS = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
+JUDGED = [{"prompt": f"What is {i}?", "completion": f"It is {i * i}.", "label": i % 3 > 0} for i in range(48)]
+
+
+def with_kept_reference(lab: Lab, objective: str, rows: list, **more) -> dict:
+    path = lab.folder / f"{objective}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     lab.job["train"] |= {"threads": 1, "max_steps": 6}
-    settings = {"objective": {"type": "dpo", "reference_cache": True}, "data": {"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
-                "checkpoint": {"every_steps": 2, "keep_last": 9}}
-    lab.run(**settings)
-    whole, kept = lab.adapter(), lab.folder / "run/reference.safetensors"
-    reference = kept.read_bytes()
-    for at in (20, len(reference) // 2, len(reference) - 3):
+    return {"objective": {"type": objective, "reference_cache": True}, "data": {"train": [{"path": str(path)}]},
+            "checkpoint": {"every_steps": 2, "keep_last": 9}, **more}
+
+
+def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
+    for objective, rows in (("dpo", PAIRS), ("kto", JUDGED)):
+        settings = with_kept_reference(lab, objective, rows)
+        lab.run("--fresh", **settings)
+        whole, kept = lab.adapter(), lab.folder / "run/reference.safetensors"
+        reference = kept.read_bytes()
+        for at in (20, len(reference) // 2, len(reference) - 3):
+            back_to(lab, 2)
+            kept.write_bytes(reference[:at] + bytes([reference[at] ^ 1]) + reference[at + 1:])
+            said = lab.run(**settings)
+            assert "reference.safetensors: is damaged; the reference's log-probabilities are computed again" in said, (at, said)
+            assert lab.adapter() == whole and kept.read_bytes() == reference, (objective, at)
         back_to(lab, 2)
-        kept.write_bytes(reference[:at] + bytes([reference[at] ^ 1]) + reference[at + 1:])
-        said = lab.run(**settings)
-        assert "reference.safetensors: is damaged; the reference's log-probabilities are computed again" in said, (at, said)
-        assert lab.adapter() == whole and kept.read_bytes() == reference, at
-    back_to(lab, 2)
-    assert "damaged" not in lab.run(**settings)
-    assert lab.adapter() == whole
+        assert "damaged" not in lab.run(**settings)
+        assert lab.adapter() == whole
+
+
+def a_kept_reference_that_cannot_be_made_again_is_refused(lab: Lab):
+    """Of a model that is trained whole: its first weights are gone after a step."""
+    lab.job["adapter"] = "none"
+    settings = with_kept_reference(lab, "dpo", PAIRS)
+    lab.run(**settings)
+    kept, whole = lab.folder / "run/reference.safetensors", (lab.folder / "run/model/model.safetensors").read_bytes()
+    reference = kept.read_bytes()
+    for damage in (lambda: kept.write_bytes(reference[:-3] + bytes([reference[-3] ^ 1]) + reference[-2:]), kept.unlink):
+        (lab.folder / "run/report.json").unlink()
+        for path in lab.folder.glob("run/checkpoints/step-*"):
+            if int(path.name[5:]) > 2:
+                shutil.rmtree(path)
+        shutil.rmtree(lab.folder / "run/model")
+        damage()
+        said = lab.run(code=5, **settings)
+        assert "reference.safetensors" in said and "gone or damaged" in said, said
+        kept.write_bytes(reference)
+        lab.run(**settings)
+        assert (lab.folder / "run/model/model.safetensors").read_bytes() == whole
 
 
 def a_recorded_completion_that_was_changed_is_drawn_again(lab: Lab):

@@ -55,7 +55,7 @@ def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
              "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
              "too long": "asked were at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
              "past the stop": "behind the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
-             "no json": "expected JSON", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
+             "no json": "expected JSON", "large": "the answer is longer than 1.0 MiB", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
              "loads nothing": "load_lora_adapter: status 404"}
     with Server(MODEL) as server:
         for mode, said in wrong.items():
