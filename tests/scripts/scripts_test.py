@@ -179,6 +179,16 @@ esac
         self.assertRegex(result.stdout, "CUDA engine: built by .*nvcc")  # this machine's own, if it has one
         self.assertNotIn("old/bin/nvcc", result.stdout)
 
+    def test_commands_hold_what_is_loaded_later(self):
+        """What scripts/build.sh builds: no test, and no library that forge opens only when it needs it, may be missing."""
+        configured = self.configure("OFF")
+        self.assertEqual(configured.returncode, 0, configured.stdout)
+        held = self.run_command("ninja", "-C", self.folder / "build", "-t", "query", "commands").stdout.split()
+        known = self.run_command("ninja", "-C", self.folder / "build", "-t", "targets", "all").stdout
+        for part in ("bin/forge", "lib/libforge-http.so", "lib/libforge-parquet.so", "bin/forge-engine"):
+            if part != "lib/libforge-parquet.so" or f"{part}:" in known:  # without Arrow there is none
+                self.assertIn(part, held)
+
     def test_toolkit_that_comes_and_goes(self):
         self.steps_back("nvcc of CUDA 13, cuda_runtime_api.h, .*")
         self.nvcc(self.toolkit, "13.0")
