@@ -223,7 +223,7 @@ def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
 
 
 def a_kept_reference_that_cannot_be_made_again_is_refused(lab: Lab):
-    """Of a model that is trained whole: its first weights are gone after a step."""
+    """The first weights of a model that is trained whole are gone after a step."""
     lab.job["adapter"] = "none"
     settings = with_kept_reference(lab, "dpo", PAIRS)
     lab.run(**settings)
