@@ -126,7 +126,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   Looked train = look_at_split(job, Split::train, text, progress, report, file_hashes), eval;
   if (has_eval_data(job)) eval = look_at_split(job, Split::eval, text, progress, report, file_hashes);
   report.finish();
-  if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report));
+  if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report), progress);
   if (loaded.origins["data.prompt_as"].kind == OriginKind::given) report.silence("bare_prompt");
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;

@@ -165,10 +165,13 @@ DataFindings look_again(const Job& job, const ModelText& text, Progress& progres
 
 }  // namespace
 
-void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval,
-                   const DataFindings& findings) {
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
+                   const Progress& progress) {
   const std::string path = path_of_findings(job, train, eval);
-  if (!path.empty()) store_findings(findings, path);
+  if (path.empty()) return;
+  for (DataFinding& finding : findings.found)
+    for (std::string* text : {&finding.place, &finding.detail}) *text = progress.without_secrets(*text);
+  store_findings(findings, path);
 }
 
 DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
@@ -323,7 +326,7 @@ class PlanParts {
     if (!train.from_cache && !(eval && eval->from_cache)) {
       report.finish();
       line_.data_findings = findings_of(report);
-      return keep_findings(job(), train, eval, line_.data_findings);
+      return keep_findings(job(), train, eval, line_.data_findings, progress_);
     }
     if (auto known = stored_findings(path_of_findings(job(), train, eval))) {
       line_.data_findings = *std::move(known);
@@ -331,7 +334,7 @@ class PlanParts {
     }
     attempt([&] {
       line_.data_findings = look_again(job(), *text_, progress_, file_hashes);
-      keep_findings(job(), train, eval, line_.data_findings);
+      keep_findings(job(), train, eval, line_.data_findings, progress_);
     });
   }
 
