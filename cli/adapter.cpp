@@ -52,7 +52,7 @@ int run(const Arguments& args) {
   if (args.json())
     print_json(to_json(check));
   else
-    print(text_of(folder, check));
+    print_text(text_of(folder, check));
   return check.faults.empty() ? 0 : exit_code(ErrorKind::environment);
 }
 

@@ -131,7 +131,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
     if (!train.error || !job.data.eval.empty()) throw;
   }
   report.finish();
-  if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report));
+  if (train.prepared) keep_findings(job, *train.prepared, eval.prepared, findings_of(report), progress);
   if (loaded.origins["data.prompt_as"].kind == OriginKind::given) report.silence("bare_prompt");
   const Looked& chosen = split == Split::eval ? eval : train;
   const DataSet* data = chosen.prepared ? &*chosen.prepared->data : nullptr;

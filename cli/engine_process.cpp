@@ -120,6 +120,7 @@ struct EngineProcess::State {
   int stop_requests = 0;
   bool trains = false;  // true if the request trains: only training writes checkpoints
   std::optional<Clock::time_point> deadline;
+  std::function<void()> check;  // called while the engine works
   bool greeted = false;
   AnswerThread answers;  // after the signals, which it leaves to the main thread
 
@@ -134,6 +135,7 @@ struct EngineProcess::State {
   bool read_events(const std::function<void(Json)>& on_line);
   void take_signals(const OnEvent& on_event);
   void forward(int number, const OnEvent& on_event);
+  void run_check();
   // Kills the engine once the deadline has passed. Returns false if even that does not end it.
   bool keep_deadline();
   bool reap();
@@ -198,6 +200,7 @@ Json EngineProcess::State::converse(const OnEvent& on_event) {
   bool events_open = true, errors_open = true;
   while (events_open) {
     wait_for_something(events_open, errors_open);
+    run_check();
     if (!keep_deadline()) refuse_undying(pid);
     take_signals(on_event);
     while (const std::optional<Json> line = answers.next()) queue(*line);
@@ -229,6 +232,16 @@ void EngineProcess::State::wait_for_something(bool events_open, bool errors_open
                     {events_open ? answers.descriptor() : -1, POLLIN, 0}};
   // The timeout is for an engine that has exited while another process still holds its pipes.
   ::poll(waits, std::size(waits), events_open ? 200 : 5);
+}
+
+void EngineProcess::State::run_check() {
+  if (!check) return;
+  try {
+    check();
+  } catch (...) {
+    ::kill(pid, SIGKILL);
+    throw;
+  }
 }
 
 bool EngineProcess::State::keep_deadline() {
@@ -350,6 +363,8 @@ EngineProcess::~EngineProcess() {
       if (means_now(number)) state_->deadline = std::min(*state_->deadline, Clock::now());
   }
 }
+
+void EngineProcess::watch(std::function<void()> check) { state_->check = std::move(check); }
 
 Json EngineProcess::request(const Json& request, const OnEvent& on_event) {
   state_->trains = request.value("command", "") == "train";

@@ -26,6 +26,9 @@ class EngineProcess {
   EngineProcess(const EngineProcess&) = delete;
   EngineProcess& operator=(const EngineProcess&) = delete;
 
+  // Calls `check` several times a second during requests. If it throws, the engine is killed at
+  // once, without a checkpoint, and the request throws the same.
+  void watch(std::function<void()> check);
   // Sends the request (the only one of this engine) and passes every event to `on_event`, up to and
   // including `done`, whose object it returns once the engine has ended. A signal to stop
   // (core/base/signals.h) is passed on once, as SIGTERM; a second SIGINT or SIGTERM kills the

@@ -16,7 +16,9 @@
 #include "core/plan/files/adapter_folder.h"
 #include "core/plan/files/added_tokens.h"
 #include "core/plan/files/model_file.h"
+#include "core/plan/judge_plan.h"
 #include "core/plan/warnings.h"
+#include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 #include "core/run/output_dir.h"
 #include "core/run/run_folder.h"
@@ -164,10 +166,13 @@ DataFindings look_again(const Job& job, const ModelText& text, Progress& progres
 
 }  // namespace
 
-void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval,
-                   const DataFindings& findings) {
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
+                   const Progress& progress) {
   const std::string path = path_of_findings(job, train, eval);
-  if (!path.empty()) store_findings(findings, path);
+  if (path.empty()) return;
+  for (DataFinding& finding : findings.found)
+    for (std::string* text : {&finding.place, &finding.detail}) *text = progress.without_secrets(*text);
+  store_findings(findings, path);
 }
 
 DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
@@ -322,7 +327,7 @@ class PlanParts {
     if (!train.from_cache && !(eval && eval->from_cache)) {
       report.finish();
       line_.data_findings = findings_of(report);
-      return keep_findings(job(), train, eval, line_.data_findings);
+      return keep_findings(job(), train, eval, line_.data_findings, progress_);
     }
     if (auto known = stored_findings(path_of_findings(job(), train, eval))) {
       line_.data_findings = *std::move(known);
@@ -330,7 +335,7 @@ class PlanParts {
     }
     attempt([&] {
       line_.data_findings = look_again(job(), *text_, progress_, file_hashes);
-      keep_findings(job(), train, eval, line_.data_findings);
+      keep_findings(job(), train, eval, line_.data_findings, progress_);
     });
   }
 
@@ -391,6 +396,7 @@ class PlanParts {
     input_.job = job();
     if (options_.hash_files) {
       KnownHashes hashes = known_hashes(job().output_dir, progress_);
+      require_whole_starts(hashes);
       input_.start_files = start_files(job(), hashes);
       hashes.save();
       progress_.clear();
@@ -410,6 +416,14 @@ class PlanParts {
     if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
     input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
     return std::move(input_);
+  }
+
+  // A run may start from another one's checkpoint, which states the hashes of its files.
+  void require_whole_starts(KnownHashes& hashes) const {
+    require_whole_weights(job().model.path, &hashes);
+    if (job().adapter.init_from) require_whole_weights(*job().adapter.init_from, &hashes);
+    for (const JudgeModel& judge : judges_of(job()))
+      for (const std::string& folder : {judge.model, judge.adapter}) require_whole_weights(folder, &hashes);
   }
 
   // Returns why `forge export --gguf` would refuse the result; empty if it would not.

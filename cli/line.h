@@ -67,9 +67,10 @@ KnownHashes known_hashes(const std::string& output_dir, Progress& progress);
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options = {});
 PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
-// Stores what was found in the data for later plans and runs, if all of it is tokenised.
-void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval,
-                   const DataFindings& findings);
+// Stores what was found in the data for later plans and runs, if all of it is tokenised; without
+// secrets in the paths that it names.
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
+                   const Progress& progress);
 // Returns the device that the job asks for, if it can be used; or that of --gpu, with a warning if
 // it cannot be used.
 DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu);

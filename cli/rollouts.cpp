@@ -1,15 +1,13 @@
 // forge rollouts: shows the completions that a run generated, and their rewards.
 #include <algorithm>
 #include <filesystem>
-#include <fmt/format.h>
 
 #include "cli/command.h"
 #include "cli/console.h"
 #include "core/base/file.h"
 #include "core/base/near_path.h"
-#include "core/base/printable.h"
 #include "core/base/text.h"
-#include "core/reward/answer.h"
+#include "core/rollout/host/shown_rollout.h"
 #include "core/rollout/rollout.h"
 #include "core/run/run_folder.h"
 
@@ -17,7 +15,6 @@ namespace forge {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int64_t kLargestFile = int64_t{1} << 30;
 
 constexpr Option kOptions[] = {
     {"--rollout", "N", "number of the rollout (default: the last)"},
@@ -30,41 +27,10 @@ constexpr Option kOptions[] = {
 std::vector<int64_t> rollouts_in(const std::string& folder) {
   std::vector<int64_t> numbers;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder + "/rollouts", ignored)) {
-    const std::string name = entry.path().stem().string();
-    const size_t dash = name.rfind('-');
-    if (entry.path().extension() == ".jsonl" && dash != name.npos && name.find_first_not_of("0123456789", dash + 1) == name.npos)
-      numbers.push_back(std::stoll(name.substr(dash + 1)) + 1);
-  }
+  for (const auto& entry : fs::directory_iterator(folder + "/rollouts", ignored))
+    if (const std::optional<int64_t> number = rollout_number(entry.path().filename().string())) numbers.push_back(*number + 1);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
-}
-
-std::vector<Json> completions_of(const std::string& path) {
-  std::vector<Json> lines;
-  int64_t number = 0;
-  for (const std::string& line : split(read_file(path, kLargestFile, ErrorKind::environment), '\n'))
-    if (++number; !line.empty()) lines.push_back(parse_json(line, path, ErrorKind::environment, {}, number));
-  return lines;
-}
-
-double reward_of(const Json& line) { return line.contains("reward") && line["reward"].is_number() ? line["reward"].get<double>() : 0; }
-
-// Returns "reward 0.8 (correct 1, brief 0.5: 31 tokens), 12 tokens, stop".
-std::string shown_completion(const Json& line) {
-  std::vector<std::string> parts;
-  const Json rewards = line.value("rewards", Json::object());
-  for (const auto& [name, part] : rewards.items()) {
-    const Json score = part.value("score", Json());
-    const std::string reason = part.value("reason", "");
-    parts.push_back(name + " " + (score.is_number() ? fmt::format("{:.4g}", score.get<double>()) : "unscored") +
-                    (reason.empty() ? "" : ": " + reason));
-  }
-  const bool scored = line.contains("reward") && line["reward"].is_number();
-  return (scored ? fmt::format("reward {:.4g}", reward_of(line)) : "unscored: " + line.value("unscored", "")) + " (" + join(parts, ", ") +
-         "), " + format_count(line.value("tokens", int64_t{0})) + " tokens, " + line.value("finish", "") +
-         (line.contains("turns") ? ", " + format_count(line.value("turns", int64_t{0})) + " turns" : "") + (line.value("kept", true) ? "" : ", group not kept") + "\n  prompt: " + shortened(line.value("prompt_text", "")) + "\n  " +
-         line.value("transcript", line.value("text", "")) + "\n";
 }
 
 int run(const Arguments& args) {
@@ -79,20 +45,23 @@ int run(const Arguments& args) {
   if (!std::binary_search(numbers.begin(), numbers.end(), number))
     throw Error(ErrorKind::usage, "--rollout " + std::to_string(number) + ": the run has " + format_count(numbers.front()) + " to " +
                                       format_count(numbers.back()));
-  std::vector<Json> lines = completions_of(rollout_path(folder, number - 1));
+  std::vector<ShownCompletion> completions = read_shown_rollout(rollout_path(folder, number - 1));
   const bool best = args.has("--best"), worst = args.has("--worst");
   if (best && worst) throw Error(ErrorKind::usage, "--best and --worst cannot be combined");
-  if (best || worst)
-    std::stable_sort(lines.begin(), lines.end(),
-                     [&](const Json& a, const Json& b) { return best ? reward_of(a) > reward_of(b) : reward_of(a) < reward_of(b); });
+  const auto before = [&](const ShownCompletion& a, const ShownCompletion& b) {
+    return best ? a.reward.value_or(0) > b.reward.value_or(0) : a.reward.value_or(0) < b.reward.value_or(0);
+  };
+  if (best || worst) std::stable_sort(completions.begin(), completions.end(), before);
   const auto limit = static_cast<size_t>(args.integer("--limit", 8, 1, INT64_MAX));
-  if (lines.size() > limit) lines.resize(limit);
+  if (completions.size() > limit) completions.resize(limit);
   if (args.json()) {
+    Json lines = Json::array();
+    for (const ShownCompletion& completion : completions) lines.push_back(completion.line);
     print_json({{"rollout", number}, {"rollouts", numbers.back()}, {"completions", lines}});
     return 0;
   }
   print("rollout " + format_count(number) + " of " + format_count(numbers.back()) + "\n");
-  for (const Json& line : lines) print_text("\n" + shown_completion(line));
+  for (const ShownCompletion& completion : completions) print_text("\n" + shown_text(completion));
   return 0;
 }
 

@@ -146,6 +146,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                           .deterministic = decision.plan.job.train.deterministic,
                           .lock = lock->descriptor()};
   EngineProcess engine(engine_location, settings);
+  engine.watch([&heartbeat] { heartbeat->require_alone(); });
   Json amendments = Json::array();
   for (const Amendment& amendment : decision.amendments) amendments.push_back(to_json(amendment));
   Json request{{"command", "train"},

@@ -13,6 +13,8 @@
 namespace forge {
 namespace {
 
+constexpr std::string_view kTemporary = ".tmp-";
+
 // Returns the mark that separates a file's name from the process id.
 std::string mark() {
   char host[256] = {};
@@ -20,7 +22,7 @@ std::string mark() {
   std::string name(host);
   std::erase_if(name,
                 [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-'; });
-  return ".tmp-" + name + "-";
+  return std::string(kTemporary) + name + "-";
 }
 
 struct ProcessStat {
@@ -71,13 +73,12 @@ bool abandoned(const std::string& name, const std::string& own_mark) {
 
 bool may_be_in_use(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1), own_mark = mark();
-  constexpr std::string_view kMark = ".tmp-";
-  const size_t begin = name.find(kMark);
+  const size_t begin = name.find(kTemporary);
   if (begin == std::string::npos) return false;
   if (name.find(own_mark) != std::string::npos) return !abandoned(name, own_mark);
   // In a name of another machine the host is before the process. Earlier versions of forge wrote
   // ".tmp-PID".
-  return name.find_first_not_of("0123456789", begin + kMark.size()) != std::string::npos;
+  return name.find_first_not_of("0123456789", begin + kTemporary.size()) != std::string::npos;
 }
 
 std::string temporary_of(const std::string& path) {
@@ -88,8 +89,20 @@ void remove_abandoned(const std::string& folder) {
   const std::string own_mark = mark();
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    if (abandoned(entry.path().filename().string(), own_mark))
+    if (abandoned(entry.path().filename().string(), own_mark) && !put_back(entry.path().string()))
       std::filesystem::remove_all(entry.path(), ignored);
+}
+
+bool put_back(const std::string& path) {
+  const std::filesystem::path condemned(path);
+  const std::string name = condemned.filename().string();
+  const size_t end = name.find(kTemporary);
+  if (!name.starts_with(kCondemned) || end == std::string::npos || end == kCondemned.size()) return false;
+  const std::filesystem::path target = condemned.parent_path() / name.substr(kCondemned.size(), end - kCondemned.size());
+  std::error_code error;
+  if (std::filesystem::symlink_status(target, error).type() != std::filesystem::file_type::not_found) return false;
+  std::filesystem::rename(condemned, target, error);
+  return !error;
 }
 
 }  // namespace forge

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "core/base/error.h"
@@ -31,21 +33,47 @@ void write_through(const std::string& path, const std::function<void(OutputFile&
   file.sync_and_close();
 }
 
-// Writes like write_file_durably(). The new file has the mode of the replaced one from the first
-// byte on.
-void replace(const std::string& path, mode_t mode, const std::function<void(OutputFile&)>& write) {
+void copy_into(OutputFile& file, const std::string& source) {
+  std::ifstream in(source, std::ios::binary);
+  std::string block(size_t{1} << 20, '\0');
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0)
+    file.write(std::string_view(block).substr(0, static_cast<size_t>(in.gcount())));
+}
+
+// Replaces a file by the finished temporary one. A file that is mounted by itself, as a container's
+// -v does with one, cannot be renamed over and is written in place.
+void take_place(const std::string& temporary, const std::string& path) {
+  if (::rename(temporary.c_str(), path.c_str()) == 0) return;
+  if (errno != EBUSY) fail(path, "replace");
+  write_through(path, [&](OutputFile& file) { copy_into(file, temporary); });
+  ::unlink(temporary.c_str());
+}
+
+// Writes like write_file_durably(). The new file has the group and the mode of the replaced one
+// from the first byte on; a file whose group this user may not give is written in place.
+void replace(const std::string& path, const struct stat& old, const std::function<void(OutputFile&)>& write) {
   const std::string temporary = temporary_of(path);
+  constexpr auto kSameUser = static_cast<uid_t>(-1);
   try {
     OutputFile file(temporary);
-    if (::chmod(temporary.c_str(), mode) != 0) fail(temporary, "set the mode of");
+    if (::chown(temporary.c_str(), kSameUser, old.st_gid) != 0) {
+      ::unlink(temporary.c_str());
+      return write_through(path, write);
+    }
+    if (::chmod(temporary.c_str(), old.st_mode & 07777) != 0) fail(temporary, "set the mode of");
     write(file);
     file.sync_and_close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "replace");
+    take_place(temporary, path);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
   sync_directory(folder_of(path));
+}
+
+// True if the file has rights beyond its mode, which a new file would lack.
+bool has_access_list(const std::string& path) {
+  return ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
 
 }  // namespace
@@ -58,9 +86,12 @@ void write_user_file(const std::string& path, const std::function<void(OutputFil
   // A link to a file that does not exist yet.
   if (S_ISLNK(status.st_mode)) return write_through(target, write);
   if (S_ISDIR(status.st_mode)) throw Error(ErrorKind::environment, path + ": is a folder, expected a file");
+  constexpr mode_t kAnyWrite = 0222;
+  if (S_ISREG(status.st_mode) && (status.st_mode & kAnyWrite) == 0)
+    throw Error(ErrorKind::environment, path + ": is read-only").hint("permit writing (chmod u+w), or name another file");
   const bool own = S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_uid == ::geteuid();
-  if (!own || ::access(folder_of(target).c_str(), W_OK) != 0) return write_through(target, write);
-  replace(target, status.st_mode & 07777, write);
+  if (!own || has_access_list(target) || ::access(folder_of(target).c_str(), W_OK) != 0) return write_through(target, write);
+  replace(target, status, write);
 }
 
 void write_user_file(const std::string& path, std::string_view content) {

@@ -10,9 +10,10 @@
 namespace forge {
 
 // Writes a file. A new file, or a regular one that has one name and belongs to this user, appears
-// whole or not at all (write_file_durably) and keeps its mode. Devices, pipes, files with several
-// names and those of other users are written in place, like the shell's > does; a link remains a
-// link. Throws Error(environment).
+// whole or not at all (write_file_durably) and keeps its mode and group. Devices, pipes, files with
+// several names, with an access list, mounted by themselves, and those of other users are written
+// in place, like the shell's > does; a link remains a link. Throws Error(environment), also for a
+// file that nobody may write.
 void write_user_file(const std::string& path, const std::function<void(OutputFile&)>& write);
 void write_user_file(const std::string& path, std::string_view content);
 

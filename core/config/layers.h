@@ -13,7 +13,8 @@ namespace forge {
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-// A value from the environment that its variable's name or its own shape calls secret.
+// A value from the environment that its variable's name or its own shape calls secret, or a
+// credential that the job states itself, with no variable.
 struct Secret {
   std::string variable, value;
 };

@@ -248,6 +248,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   if (layers.complete && !options.rewards_only) check_rules(loaded.job, parsed, layers.root.at, faults);
   check_choices(options.choices, loaded, parsed, faults);
 
+  add_header_secrets(loaded.job, layers.secrets);
   for (const Secret& secret : layers.secrets) faults.hide(secret.value);
   faults.throw_if_any();
   loaded.text = std::move(layers.text);

@@ -9,6 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/config/environment.h"
+#include "core/config/job.h"
 
 namespace forge {
 namespace {
@@ -109,7 +111,36 @@ Replacements stars(const std::vector<Secret>& secrets) {
 
 std::string reference(const std::string& variable) { return "${env:" + variable + "}"; }
 
+// Returns a header's value without the scheme before it: "abc" of "Bearer abc".
+std::string credential_of(const std::string& value) {
+  const size_t space = value.find(' ');
+  const bool scheme = space != value.npos && std::all_of(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(space), is_word);
+  return scheme ? std::string(trim(std::string_view(value).substr(space))) : value;
+}
+
+// True if a header may hold a credential. Headers that describe a request do not, and a short value
+// under a name that says nothing ("true") stands in too many texts to be hidden.
+bool holds_credential(std::string name, const std::string& value) {
+  constexpr size_t kShortest = 8;
+  std::replace(name.begin(), name.end(), '-', '_');
+  name = lower(name);
+  if (looks_secret(name, value)) return true;
+  return value.size() >= kShortest && !name.starts_with("accept") && !name.starts_with("content_") && name != "user_agent";
+}
+
 }  // namespace
+
+void add_header_secrets(const Job& job, std::vector<Secret>& secrets) {
+  const auto add = [&](const std::map<std::string, std::string>& headers) {
+    for (const auto& [name, value] : headers) {
+      const std::string credential = credential_of(value);
+      const bool known = std::any_of(secrets.begin(), secrets.end(), [&](const Secret& secret) { return secret.value == credential; });
+      if (!known && holds_credential(name, credential)) secrets.push_back({"", credential});
+    }
+  };
+  for (const RewardConfig& reward : job.rewards) add(reward.headers);
+  add(job.rollout.server.headers);
+}
 
 std::string hide_secrets(std::string text, const std::vector<Secret>& secrets) {
   return secrets.empty() ? text : replaced(text, stars(secrets));
@@ -127,7 +158,9 @@ Json redacted(const Json& value, const std::vector<Secret>& secrets) {
   return with_texts(value, [&](const std::string& text) { return redacted(text, secrets); });
 }
 
-Json seal_secrets(const Json& value, const std::vector<Secret>& secrets) {
+Json seal_secrets(const Json& value, const std::vector<Secret>& all) {
+  std::vector<Secret> secrets = all;
+  std::erase_if(secrets, [](const Secret& secret) { return secret.variable.empty(); });
   if (secrets.empty()) return value;
   Json sealed = replaced(value, of(secrets, [](const Secret& secret) { return reference(secret.variable); }));
   if (!sealed.is_object()) return sealed;

@@ -12,6 +12,12 @@
 
 namespace forge {
 
+struct Job;
+
+// Adds the credentials in headers that the job states in so many letters: of "Bearer abc" the part
+// "abc". They have no variable, so they can be hidden but not sealed.
+void add_header_secrets(const Job& job, std::vector<Secret>& secrets);
+
 std::string hide_secrets(std::string text, const std::vector<Secret>& secrets);
 // Like hide_secrets(), for every text in `value`, names of members included.
 Json hide_secrets(const Json& value, const std::vector<Secret>& secrets);
@@ -23,7 +29,7 @@ std::string redacted(std::string text, const std::vector<Secret>& secrets = {});
 Json redacted(const Json& value, const std::vector<Secret>& secrets = {});
 
 // Returns `value` with its secrets replaced by references. An object's sealed form lists the
-// variables under "secrets"; without secrets it is the object itself.
+// variables under "secrets"; without secrets of variables it is the object itself.
 Json seal_secrets(const Json& value, const std::vector<Secret>& secrets);
 // Returns the object that was sealed. Throws Error(environment) naming the variables that are not
 // set. `name` begins the message.

@@ -171,14 +171,16 @@ class SchemaCompiler {
 
   // Returns a rule for the listed values that the rest of the schema allows.
   Symbol listed(const Json& schema, const std::string& at) {
-    Json rest = schema;
-    for (const char* word : {"$defs", "definitions"})
-      if (root_.is_object() && root_.contains(word)) rest[word] = root_[word];
-    const JsonSchema checked(rest, name_);
+    // Its references lead into the whole schema, so there it is checked as one more part.
+    Json whole = root_;
+    std::string part = "listed";
+    while (whole["$defs"].contains(part)) part += "_";
+    whole["$defs"][part] = schema;
+    const JsonSchema checked(whole, name_);
     const Json values = schema.contains("const") ? Json::array({schema["const"]}) : schema["enum"];
     Alternatives alternatives;
     for (const Json& one : values)
-      if (checked.problem(one).empty()) alternatives.push_back(symbols_of(dump_json(one)));
+      if (checked.problem(one, "/$defs/" + part).empty()) alternatives.push_back(symbols_of(dump_json(one)));
     if (alternatives.empty()) refuse(at, "none of the listed values is valid");
     return rules_.one_of(std::move(alternatives));
   }

@@ -63,6 +63,8 @@ void make_output(const std::string& path, const std::string& target) {
 }  // namespace
 
 StagedFolder::StagedFolder(const std::string& target, bool replace, const std::vector<std::string>& inputs) : target_(written_folder(target)) {
+  const std::string parent = fs::path(target_).parent_path().string();
+  remove_abandoned(parent);  // which may bring back what stood there before a kill
   std::error_code error;
   if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
     const std::string reason = precious(target_, inputs);
@@ -70,9 +72,7 @@ StagedFolder::StagedFolder(const std::string& target, bool replace, const std::v
     if (!replace)
       throw Error(ErrorKind::usage, target + ": already exists").hint("name another --output, or replace it with --fresh");
   }
-  const std::string parent = fs::path(target_).parent_path().string();
   make_output(parent, target);
-  remove_abandoned(parent);
   temporary_ = temporary_of(target_);
   make_output(temporary_, target);
 }

@@ -177,6 +177,11 @@ std::vector<HubFile> wanted_files(const HubRepository& repository, const HubList
   return filtered(listing.files, [&](const std::string& path) { return taken.contains(path); });
 }
 
+// Adds a size that a server states: unknown below 0, and perhaps more than there can be.
+static void add_bytes(int64_t& sum, int64_t size) {
+  if (__builtin_add_overflow(sum, std::max<int64_t>(0, size), &sum)) sum = INT64_MAX;
+}
+
 FetchedRepository fetch(const HubServer& server, const HubCache& cache, const HubRepository& repository, const FetchWishes& wishes,
               const FetchProgress& progress) {
   const HubListing listing = list_files(server, repository);
@@ -187,10 +192,10 @@ FetchedRepository fetch(const HubServer& server, const HubCache& cache, const Hu
   int64_t missing = 0;
   for (HubFile& file : files) {
     if (file.hash.empty() || file.size < 0) file = look_up(server, repository, listing.commit, file);
-    fetched.bytes += std::max<int64_t>(0, file.size);
-    if (!file_exists(folder + "/blobs/" + file.hash)) missing += std::max<int64_t>(0, file.size);
+    add_bytes(fetched.bytes, file.size);
+    if (!file_exists(folder + "/blobs/" + file.hash)) add_bytes(missing, file.size);
   }
-  if (const int64_t free = free_disk_bytes(folder); missing + kSpare > free)
+  if (const int64_t free = free_disk_bytes(folder); missing > free - kSpare)
     throw Error(ErrorKind::environment, folder + ": " + format_bytes(missing) + " need to be downloaded, " + format_bytes(free) + " are free")
         .hint("set HF_HOME to a folder on another disk");
   int64_t before = 0;

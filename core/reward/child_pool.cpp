@@ -15,9 +15,8 @@ namespace forge {
 namespace {
 
 
-constexpr double kLeastStartSeconds = 60;  // a process may load a model first
-constexpr int64_t kMostCrashes = 3;        // of one batch
-constexpr int kMostTries = 2;              // of one item
+constexpr int64_t kMostCrashes = 3;  // of one batch
+constexpr int kMostTries = 2;        // of one item
 constexpr auto kTurn = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::milliseconds(1000);  // to leave once there is nothing more to do
 
@@ -59,7 +58,7 @@ class ChildPool::Worker {
     child_ = std::make_unique<ChildProcess>(settings_.child);
     ready_ = batch_ = false;
     child_->send(dump_json(settings_.greeting));
-    deadline = Clock::now() + seconds(std::max(kLeastStartSeconds, settings_.timeout));
+    deadline = Clock::now() + seconds(std::max(settings_.least_start, settings_.timeout));
   }
   void stop() { child_.reset(); }
   // Waits for the process to end until `until`, a time that all processes of a pool share.
@@ -226,7 +225,7 @@ class ChildPool::Batch {
     const std::string limit = format_seconds(pool_.settings_.timeout);
     if (!worker.ready())
       worker.fail("it did not say {\"ready\":1} in " +
-                  format_seconds(std::max(kLeastStartSeconds, pool_.settings_.timeout)));
+                  format_seconds(std::max(pool_.settings_.least_start, pool_.settings_.timeout)));
     ++pool_.counts_.timeouts;
     retry(worker, "no answer within " + limit);
   }

@@ -24,9 +24,10 @@ struct ChildPoolSettings {
   std::string name;  // in messages: "reward tests"
   ChildSettings child;
   int64_t workers = 1;
-  double timeout = 60;     // seconds an item
-  Json greeting;           // the first line; the process answers {"ready": 1}
-  std::string nan_hint{};  // follows the message that JSON has no NaN
+  double timeout = 60;      // seconds an item
+  double least_start = 60;  // seconds to the greeting at least: a process may load a model first
+  Json greeting;            // the first line; the process answers {"ready": 1}
+  std::string nan_hint{};   // follows the message that JSON has no NaN
 };
 
 struct ChildItem {

@@ -177,6 +177,7 @@ class SchemaReader {
   }
   void types(const Json& value, const std::string& at) const {
     const Json list = value.is_array() ? value : Json::array({value});
+    expect(!list.empty(), at, "a type of JSON");
     for (const Json& type : list)
       expect(type.is_string() && is_one_of(type.get<std::string>(), kTypes), at, "a type of JSON");
   }
@@ -402,8 +403,8 @@ JsonSchema::JsonSchema(Json schema, const std::string& key) : root_(std::move(sc
   SchemaReader(root_, key, patterns_).read_all();
 }
 
-std::string JsonSchema::problem(const Json& value) const {
-  return Validator(root_, patterns_).check(root_, value, "", 0);
+std::string JsonSchema::problem(const Json& value, const std::string& pointer) const {
+  return Validator(root_, patterns_).check(root_.at(Json::json_pointer(pointer)), value, "", 0);
 }
 
 }  // namespace forge

@@ -26,8 +26,9 @@ class JsonSchema {
   // is not supported.
   JsonSchema(Json schema, const std::string& key);
   // Returns what is wrong with the value ("/a/2 is a text, expected a number"); empty when it is
-  // valid. Throws PatternGaveUp, also for schemas that need too many steps.
-  std::string problem(const Json& value) const;
+  // valid. Throws PatternGaveUp, also for schemas that need too many steps. `pointer` names a
+  // schema within this one ("/$defs/a") that the value is checked against instead.
+  std::string problem(const Json& value, const std::string& pointer = "") const;
 
  private:
   Json root_;

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/io/known_hashes.h"
 #include "core/io/members.h"
 #include "core/plan/plan.h"
 #include "core/run/run_folder.h"
@@ -123,15 +124,17 @@ bool verify_checkpoint(const std::string& path, std::string* fault) {
   }
 }
 
-void require_whole_weights(const std::string& path) {
+void require_whole_weights(const std::string& path, KnownHashes* known) {
   const std::string name = path + "/manifest.json";
-  if (!file_exists(name)) return;
+  // Other tools write a manifest.json too, but not beside a state.json.
+  if (!file_exists(name) || !file_exists(path + "/state.json")) return;
+  const auto hash_of = [&](const std::string& file) { return known ? known->of(file) : hash_file(file); };
   Manifest manifest;
   read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
   for (const ManifestFile& file : manifest.files) {
     if (!starts_with(file.name, "adapter_") && !starts_with(file.name, "model") && file.name != "config.json") continue;
     const std::string full = path + "/" + file.name;
-    if (!safe_file_name(file.name) || !file_exists(full) || file_size(full) != file.bytes || hash_file(full) != file.hash)
+    if (!safe_file_name(file.name) || !file_exists(full) || file_size(full) != file.bytes || hash_of(full) != file.hash)
       throw Error(ErrorKind::environment, full + ": is not the file that manifest.json lists: its size or its hash differs")
           .hint("the disk damaged it, or it was changed: use another checkpoint of the run");
   }

@@ -10,6 +10,8 @@
 
 namespace forge {
 
+class KnownHashes;
+
 // Returns the step that a checkpoint's folder name states ("step-000100"), or nothing for another
 // name.
 std::optional<int64_t> step_of(const std::string& name);
@@ -23,8 +25,9 @@ bool verify_checkpoint(const std::string& path, std::string* fault);
 
 // Throws Error(environment) if a file of a checkpoint that holds weights or their settings does not
 // have its listed size and hash. Called where a checkpoint is read without continuing its run. Does
-// nothing for a folder without a manifest, such as a result.
-void require_whole_weights(const std::string& path);
+// nothing for a folder that is no checkpoint, such as a result. With `known`, a file is read only
+// if its hash is not known yet.
+void require_whole_weights(const std::string& path, KnownHashes* known = nullptr);
 
 // A checkpoint that is being written. Files are put under path(); commit() writes the manifest,
 // flushes and renames. Without a commit the destructor removes everything.

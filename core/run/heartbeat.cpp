@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <optional>
@@ -20,6 +22,9 @@ namespace forge {
 namespace {
 
 constexpr int64_t kLargest = 4096;  // bytes
+constexpr std::chrono::milliseconds kSecondLook{1500};
+// File systems that one machine alone mounts: ext4, xfs, btrfs, f2fs, zfs, tmpfs, overlayfs.
+constexpr std::array<uint64_t, 7> kLocal{0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x2FC12FC1, 0x01021994, 0x794C7630};
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -76,17 +81,30 @@ void refuse_beat_of_others(const std::string& folder, const std::string& path) {
 
 }  // namespace
 
-Heartbeat::Heartbeat(const std::string& folder) : path_(folder + "/" + kHeartbeat) {
-  refuse_beat_of_others(folder, path_);
+HeartbeatTimes heartbeat_times(const std::string& folder) {
+  struct statfs status {};
+  const bool known = ::statfs(folder.c_str(), &status) == 0;
+  const auto type = static_cast<uint64_t>(static_cast<uint32_t>(status.f_type));
+  const bool local = known && std::find(kLocal.begin(), kLocal.end(), type) != kLocal.end();
+  return {.second_look = local ? std::chrono::milliseconds(0) : kSecondLook};
+}
+
+Heartbeat::Heartbeat(const std::string& folder, const HeartbeatTimes& times) : folder_(folder), path_(folder + "/" + kHeartbeat) {
+  refuse_beat_of_others(folder_, path_);
   beat();
+  if (times.second_look.count() > 0) {
+    std::this_thread::sleep_for(times.second_look);
+    refuse_beat_of_others(folder_, path_);
+  }
   // A thread starts with its parent's signal mask. All signals are blocked here, so that only the
   // main thread receives them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] {
+  thread_ = std::thread([this, every = times.beat] {
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kBeat, [this] { return ends_; })) beat();
+    while (!changed_.wait_for(lock, every, [this] { return ends_; }) && beat_alone()) {
+    }
   });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -99,6 +117,24 @@ Heartbeat::~Heartbeat() {
   changed_.notify_all();
   thread_.join();
   if (const std::optional<Json> beat = read_beat(path_); beat && (*beat)["boot"] == boot_id()) ::unlink(path_.c_str());
+}
+
+// Never waits: the thread holds the lock while it beats, and a file system may hang then.
+void Heartbeat::require_alone() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && fault_) throw *fault_;
+}
+
+bool Heartbeat::beat_alone() {
+  try {
+    refuse_beat_of_others(folder_, path_);
+  } catch (const Error& error) {
+    fault_ = Error(error.kind(), std::string(error.what()) + "; it ends here at once, so that two do not write to one run")
+                 .hint("it goes on there, from its last checkpoint; run it on one machine at a time");
+    return false;
+  }
+  beat();
+  return true;
 }
 
 // Overwrites the file in place. A half-written beat does not count as one, and the next one

@@ -243,7 +243,8 @@ void remove_litter(const std::string& folder) {
   RunPaths paths{folder};
   for (const std::string& place : {folder, paths.checkpoints(), paths.rollouts(), paths.served_adapters()})
     for (const std::string& name : names_in(place))
-      if ((starts_with(name, ".trash-") || name.find(".tmp-") != std::string::npos) && !may_be_in_use(name)) remove_tree(place + "/" + name);
+      if ((starts_with(name, kCondemned) || name.find(".tmp-") != std::string::npos) && !may_be_in_use(name) && !put_back(place + "/" + name))
+        remove_tree(place + "/" + name);
 }
 
 }  // namespace forge

@@ -83,8 +83,9 @@ constexpr const char* kDiscarded = ".discarded";
 std::string result_of(const std::string& folder);
 
 // Removes what a kill may have left: temporary and condemned folders of processes that no longer
-// run. Folders of running processes stay, since a merge or an export may be writing beside the
-// run's own files. Call it only under the lock.
+// run. A condemned folder whose replacement did not come goes back to its place. Folders of running
+// processes stay, since a merge or an export may be writing beside the run's own files. Call it
+// only under the lock.
 void remove_litter(const std::string& folder);
 
 }  // namespace forge

@@ -50,7 +50,7 @@ void replace_directory(const std::string& source, const std::string& target) {
   }
   std::string condemned;
   if (fs::exists(target)) {
-    condemned = temporary_of((fs::path(parent) / (".trash-" + fs::path(target).filename().string())).string());
+    condemned = temporary_of((fs::path(parent) / (std::string(kCondemned) + fs::path(target).filename().string())).string());
     remove_tree(condemned);
     fs::rename(target, condemned, error);
     if (error) throw Error(ErrorKind::environment, target + ": cannot move it aside: " + error.message());

@@ -14,7 +14,9 @@ void remove_tree(const std::string& path);
 // fragment.
 std::string make_temporary_sibling(const std::string& target);
 
-// Moves `source`, a finished folder, to `target`, replacing an older one.
+// Moves `source`, a finished folder, to `target`, replacing an older one. Where the file system
+// cannot exchange them, the older one is condemned first; after a kill between the two renames
+// put_back() returns it.
 void replace_directory(const std::string& source, const std::string& target);
 
 }  // namespace forge

@@ -159,10 +159,14 @@ CheckpointRollouts checkpoint_rollouts(const std::string& folder) {
   return {.partly_trained = read_rollouts(folder + kRollout, nullptr), .ahead = read_rollouts(folder + kAhead, Json::array())};
 }
 
+// A checkpoint whose file cannot be read is damaged, so that nothing continues from it.
 std::set<std::string> adapters_of_checkpoints(const std::string& run_folder) {
   std::set<std::string> names;
-  for (const int64_t step : list_checkpoints(run_folder))
-    for (const Json& one : read_rollouts(RunPaths{run_folder}.checkpoint(step) + kAhead, Json::array())) names.insert(one.value("adapter", ""));
+  for (const int64_t step : list_checkpoints(run_folder)) try {
+      for (const Json& one : read_rollouts(RunPaths{run_folder}.checkpoint(step) + kAhead, Json::array()))
+        if (one.is_object() && one.contains("adapter") && one["adapter"].is_string()) names.insert(one["adapter"].get<std::string>());
+    } catch (const Error&) {
+    }
   return names;
 }
 

@@ -162,6 +162,12 @@ void Drawing::draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, in
 
 constexpr size_t kHashDigits = 8;
 
+// True if the folder's adapter is the one that its name says.
+static bool is_whole_adapter(const std::string& folder) {
+  const std::string file = folder + "/adapter_model.safetensors";
+  return file_exists(file) && folder.ends_with("-" + hash_file(file).substr(0, kHashDigits));
+}
+
 std::string Drawing::publish(int64_t step, const std::set<std::string>& needed) const {
   const std::string root = RunPaths{run_folder_}.served_adapters();
   make_directories(root);
@@ -169,7 +175,7 @@ std::string Drawing::publish(int64_t step, const std::set<std::string>& needed) 
   save_adapter(temporary, *session_.trainables, session_.sites, session_.job.adapter, session_.model_name, session_.residual,
                session_.plan.model);
   const std::string name = fmt::format("step-{:06}-{}", step, hash_file(temporary + "/adapter_model.safetensors").substr(0, kHashDigits));
-  if (file_exists(root + "/" + name))  // the server may be reading it
+  if (is_whole_adapter(root + "/" + name))  // the server may be reading it
     std::filesystem::remove_all(temporary);
   else
     replace_directory(temporary, root + "/" + name);
@@ -182,8 +188,8 @@ std::string Drawing::publish(int64_t step, const std::set<std::string>& needed) 
 }
 
 std::string Drawing::folder_of(const std::string& adapter) const {
-  const std::string folder = RunPaths{run_folder_}.served_adapters() + "/" + adapter, file = folder + "/adapter_model.safetensors";
-  if (!file_exists(file) || !adapter.ends_with("-" + hash_file(file).substr(0, kHashDigits)))
+  const std::string folder = RunPaths{run_folder_}.served_adapters() + "/" + adapter;
+  if (!is_whole_adapter(folder))
     throw Error(ErrorKind::environment, folder + ": the adapter that a pending rollout is drawn with is gone or damaged")
         .hint("delete the newest checkpoint to continue from the one before it, or start over with --fresh");
   return folder;

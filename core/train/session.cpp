@@ -19,6 +19,7 @@
 #include "core/plan/files/adapter_folder.h"
 #include "core/plan/files/model_file.h"
 #include "core/rollout/policy_step.h"
+#include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 #include "core/run/model_card.h"
 #include "core/run/run_folder.h"
@@ -106,6 +107,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
     attach_adapter(s.model, *s.trainables, s.sites, s.job.adapter);
     if (s.job.adapter.init_from && begins.fresh) {
       check_start_adapter(s.job, plan.model);  // it may have changed since planning
+      require_whole_weights(*s.job.adapter.init_from);
       load_adapter(*s.job.adapter.init_from, *s.trainables);
     } else if (begins.fresh) {
       initialize_vocabulary(*s.trainables, vocabulary, s.job.seed);

@@ -466,14 +466,23 @@ class Trainer {
     retain_checkpoints(request_.run_folder, job().checkpoint.keep_last, keep);
   }
 
+  // Returns the best step whose checkpoint is whole, if early stopping asks for the best one;
+  // otherwise the last step. Hours may lie between a checkpoint and this reading of it.
+  int64_t step_to_export() {
+    if (job().eval.early_stopping.patience == 0) return state_.step;
+    for (const EvalPoint& point : state_.best) {
+      std::string fault;
+      if (point.step == state_.step || verify_checkpoint(paths_.checkpoint(point.step), &fault)) return point.step;
+      notice("warning", fault + "; step " + std::to_string(point.step) + ", which evaluated better, is not exported");
+    }
+    return state_.step;
+  }
+
   // The loop's last turn has evaluated and saved already.
   void finish() {
     require_folder();
-    int64_t exported = state_.step;
-    bool take_best =
-        job().eval.early_stopping.patience > 0 && !state_.best.empty() && state_.best[0].step != state_.step;
-    if (take_best && file_exists(paths_.checkpoint(state_.best[0].step) + "/manifest.json")) {
-      exported = state_.best[0].step;
+    const int64_t exported = step_to_export();
+    if (exported != state_.step) {
       load_checkpoint_weights(*session_, paths_.checkpoint(exported));
     } else {
       session_->optimizer->show_average();
@@ -505,7 +514,7 @@ class Trainer {
   // The program has shown the plan's warnings before it started the engine.
   void log_warnings() {
     for (const std::string& text : request_.plan.warnings)
-      log_->note(sealed({{"event", "notice"}, {"level", "warning"}, {"text", text}}));
+      log_->note(redacted({{"event", "notice"}, {"level", "warning"}, {"text", text}}, request_.secrets));
   }
 
   void record(Json event) {

@@ -1,13 +1,29 @@
 #include "core/base/user_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <string_view>
 #include <thread>
 
 #include "tests/test.h"
 
 using namespace forge;
+
+static std::string_view mounted;  // a path that no file can be renamed to
+
+// Takes the place of the C library's function.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (!mounted.empty() && mounted == to) {
+    errno = EBUSY;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace {
 
@@ -37,6 +53,47 @@ TEST_CASE("a user's file is replaced whole and keeps its mode") {
   CHECK(content(folder.path("b")) == "fresh");
   CHECK(names_in(folder.path()).size() == 2);
   CHECK_THAT(error_of([&] { write_user_file(folder.path(), "x"); }), Catch::Contains("is a folder"));
+}
+
+TEST_CASE("a file that is mounted by itself is written in place, and once") {
+  TemporaryFolder folder;
+  const std::string path = folder.write("a", "old and longer");
+  mounted = path;
+  int calls = 0;
+  write_user_file(path, [&](OutputFile& file) {
+    ++calls;
+    file.write(std::string(3 << 20, 'x') + "end");
+  });
+  CHECK_THROWS(write_user_file(path, [](OutputFile&) { throw Error(ErrorKind::data, "x"); }));
+  mounted = {};
+  CHECK(calls == 1);
+  CHECK(read_file(path, 4 << 20, ErrorKind::data) == std::string(3 << 20, 'x') + "end");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("a user's file keeps its group") {
+  TemporaryFolder folder;
+  const std::string path = folder.write("a", "old");
+  std::array<gid_t, 64> groups{};
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  gid_t other = ::geteuid() == 0 ? 4711 : ::getegid();
+  for (int i = 0; i < count && other == ::getegid(); ++i) other = groups[static_cast<size_t>(i)];
+  if (::chown(path.c_str(), static_cast<uid_t>(-1), other) != 0) return;  // a user of one group
+  REQUIRE(::chmod(path.c_str(), 0660) == 0);
+  write_user_file(path, "new");
+  struct stat status{};
+  REQUIRE(::lstat(path.c_str(), &status) == 0);
+  CHECK(status.st_gid == other);
+  CHECK((status.st_mode & 07777) == 0660);
+  CHECK(content(path) == "new");
+}
+
+TEST_CASE("a file that nobody may write stays as it is") {
+  TemporaryFolder folder;
+  const std::string path = folder.write("a", "old");
+  REQUIRE(::chmod(path.c_str(), 0444) == 0);
+  CHECK_THAT(error_of([&] { write_user_file(path, "new"); }), Catch::Contains("a: is read-only"));
+  CHECK(content(path) == "old");
 }
 
 TEST_CASE("links, devices and pipes are written through") {

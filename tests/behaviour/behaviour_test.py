@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lab import Lab
 
-GROUPS = ("training", "resume", "machine", "adapter", "plan", "policy", "judge", "server", "source", "tool", "protocol", "chat")
+GROUPS = ("training", "resume", "machine", "adapter", "plan", "policy", "judge", "server", "source", "tool", "protocol", "chat", "output")
 
 
 def cases_of(group: str) -> list:

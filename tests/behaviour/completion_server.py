@@ -178,14 +178,15 @@ class Server:
         if self.mode.startswith("status"):
             return self.send(handler, int(self.mode.split()[1]), b'{"error": "out of order"}')
         if self.mode == "late":
-            time.sleep(5)
+            time.sleep(30)
         if self.mode == "slow":  # sometimes, by a varying time
             time.sleep(random.choice([0, 0, 0, 0.15]))
         if body["model"] not in self.adapters:
             return self.send(handler, 404, b'{"message": "The model does not exist"}')
         answer = self.completion(body)
         self.spoil(body, answer)
-        self.send(handler, 200, b"<html>" if self.mode == "no json" else json.dumps(answer).encode(), cut=self.mode == "cut")
+        written = b" " * (2 << 20) * (self.mode == "large") + json.dumps(answer).encode()
+        self.send(handler, 200, b"<html>" if self.mode == "no json" else written, cut=self.mode == "cut")
 
     def load(self, handler, body: dict) -> None:
         name = body["lora_name"]

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from lab import Lab, unfinished
+from lab import interrupt, Lab, unfinished
 from policy_cases import policy
 
 
@@ -72,6 +72,8 @@ class Judge:
             status, body = 403, "not for " + str(request.headers["Authorization"])
         if self.mode == "large":
             body = " " * (1 << 21) + body
+        if self.mode == "talks":
+            body = json.dumps({"result": {"score": 1}, "info": "r" * 900_000})
         if self.mode == "declines" and item["id"] % 3 == 0:
             body = '{"result": {"score": null}, "info": "unclear"}'
         data = body.encode()
@@ -93,15 +95,22 @@ def by_http(lab: Lab, judge: Judge, **more) -> dict:
 
 def what_a_server_echoes_is_written_nowhere(lab: Lab):
     os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    echoes(lab, "Bearer ${env:JUDGE_TOKEN}", held_by=[])
+    # A plan that is continued needs what the job states in so many letters.
+    echoes(lab, "Bearer s3cret-of-the-judge", held_by=["run/plan.json"])
+
+
+def echoes(lab: Lab, header: str, held_by: list):
     for mode, code in (("echo", 0), ("echo refused", 0), ("echo refused", 5)):
         judge = Judge(mode)
         shutil.rmtree(lab.folder / "run", ignore_errors=True)
-        said = lab.run(**by_http(lab, judge, **({"on_error": "unscored", "max_unscored": 1} if code == 0 else {})), code=code)
+        settings = {"headers": {"Authorization": header}} | ({"on_error": "unscored", "max_unscored": 1} if code == 0 else {})
+        said = lab.run(**by_http(lab, judge, **settings), code=code)
         judge.close()
         assert "s3cret" not in said, said
         assert judge.headers == {"Bearer s3cret-of-the-judge"}
         holding = [path for path in (lab.folder / "run").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
-        assert not holding, holding
+        assert [str(path.relative_to(lab.folder)) for path in holding] == held_by, holding
         if mode == "echo":
             assert "asked with Bearer ***" in (lab.folder / "run/rollouts/rollout-000000.jsonl").read_text()
 
@@ -112,6 +121,15 @@ def an_answer_without_measure_is_a_failure(lab: Lab):
     said = lab.run(code=5, **by_http(lab, judge))
     judge.close()
     assert "the answer is longer than 1.0 MiB" in said, said
+
+
+def a_long_remark_is_kept_by_its_beginning(lab: Lab):
+    os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    judge = Judge("talks")
+    lab.run(**by_http(lab, judge, timeout=20))
+    judge.close()
+    lines = [json.loads(line) for line in (lab.folder / "run/rollouts/rollout-000000.jsonl").read_text().splitlines()]
+    assert {line["rewards"]["judge"]["reason"] for line in lines} == {"r" * 4096 + "…"}
 
 
 def a_server_scores_completions(lab: Lab):
@@ -148,29 +166,20 @@ def servers_that_fail_never_score_nothing_as_zero(lab: Lab):
     judge.close()
 
 
+BLANK_LINES = 'while True: sys.stdout.write("\\n" * 65536)'
+
+
 def a_signal_acts_while_a_judge_thinks(lab: Lab):
     os.environ["JUDGE_TOKEN"] = "s3cret-of-the-judge"
+    asked = lab.folder / "asked"
+    for mode in ("time.sleep(60)", BLANK_LINES):
+        for signals in ((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)):
+            sections = policy(lab, mode)
+            sections["rewards"][0]["timeout"] = 100
+            interrupt(lab, f"process-{len(signals)}", sections, asked.exists, signals)
+            asked.unlink()
     late = Judge("late")
-    judged = policy(lab, "time.sleep(60)")
-    judged["rewards"][0]["timeout"] = 100
-    for name, sections in [("process", judged), ("server", by_http(lab, late, timeout=100))]:
-        job = lab.folder / f"{name}.json"
-        job.write_text(json.dumps({**lab.job, **sections, "name": name}))
-        process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        asked = lab.folder / "asked"
-        end = time.monotonic() + 60
-        while not (asked.exists() or late.asked) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert asked.exists() or late.asked, "nobody was asked"
-        began = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        try:
-            _, said = process.communicate(timeout=20)
-        finally:
-            process.kill()
-        took = time.monotonic() - began
-        assert process.returncode in (75, 130) and took < 5, (name, process.returncode, took, said)
-        asked.unlink(missing_ok=True)
+    interrupt(lab, "server", by_http(lab, late, timeout=100), lambda: late.asked)
     late.close()
 
 
@@ -203,6 +212,19 @@ def a_reward_model_scores_as_it_does_alone(lab: Lab):
     # A path that is no reward model is refused before anything is sampled.
     sections["rewards"][0]["path"] = lab.job["model"]["path"]
     assert "gives no scores" in lab.run(code=5, name="other", **sections)
+
+
+def a_reward_model_that_is_a_damaged_checkpoint_is_refused(lab: Lab):
+    sections = by_model(lab)
+    checkpoint = sorted((lab.folder / "judge/checkpoints").iterdir())[-1]
+    sections["rewards"][0]["path"] = str(checkpoint)
+    weights = checkpoint / "adapter_model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    said = lab.run(code=5, **sections)
+    assert f"{weights}: is not the file that manifest.json lists" in said and not (lab.folder / "run").exists(), said
+    weights.write_bytes(content)
+    lab.run(**sections)
 
 
 def a_reward_model_is_known_by_its_content(lab: Lab):

@@ -1,6 +1,7 @@
 """The folder with a job in it that the cases share."""
 import json
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -88,16 +89,16 @@ def unfinished(lab: Lab, name: str = "run") -> Path:
 
 
 class Going:
-    """A run of many steps that is still training."""
+    """A run of many steps that is still training: it has left a file of the pattern."""
 
-    def __init__(self, lab: Lab):
-        lab.job["train"]["max_steps"] = 4000
+    def __init__(self, lab: Lab, steps: int = 4000, left: str = "checkpoints/step-??????"):
+        lab.job["train"]["max_steps"] = steps
         lab.job["train"]["threads"] = 1
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         self.process = subprocess.Popen([lab.forge, "run", str(lab.folder / "run.json")], stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)
         end = time.monotonic() + 60
-        while not list(lab.folder.glob("run/checkpoints/step-??????")) and time.monotonic() < end:
+        while not list(lab.folder.glob(f"run/{left}")) and time.monotonic() < end:
             time.sleep(0.02)
 
     def end(self, code: int) -> str:
@@ -112,3 +113,23 @@ class Going:
 def lab_of(lab: Lab, name: str) -> Lab:
     (lab.folder / name).mkdir()
     return Lab(lab.forge, lab.folder / name)
+
+
+def interrupt(lab: Lab, name: str, sections: dict, waits, signals: tuple = (signal.SIGINT,)) -> None:
+    """Starts a run, signals it once `waits()` says that it waits for somebody, and expects it to end soon."""
+    job = lab.folder / f"{name}.json"
+    job.write_text(json.dumps({**lab.job, **sections, "name": name}))
+    process = subprocess.Popen([lab.forge, "run", str(job)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while not waits() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        assert waits() and process.poll() is None, (name, "nobody was asked")
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+        said = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+    took = time.monotonic() - began
+    assert process.returncode in (75, 130) and took < 5, (name, process.returncode, took, said)

@@ -9,7 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from lab import Going, Lab, lab_of, MODEL
+from lab import Going, Lab, lab_of, MODEL, ROOT
+from policy_cases import policy
 
 
 def two_processes_never_share_a_folder(lab: Lab):
@@ -184,6 +185,29 @@ def another_machines_beat_keeps_a_run_from_starting_twice(lab: Lab):
     assert "node-7" in lab.run("--fresh", code=5), "--fresh would remove a run that goes on elsewhere"
 
 
+def another_machines_beat_ends_a_run(lab: Lab):
+    """As a machine sees it that slept while another one took the run over."""
+    lab.job["checkpoint"]["every_steps"] = 1000
+    going = Going(lab, steps=4_000_000)
+    before = lab.checkpoints()
+    (lab.folder / "other").write_text(json.dumps({"host": "node-7", "boot": "other", "process": 1}))
+    (lab.folder / "other").rename(lab.folder / "run/running.json")
+    said = going.end(5)  # its next beat is due within 15 s
+    assert '"node-7" works on this run' in said and "it ends here at once" in said, said
+    assert "node-7" in (lab.folder / "run/running.json").read_text()
+    steps = [int(name[5:]) for name in lab.checkpoints() if ".tmp-" not in name]
+    assert before and all(step % 1000 == 0 for step in steps), "a checkpoint was written at the end"
+
+
+def flip_last_bit(path: Path) -> None:
+    """As cp over it does: the same file, other bytes."""
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+
+
 def a_base_that_is_rewritten_is_noticed(lab: Lab):
     model = lab.folder / "base"
     shutil.copytree(MODEL, model)
@@ -194,20 +218,27 @@ def a_base_that_is_rewritten_is_noticed(lab: Lab):
     os.utime(weights)  # a new time, the same content
     time.sleep(0.5)
     assert going.process.poll() is None, going.end(0)
-    with open(weights, "r+b") as file:  # cp writes over a file so: the same file, other bytes
-        file.seek(-1, os.SEEK_END)
-        last = file.read(1)
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]))
+    flip_last_bit(weights)
     said = going.end(5)
     assert "model.safetensors: was rewritten while the run was training on it" in said, said
     assert lab.checkpoints() and not (lab.folder / "run/adapter").exists()
-    with open(weights, "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        file.write(last)
+    flip_last_bit(weights)
     step = int(lab.checkpoints()[-1][5:])
     said = lab.run("--extend", train={"max_steps": step + 1})
     assert f"from step {step:,}" in said, said
+
+
+def a_base_that_is_rewritten_is_noticed_by_an_evaluation(lab: Lab):
+    model = lab.folder / "base"
+    shutil.copytree(MODEL, model)
+    evaluates = lab.with_eval(every_steps=1)
+    lab.job |= {"model": {"path": str(model)}, "data": lab.job["data"] | evaluates["data"], "eval": evaluates["eval"],
+                "checkpoint": {"every_steps": 1_000_000, "keep_best": 0}}
+    going = Going(lab, steps=4_000_000, left="metrics.jsonl")
+    flip_last_bit(model / "model.safetensors")
+    said = going.end(5)
+    assert "model.safetensors: was rewritten while the run was training on it" in said, said
+    assert not (lab.folder / "run/checkpoints").exists() or not lab.checkpoints()
 
 
 def a_base_that_is_replaced_is_said(lab: Lab):
@@ -247,7 +278,8 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
     shutil.move(lab.folder / "train.jsonl", models / "train.jsonl")
     where = str(lab.folder / "elsewhere")
     for path in (f"{where}/${{env:MODELS}}", str(models)):  # named by a variable, then literally
-        lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [{"path": f"{path}/train.jsonl", "format": "tokens"}]}}
+        source = {"path": f"{path}/train.jsonl", "format": "tokens"}  # twice, so that a warning of the plan names it
+        lab.job |= {"model": {"path": f"{path}/base"}, "data": {"train": [source, source]}}
         (lab.folder / "run.json").write_text(json.dumps(lab.job))
         said = made_results(lab, {"MODELS": TOKEN})
         assert TOKEN not in said, said
@@ -255,10 +287,30 @@ def a_token_in_a_path_is_passed_on_by_no_file(lab: Lab):
         if path == str(models):  # a path that must lead to the files again stays as the user wrote it
             holding = [name for name in holding if name not in ("run.json", "run/job.yaml", "run/plan.json") and not name.endswith("adapter_config.json")]
         assert not holding, holding
+        assert "twice: its rows are trained twice" in (lab.folder / "run/log.txt").read_text()
         readme = (lab.folder / "run/merged/README.md").read_text()
         assert "***" in readme, readme
         shutil.rmtree(lab.folder / "run")
         shutil.rmtree(lab.folder / ".cache")
+
+
+def on_terminal(command: list, code: int = 0, typed: str = "", **environment) -> str:
+    """What a command writes to stdout, if that is a terminal."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=slave, stderr=subprocess.PIPE, env=os.environ | environment)
+    os.close(slave)
+    process.stdin.write(typed.encode())
+    process.stdin.close()
+    shown = b""
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:  # EIO: nobody writes to it any more
+        pass
+    os.close(master)
+    said = process.stderr.read().decode()
+    assert process.wait(60) == code, (process.returncode, said)
+    return shown.decode()
 
 
 def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
@@ -270,12 +322,43 @@ def control_characters_of_a_model_stay_off_the_terminal(lab: Lab):
     command = [lab.forge, "rollouts", str(lab.folder / "run")]
     piped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "\x1b[31m" in piped and "\x1b]0;title" in piped, piped
-    master, slave = pty.openpty()
-    subprocess.run(command, stdout=slave, check=True)
-    os.close(slave)
-    shown = os.read(master, 65536).decode()
-    os.close(master)
+    shown = on_terminal(command)
     assert "\x1b" not in shown and "\u009b" not in shown and "\\x1b[31m" in shown and "\ttab" in shown, shown
+
+
+def texts_of_models_and_judges_stay_off_the_terminal(lab: Lab):
+    """generate and chat with an engine that repeats what it is asked, score with a judge that does."""
+    hostile = "a\x1b]0;title\x07b\u009b2Jc"
+    (lab.folder / "rows.jsonl").write_text(json.dumps({"prompt": "p", "completion": hostile}) + "\n")
+    (lab.folder / "hostile.jsonl").write_text(json.dumps({"prompt": hostile}) + "\n")
+    sections = policy(lab, 'reply["info"] = item["completion"]')
+    (lab.folder / "score.json").write_text(json.dumps(lab.job | sections))
+    echo = {"FORGE_ENGINE": str(ROOT / "tests/journeys/fake_engine.py")}
+    model = ["--model", str(MODEL)]
+    for words, typed in ((["generate", *model, "--raw", "--prompts", str(lab.folder / "hostile.jsonl")], ""),
+                         (["chat", *model, "--template", "chatml"], hostile + "\n"),
+                         (["score", str(lab.folder / "rows.jsonl"), "--rewards", str(lab.folder / "score.json")], "")):
+        command = [lab.forge, *words]
+        piped = subprocess.run(command, input=typed.encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | echo,
+                               check=True, timeout=60).stdout.decode()
+        assert "\x1b]0;title" in piped and "\u009b2J" in piped, (words[0], piped)
+        shown = on_terminal(command, typed=typed, **echo)
+        assert "\\x1b]0;title\\x07" in shown and "\\x9b2J" in shown and not set("\x1b\x07\u009b") & set(shown), (words[0], shown)
+
+
+def names_of_an_adapter_stay_off_the_terminal(lab: Lab):
+    names = {"\x1b]0;title\x07\u009b2J\u202e.lora_A.weight": [4, 8], "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": [4, 8],
+             "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": [8, 4]}
+    header = {name: {"dtype": "F32", "shape": shape, "data_offsets": [128 * i, 128 * (i + 1)]} for i, (name, shape) in enumerate(names.items())}
+    written = json.dumps(header).encode()
+    adapter = lab.folder / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_model.safetensors").write_bytes(len(written).to_bytes(8, "little") + written + bytes(128 * len(names)))
+    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}))
+    command = [lab.forge, "adapter", "check", str(adapter)]
+    assert "\x1b]0;title\x07\u009b2J" in subprocess.run(command, capture_output=True, text=True).stdout
+    shown = on_terminal(command, code=5)
+    assert "\\x1b]0;title" in shown and not set("\x1b\x07\u009b\u202e") & set(shown), shown
 
 
 def more_threads_than_processors_are_warned_of(lab: Lab):

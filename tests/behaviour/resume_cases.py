@@ -107,6 +107,25 @@ def other_weights_are_another_run(lab: Lab):
     assert f"{config} changed since the run began" in said, said
 
 
+def a_damaged_checkpoint_is_no_start_of_another_run(lab: Lab):
+    lab.run(name="first")
+    checkpoint = lab.folder / "first/checkpoints/step-000012"
+    settings = {"adapter": {"init_from": str(checkpoint)}}
+    lab.run(name="second", **settings)
+    for path, change in ((checkpoint / "adapter_model.safetensors", lambda content: content[:-1] + bytes([content[-1] ^ 1])),
+                         (checkpoint / "adapter_config.json", lambda content: content + b"\n")):
+        whole = path.read_bytes()
+        path.write_bytes(change(whole))
+        said = lab.run(name="third", code=5, **settings)
+        assert f"{path}: is not the file that manifest.json lists" in said, said
+        assert not (lab.folder / "third").exists()
+        path.write_bytes(whole)
+    # An adapter's folder without the rest of a checkpoint may hold another tool's manifest.
+    (checkpoint / "state.json").unlink()
+    (checkpoint / "manifest.json").write_text('{"name": "x"}')
+    lab.run(name="third", **settings)
+
+
 def metrics_that_are_lost_or_damaged_never_stop_a_run(lab: Lab):
     lab.job["train"]["threads"] = 1
     lab.run(name="whole")
@@ -152,24 +171,76 @@ def back_to(lab: Lab, step: int) -> None:
             shutil.rmtree(path)
 
 
-def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
-    rows = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
-    (lab.folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lab.job["train"] |= {"threads": 1, "max_steps": 6}
-    settings = {"objective": {"type": "dpo", "reference_cache": True}, "data": {"train": [{"path": str(lab.folder / "pairs.jsonl")}]},
-                "checkpoint": {"every_steps": 2, "keep_last": 9}}
+def a_best_checkpoint_that_was_changed_is_not_exported(lab: Lab):
+    lab.job["train"] |= {"threads": 1, "max_steps": 400}
+    settings = lab.with_eval(every_steps=5, early_stopping={"patience": 3}) | {
+        "optimizer": {"learning_rate": 2e-2}, "schedule": {"type": "constant"}, "checkpoint": {"every_steps": 5, "keep_last": 99, "keep_best": 2}}
     lab.run(**settings)
-    whole, kept = lab.adapter(), lab.folder / "run/reference.safetensors"
-    reference = kept.read_bytes()
-    for at in (20, len(reference) // 2, len(reference) - 3):
+    best, second = [e["step"] for e in sorted(lab.events("eval"), key=lambda e: e["eval_loss"])[:2]]
+    last = lab.report()["step"]
+    assert lab.report()["exported"]["step"] == best < last
+    folder = lab.folder / f"run/checkpoints/step-{best:06d}"
+    back_to(lab, best + 5)
+    weights = folder / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + bytes([weights.read_bytes()[-1] ^ 1]))
+    said = lab.run(**settings)
+    assert f"{weights}: does not have the hash" in said, said
+    assert f"step {best}, which evaluated better, is not exported" in said, said
+    assert lab.report()["exported"]["step"] == second and lab.report()["step"] == last
+    assert lab.adapter() == (lab.folder / f"run/checkpoints/step-{second:06d}/adapter_model.safetensors").read_bytes()
+    shutil.rmtree(folder)
+    back_to(lab, best + 5)
+    assert f"{folder}/manifest.json" in lab.run(**settings) and lab.report()["exported"]["step"] == second
+
+
+PAIRS = [{"prompt": f"What is {i}?", "chosen": f"It is {i * i}.", "rejected": f"No {i}"} for i in range(48)]
+JUDGED = [{"prompt": f"What is {i}?", "completion": f"It is {i * i}.", "label": i % 3 > 0} for i in range(48)]
+
+
+def with_kept_reference(lab: Lab, objective: str, rows: list, **more) -> dict:
+    path = lab.folder / f"{objective}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab.job["train"] |= {"threads": 1, "max_steps": 6}
+    return {"objective": {"type": objective, "reference_cache": True}, "data": {"train": [{"path": str(path)}]},
+            "checkpoint": {"every_steps": 2, "keep_last": 9}, **more}
+
+
+def a_kept_reference_that_was_changed_is_made_again(lab: Lab):
+    for objective, rows in (("dpo", PAIRS), ("kto", JUDGED)):
+        settings = with_kept_reference(lab, objective, rows)
+        lab.run("--fresh", **settings)
+        whole, kept = lab.adapter(), lab.folder / "run/reference.safetensors"
+        reference = kept.read_bytes()
+        for at in (20, len(reference) // 2, len(reference) - 3):
+            back_to(lab, 2)
+            kept.write_bytes(reference[:at] + bytes([reference[at] ^ 1]) + reference[at + 1:])
+            said = lab.run(**settings)
+            assert "reference.safetensors: is damaged; the reference's log-probabilities are computed again" in said, (at, said)
+            assert lab.adapter() == whole and kept.read_bytes() == reference, (objective, at)
         back_to(lab, 2)
-        kept.write_bytes(reference[:at] + bytes([reference[at] ^ 1]) + reference[at + 1:])
-        said = lab.run(**settings)
-        assert "reference.safetensors: is damaged; the reference's log-probabilities are computed again" in said, (at, said)
-        assert lab.adapter() == whole and kept.read_bytes() == reference, at
-    back_to(lab, 2)
-    assert "damaged" not in lab.run(**settings)
-    assert lab.adapter() == whole
+        assert "damaged" not in lab.run(**settings)
+        assert lab.adapter() == whole
+
+
+def a_kept_reference_that_cannot_be_made_again_is_refused(lab: Lab):
+    """The first weights of a model that is trained whole are gone after a step."""
+    lab.job["adapter"] = "none"
+    settings = with_kept_reference(lab, "dpo", PAIRS)
+    lab.run(**settings)
+    kept, whole = lab.folder / "run/reference.safetensors", (lab.folder / "run/model/model.safetensors").read_bytes()
+    reference = kept.read_bytes()
+    for damage in (lambda: kept.write_bytes(reference[:-3] + bytes([reference[-3] ^ 1]) + reference[-2:]), kept.unlink):
+        (lab.folder / "run/report.json").unlink()
+        for path in lab.folder.glob("run/checkpoints/step-*"):
+            if int(path.name[5:]) > 2:
+                shutil.rmtree(path)
+        shutil.rmtree(lab.folder / "run/model")
+        damage()
+        said = lab.run(code=5, **settings)
+        assert "reference.safetensors" in said and "gone or damaged" in said, said
+        kept.write_bytes(reference)
+        lab.run(**settings)
+        assert (lab.folder / "run/model/model.safetensors").read_bytes() == whole
 
 
 def a_recorded_completion_that_was_changed_is_drawn_again(lab: Lab):

@@ -3,10 +3,12 @@ is reported.
 """
 import json
 import re
+import signal
 
 from completion_server import Server
-from lab import MODEL, Lab
+from lab import interrupt, Lab, MODEL
 from policy_cases import policy
+from resume_cases import back_to
 
 
 def served(lab: Lab, server: Server, timeout: float = 30, **more) -> dict:
@@ -55,7 +57,8 @@ def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
              "two choices": "2 choices, expected one", "other model": "answered by base", "other prompt": "read other prompt ids",
              "too long": "expected at most 6", "unknown id": "384 of 384", "texts alone": "no token ids", "no logps": "no log-probabilities",
              "past the stop": "after the stop token", "cut short": 'by "length" after 1 of 6', "aborted": 'ended by "abort"',
-             "no json": "expected JSON", "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
+             "no json": "expected JSON", "large": "the answer is longer than 1.0 MiB",
+             "status 400": "status 400", "status 404": "status 404", "status 500": "status 500", "status 503": "out of order",
              "loads nothing": "load_lora_adapter: status 404"}
     with Server(MODEL) as server:
         for mode, said in wrong.items():
@@ -65,6 +68,13 @@ def a_server_that_is_wrong_is_named_and_never_trained_on(lab: Lab):
             assert lab.events("step", "wrong") == [] and not (lab.folder / "wrong/adapter").exists(), mode
     heard = lab.run(name="wrong", code=5, **served(lab, server))
     assert server.url in heard and "onnect" in heard, heard
+
+
+def a_signal_acts_while_a_server_draws(lab: Lab):
+    for signals in ((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)):
+        with Server(MODEL) as server:
+            server.mode = "late"
+            interrupt(lab, f"late-{len(signals)}", served(lab, server, timeout=100), lambda: server.asked, signals)
 
 
 def a_server_that_ignores_the_adapter_is_noticed(lab: Lab):
@@ -212,3 +222,55 @@ def a_run_that_is_extended_goes_on_as_if_it_had_been_longer(lab: Lab):
         sections["train"]["max_steps"] = 15
         lab.run("--extend", **sections)
         assert lab.adapter() == lab.adapter("long")
+
+
+def flip_last_bit(path) -> bytes:
+    """Returns what the file held."""
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    return content
+
+
+def forget_rollouts(lab: Lab, first: int) -> None:
+    for path in (lab.folder / "run/rollouts").glob("rollout-*.jsonl"):
+        if int(path.stem[8:]) >= first:
+            path.unlink()
+
+
+def an_adapter_that_a_server_may_be_reading_stays(lab: Lab):
+    with Server(MODEL) as server:
+        sections = served(lab, server, checkpoint={"every_steps": 1, "keep_last": 9})
+        lab.run(**sections)
+        served_one = next((lab.folder / "run/rollouts/adapters").glob("step-000003-*")) / "adapter_model.safetensors"
+        before = served_one.stat().st_ino
+        back_to(lab, 3)
+        forget_rollouts(lab, 3)
+        lab.run(**sections)
+        assert served_one.stat().st_ino == before, "the folder was replaced"
+        content = flip_last_bit(served_one)
+        back_to(lab, 3)
+        forget_rollouts(lab, 3)
+        lab.run(**sections)
+        assert served_one.read_bytes() == content, "a damaged adapter was served again"
+
+
+def an_adapter_of_a_pending_rollout_that_is_damaged_is_refused(lab: Lab):
+    with Server(MODEL, most_adapters=4) as server:
+        sections = stale(lab, server, 2) | {"checkpoint": {"every_steps": 3, "keep_last": 9}}
+        lab.run(**sections)
+        whole = lab.adapter()
+        back_to(lab, 9)
+        forget_rollouts(lab, 3)
+        named = [one["adapter"] for one in json.loads((lab.folder / "run/checkpoints/step-000009/ahead.json").read_text())]
+        weights = lab.folder / "run/rollouts/adapters" / named[0] / "adapter_model.safetensors"
+        content = flip_last_bit(weights)
+        heard = lab.run(code=5, **sections)
+        assert f"{weights.parent}: the adapter that a pending rollout is drawn with is gone or damaged" in heard, heard
+        weights.write_bytes(content)
+        # An older checkpoint that somebody edited names no adapter, and is no reason to stop.
+        ahead = lab.folder / "run/checkpoints/step-000006/ahead.json"
+        edited = re.sub(r'"adapter":"([^"]*).."', r'"adapter":["\1"]', ahead.read_text(), count=1)
+        assert "[" in edited[1:] and len(edited) == ahead.stat().st_size, edited
+        ahead.write_text(edited)
+        lab.run(**sections)
+        assert lab.adapter() == whole

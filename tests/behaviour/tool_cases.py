@@ -9,7 +9,7 @@ import sys
 import time
 
 from completion_server import Server
-from lab import MODEL, Lab
+from lab import interrupt, Lab, MODEL
 from policy_cases import policy
 
 # A calculator that knows one sum, the length of its input; it records every answer.
@@ -161,6 +161,21 @@ def a_tool_that_answers_otherwise_is_replayed(lab: Lab):
     assert [line["ids"] for line in again] == [line["ids"] for line in drawn] and all(line["rewards"] for line in again)
     items = [item for item, _ in answers(lab)[asked:]]
     assert items and min(item["step"] for item in items) == 2, "the tool was asked again about the first rollout"
+
+
+def a_signal_acts_while_a_tool_thinks(lab: Lab):
+    asked = lab.folder / "tool-asked"
+    for mode in ("time.sleep(60)", 'while True: sys.stdout.write("\\n" * 65536)'):
+        for signals in ((signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)):
+            sections = with_tool(lab, mode=f"open({str(asked)!r}, 'w').close()\n    {mode}")
+            sections["rollout"]["tools"]["timeout"] = 100
+            interrupt(lab, f"tool-{len(signals)}", sections, asked.exists, signals)
+            asked.unlink()
+
+
+def a_tool_that_writes_blank_lines_is_held_to_its_time(lab: Lab):
+    heard = lab.run(code=5, **with_tool(lab, mode='while True: sys.stdout.write("\\n" * 65536)'))
+    assert "rollout.tools: " in heard and "no answer within" in heard, heard
 
 
 def a_server_draws_several_turns(lab: Lab):

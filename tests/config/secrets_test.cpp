@@ -1,5 +1,6 @@
 #include "core/config/secrets.h"
 
+#include "core/config/job.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -43,6 +44,29 @@ TEST_CASE("the variables of a sealed plan are known where they are set") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].value == "s3cret");
   CHECK(sealed_secrets(Json::object(), environment_of({})).empty());
+}
+
+TEST_CASE("credentials in a job's headers are secrets, without the scheme before them") {
+  Job job;
+  job.rewards.emplace_back();
+  job.rewards[0].headers = {{"Authorization", "Bearer my-pass-word"}, {"X-Api-Key", "k3ys"}, {"X-Debug", "true"}, {"X-Session", "0123456789"},
+                            {"Content-Type", "application/json"}, {"Accept", "application/json"}, {"X-Known", "Bearer s3cret-longer"}};
+  job.rollout.server.headers = {{"Cookie", "id=77; path=elsewhere"}};
+  std::vector<Secret> secrets = kSecrets;
+  add_header_secrets(job, secrets);
+  std::vector<std::string> added;
+  for (size_t i = kSecrets.size(); i < secrets.size(); ++i) {
+    CHECK(secrets[i].variable.empty());
+    added.push_back(secrets[i].value);
+  }
+  CHECK(added == std::vector<std::string>{"my-pass-word", "k3ys", "0123456789", "id=77; path=elsewhere"});
+  CHECK(redacted(std::string("got Bearer my-pass-word"), secrets) == "got Bearer ***");
+  // Without a variable nothing could read it again.
+  const Json plan{{"headers", {{"Authorization", "Bearer my-pass-word"}}}};
+  CHECK(seal_secrets(plan, {{"", "my-pass-word"}}) == plan);
+  const Json sealed = seal_secrets(plan, secrets);
+  CHECK(sealed["headers"] == plan["headers"]);
+  CHECK(sealed["secrets"] == Json{"A_TOKEN", "B_TOKEN", "C_KEY"});
 }
 
 TEST_CASE("what is stored names the variables, and comes back where they are set") {

@@ -75,6 +75,8 @@ TEST_CASE("a grammar holds what one would write, and nothing beside it") {
       {R"({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2})", {"[true]", "[true, false]"}, {"[]", "[true,]", "[true,true,true]"}},
       {R"({"type": "string", "pattern": "^a.c$"})", {R"("abc")", R"("a\"c")", R"("a€c")"}, {R"("ac")", R"("abcd")", R"("a\nc")"}},
       {R"({"type": "string", "pattern": "[0-9]{3}"})", {R"("x123y")", R"("123")"}, {R"("12")"}},
+      {R"({"properties": {"x": {"type": "integer"}, "y": {"enum": [{"a": 1}, {"a": "s"}], "properties": {"a": {"$ref": "#/properties/x"}}}}})",
+       {R"({"y":{"a":1}})", R"({"x":2,"y":{"a":1}})"}, {R"({"y":{"a":"s"}})"}},
       {R"({"type": "object", "properties": {"ab": {"const": 1}}, "additionalProperties": {"const": 2}})", {R"({"ab":1,"a":2,"abc":2,"b":2,"":2})"}, {R"({"ab":2})", R"({"a":1})", R"({"\u0061b":2})"}},
   };
   for (const Case& one : cases) {
@@ -106,6 +108,7 @@ TEST_CASE("what a grammar cannot say is refused by its place") {
       {R"({"type": "string", "pattern": "a", "maxLength": 3})", "pattern together with"},
       {R"({"oneOf": [{"type": "integer"}, {"minimum": 3}]})", "not visibly disjoint"},
       {R"({"allOf": [{"type": "integer"}, {"type": "string"}]})", "type is given twice"},
+      {R"({"type": []})", "type is not a type of JSON"},
       {R"({"$ref": "#"})", "reference to itself"},
       {R"({"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}, "minItems": 1}}, "$ref": "#/$defs/a"})", "no value of finite length"},
       {R"({"type": "integer", "minimum": 3.2, "maximum": 3.8})", "no whole number"},

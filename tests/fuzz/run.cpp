@@ -1,8 +1,9 @@
 // Fuzzes files of a run folder that somebody edited: report.json, from which the page is made
-// again, metrics, amendments and the plan.
+// again, metrics, amendments, the plan and a rollout's completions.
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/rollout/host/shown_rollout.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
 #include "tests/fuzz/target.h"
@@ -59,6 +60,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     report_html(Json::object(), metrics);
   });
   unlink(run.paths().metrics().c_str());
+  const std::string rollout = run.paths().folder + "/rollout-000000.jsonl";
+  RunUnderTest::write(rollout, content);
+  read_or_refuse([&] {
+    for (const ShownCompletion& completion : read_shown_rollout(rollout)) shown_text(completion);
+  });
+  unlink(rollout.c_str());
   read_or_refuse([&] { report_html(parse_json(content, "report.json", ErrorKind::environment), metrics); });
   return 0;
 }

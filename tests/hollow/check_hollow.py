@@ -424,6 +424,17 @@ def uses(hollow, models):
         hollow.fault("merge never came to its check")
 
 
+def doctor(hollow, models):
+    """The engine computes on the card, and NCCL adds over its one rank."""
+    said = hollow.call("doctor").stdout
+    starts = [line for line in said.splitlines() if "CUDA engine starts" in line]
+    if not any(
+        line.startswith("ok") and "cuda:0 computes, NCCL sums over one rank" in line
+        for line in starts
+    ):
+        hollow.fault(f"forge doctor says of the CUDA engine: {starts or said}")
+
+
 def bench(hollow, models):
     job = hollow.job(base_job(models, hollow) | {"hardware": {"device": "cuda:0"}})
     hollow.call("bench", job, "--ladder")
@@ -453,6 +464,7 @@ CASES = {
     **{kind: preference(kind) for kind in ("dpo", "kto", "reward")},
     **{kind: policy(kind) for kind in ("grpo", "ppo")},
     "generate, chat, eval, merge": uses,
+    "doctor": doctor,
     "bench": bench,
     **{name: emulated_case(name) for name in emulated.CASES},
 }

@@ -119,6 +119,38 @@ def hashes_are_asked_for_where_the_listing_has_none(lab: Lab):
     assert [one for one in lab.hub.seen if one[1] == "HEAD"]
 
 
+def listed(lab: Lab, change) -> None:
+    """Has the hub list its files as changed."""
+    def answer(ask):
+        if not ask.path.startswith("/api/"):
+            return False
+        listing = json.loads(ask.content)
+        for one in listing["siblings"]:
+            change(one)
+        return ask.send(200, {}, json.dumps(listing).encode())
+
+    lab.hub.trouble = answer
+
+
+def hashes_that_are_no_texts_are_asked_for(lab: Lab):
+    for blob, sha in ((7, 7), ([], []), (None, {}), ("0" * 39, "x")):
+        listed(lab, lambda one: one.update({"blobId": blob} | ({"lfs": one["lfs"] | {"sha256": sha}} if "lfs" in one else {})))
+        lab.hub.seen.clear()
+        lab.fetch()
+        lab.whole()
+        assert [one for one in lab.hub.seen if one[1] == "HEAD"], (blob, sha)
+        shutil.rmtree(lab.home)
+
+
+def sizes_beyond_any_disk_are_refused_before_the_download(lab: Lab):
+    for size in (2**62, 2**63 - 1):  # two of them are more than a number holds
+        listed(lab, lambda one: one.update({"size": size} | ({"lfs": one["lfs"] | {"size": size}} if "lfs" in one else {})))
+        said = lab.fetch(code=5)
+        assert "are to be downloaded" in said and "are free" in said, said
+        assert not [one for one in lab.hub.seen if "/resolve/" in one[2]], lab.hub.seen
+        lab.nothing()
+
+
 def cut_connections_go_on_where_they_were(lab: Lab):
     def cut(ask):
         if not (ask.cdn and large(ask.path)) or ask.count >= 3:

@@ -25,7 +25,7 @@ import floors  # noqa: E402
 
 HERE = pathlib.Path(tempfile.mkdtemp(prefix="forge package "))
 ENGINES = [name for name in ("forge-engine", "forge-engine-cuda13") if (BUILD / "bin" / name).exists()]
-LIBRARIES = ["libsentencepiece.so.0"] + [p.name for p in sorted((BUILD / "lib").glob("libforge-*.so"))]
+LIBRARIES = ["libsentencepiece.so.0", "libforge-http.so"] + [p.name for p in sorted((BUILD / "lib").glob("libforge-*.so")) if p.name != "libforge-http.so"]
 # The environment has no LibTorch, no engine, and no interpreter but the machine's.
 BARE = {"PATH": "/usr/bin:/bin", "HOME": str(HERE), "LC_ALL": "C.UTF-8"}
 

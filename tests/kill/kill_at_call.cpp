@@ -6,6 +6,7 @@
 //   KILL_UNDER=/path      only calls on files beneath this folder count
 //   KILL_AT=k             0: never
 //   KILL_TORN=1           a write is done by half before the kill
+//   KILL_EXCHANGE=0       two paths cannot be exchanged, as on NFS
 //   KILL_ERROR=5          no kill: the call fails with this errno
 //   KILL_LOG=file         gets a line "call path" for each that counted
 #include <dlfcn.h>
@@ -33,6 +34,7 @@ std::string setting(const char* name) {
 struct Settings {
   std::string under = setting("KILL_UNDER");
   bool here = setting("KILL_IN") == program_invocation_short_name && !under.empty();
+  bool exchanges = setting("KILL_EXCHANGE") != "0";
   bool torn = setting("KILL_TORN") == "1";
   long at = ::atol(setting("KILL_AT").c_str());
   int error = ::atoi(setting("KILL_ERROR").c_str());
@@ -116,6 +118,15 @@ OPEN(open64)
     return real arguments;                                 \
   }
 ON_PATH(rename, (const char* from, const char* to), (from, to), AT_FDCWD, to)
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
+  NEXT(renameat2);
+  if (settings().here && !settings().exchanges && (flags & RENAME_EXCHANGE)) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (fails("renameat2", [&] { return path_at(to_folder, to); })) return -1;
+  return real(from_folder, from, to_folder, to, flags);
+}
 ON_PATH(unlink, (const char* path), (path), AT_FDCWD, path)
 ON_PATH(unlinkat, (int folder, const char* path, int flags), (folder, path, flags), folder, path)
 ON_PATH(rmdir, (const char* path), (path), AT_FDCWD, path)

@@ -42,6 +42,7 @@ class Stage:
     golden: Path        # the folder's content after an undisturbed run
     options: tuple = ()       # settings of the command that is killed
     afterwards: tuple = ()    # settings of the command that must complete it
+    exchanges: bool = True    # False: as on a file system that cannot exchange two folders
 
 
 class Bench:
@@ -60,7 +61,8 @@ class Bench:
 
     def run(self, stage: Stage, at: int = 0, torn: bool = False, log: Path = None, error: int = 0) -> int:
         environment = dict(os.environ, KILL_ERROR=str(error), LD_PRELOAD=self.library, KILL_IN=stage.process, KILL_AT=str(at),
-                           KILL_UNDER=str(self.work / "runs"), KILL_TORN="1" if torn else "0", KILL_LOG=str(log or ""))
+                           KILL_UNDER=str(self.work / "runs"), KILL_TORN="1" if torn else "0",
+                           KILL_EXCHANGE="1" if stage.exchanges else "0", KILL_LOG=str(log or ""))
         return subprocess.run([self.forge, "run", str(self.work / "small.json"), *stage.options], env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               timeout=LIMIT_S).returncode
@@ -98,6 +100,7 @@ def stages(bench: Bench, preference: bool) -> list:
     assert not faults, faults
     extended = bench.keep("extended")
     return [Stage("run", "forge-engine", new, finished), Stage("extend", "forge-engine", finished, extended, extend, extend),
+            Stage("extend without exchange", "forge-engine", finished, extended, extend, extend, exchanges=False),
             Stage("export", "forge-engine", stripped, finished), Stage("fresh", "forge", finished, finished, ("--fresh",)),
             Stage("first start", "forge", new, finished)]
 

@@ -32,6 +32,9 @@ if mode == "dies-at-start":
     sys.exit("ImportError: no module named judge")
 if mode == "silent-start":
     time.sleep(1000)
+if mode == "blank-start":
+    while True:
+        sys.stdout.write("\n" * 65536)
 hello = json.loads(sys.stdin.readline())
 if mode == "no-greeting":
     say("Loading model …")

@@ -68,6 +68,7 @@ TEST_CASE("a keyword that would be ignored is refused") {
   CHECK(refusal(R"({"$schema": "http://localhost/own.json", "minimum": 3})").find("/$schema") != std::string::npos);
   CHECK(refusal(R"({"$schema": "http://json-schema.org/draft-07/schema#"})") == "no error");
   CHECK(refusal(R"({"type": "text"})") == "rewards[0].schema: /type is not a type of JSON");
+  CHECK(refusal(R"({"type": []})") == "rewards[0].schema: /type is not a type of JSON");
   CHECK(refusal(R"({"$ref": "other.json"})") == "rewards[0].schema: /$ref is not in the same file");
   CHECK(refusal(R"({"$ref": "#/$defs/a"})") == "rewards[0].schema: /$ref points to nothing: #/$defs/a");
   CHECK(starts_with(refusal(R"({"pattern": "("})"), "rewards[0].schema: \"(\" is not a regular expression"));

@@ -136,6 +136,15 @@ TEST_CASE("a process that writes blank lines is held to its time, and a million 
   CHECK(seconds() < 15);
 }
 
+TEST_CASE("a process that does not greet is held to its time, also under blank lines") {
+  for (const char* mode : {"silent-start", "blank-start"}) {
+    const ChildSettings child{.command = {"python3", std::string(FORGE_SOURCE_DIR) + "/tests/reward/hostile.py", mode}};
+    ChildPool pool({.name = "judge", .child = child, .timeout = 0.1, .least_start = 0.5, .greeting = {{"forge", 1}}});
+    const auto ask = [&] { pool.ask({{.line = {{"id", 0}}, .place = "rows.jsonl:1"}}, {{"end", 1}}, 0, [](Json&) { return std::string(); }); };
+    CHECK_THAT(error_of(ask), Catch::Contains("judge: it did not say {\"ready\":1} in 0.5 s"));
+  }
+}
+
 TEST_CASE("a completion that ends its process fails, and only it") {
   const Run crash = run(process({"crash"}));
   CHECK(crash.text == "3 | failed: the process ended with exit code 3, twice | 5");

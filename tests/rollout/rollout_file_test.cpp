@@ -2,6 +2,7 @@
 // completions.
 #include "core/base/file.h"
 #include "core/io/members.h"
+#include "core/rollout/host/shown_rollout.h"
 #include "core/rollout/recorded.h"
 #include "core/rollout/rollout_metrics.h"
 #include "tests/rollout/rollouts.h"
@@ -102,6 +103,33 @@ TEST_CASE("a line with a changed digit is not taken") {
   Json without = rollout_line(scored(), rewards());
   without.erase("hash");
   CHECK(RecordedRollout(folder.write("rollout.jsonl", dump_json(without) + "\n")).damaged() == 1);
+}
+
+TEST_CASE("a rollout's file is shown as it was written, and a line that is no completion is named") {
+  const TemporaryFolder folder;
+  const std::string line = dump_json(rollout_line(scored(), rewards()));
+  const std::vector<ShownCompletion> shown = read_shown_rollout(folder.write("rollout.jsonl", line + "\n\n" + line + "\n"));
+  REQUIRE(shown.size() == 2);
+  CHECK(shown_text(shown[1]) == "reward 0.3333 (right 0.3333: so, brief unscored: cannot say), 2 tokens, stop\n  prompt: ?\n  ab\n");
+  CHECK(dump_json(shown[1].line) == line);
+  for (const auto& [bad, said] : std::vector<std::pair<std::string, std::string>>{
+           {"[]", ":2: expected an object"}, {"7", ":2: expected an object"}, {R"({"rewards":{"r":1}})", ":2: rewards.r: expected an object"},
+           {R"({"rewards":3})", ":2: rewards: expected an object"}, {R"({"rewards":{"r":{"score":"x"}}})", ":2: rewards.r.score: expected a number"},
+           {R"({"tokens":null})", ":2: tokens: expected a whole number"}, {R"({"tokens":-1})", ":2: tokens: expected at least 0"},
+           {R"({"text":null})", ":2: text: expected a text"}, {R"({"kept":1})", ":2: kept: expected true or false"}}) {
+    const std::string path = folder.write("rollout.jsonl", line + "\n" + bad);
+    CHECK_THAT(error_of([&] { read_shown_rollout(path); }), Catch::Contains(path + said));
+  }
+}
+
+TEST_CASE("a rollout's number is read from whole names alone") {
+  CHECK(rollout_number("rollout-000003.jsonl") == 3);
+  CHECK(rollout_number("rollout-1234567.jsonl") == 1234567);
+  for (const char* name : {"rollout-.jsonl", "rollout-3.json", "rollout--3.jsonl", "rollout-3x.jsonl", "other-3.jsonl",
+                           "rollout-9223372036854775807.jsonl", "rollout-1234567890123456789012345.jsonl"}) {
+    INFO(name);
+    CHECK_FALSE(rollout_number(name));
+  }
 }
 
 TEST_CASE("what a server drew and a tool answered is taken from a file") {

@@ -3,7 +3,16 @@
 #include "core/run/heartbeat.h"
 #include "core/run/run_folder.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <thread>
 
 #include "core/base/file.h"
 #include "core/base/temporary.h"
@@ -12,6 +21,24 @@
 #include "tests/test.h"
 
 using namespace forge;
+
+static struct {
+  bool exchange_refused = false;  // as by NFS
+  bool counts = false;
+  int renames_before_death = 0;
+} system_calls;
+
+// The next two take the place of the C library's functions.
+extern "C" int renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
+  if (!system_calls.exchange_refused) return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags));
+  errno = EINVAL;
+  return -1;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (system_calls.counts && system_calls.renames_before_death-- == 0) ::kill(::getpid(), SIGKILL);
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 
 namespace {
 
@@ -72,6 +99,49 @@ TEST_CASE("Another machine's fresh beat refuses a start, a stale one and this ma
   CHECK_FALSE(file_exists(folder.path("elsewhere")));
 }
 
+namespace {
+
+// Puts another machine's beat into a folder, whole from one moment to the next.
+void beat_elsewhere(const TemporaryFolder& folder) {
+  folder.write("other", R"({"host": "node-7", "boot": "elsewhere", "process": 1})");
+  std::filesystem::rename(folder.path("other"), folder.path(kHeartbeat));
+}
+
+}  // namespace
+
+TEST_CASE("Another machine's beat during a run ends the run and stays") {
+  using namespace std::chrono_literals;
+  TemporaryFolder folder;
+  {
+    Heartbeat heartbeat(folder.path(), {.beat = 20ms});
+    std::this_thread::sleep_for(100ms);
+    CHECK(error_of([&] { heartbeat.require_alone(); }) == "no error");
+    std::string said = "no error";
+    for (int tries = 0; tries < 500 && said == "no error"; ++tries) {
+      beat_elsewhere(folder);
+      std::this_thread::sleep_for(20ms);
+      said = error_of([&] { heartbeat.require_alone(); });
+    }
+    CHECK_THAT(said, Catch::Contains("the machine \"node-7\" works on this run") && Catch::Contains("it ends here"));
+    beat_elsewhere(folder);
+    std::this_thread::sleep_for(100ms);
+  }
+  CHECK_THAT(read_file(folder.path(kHeartbeat), 4096, ErrorKind::environment), Catch::Contains("node-7"));
+}
+
+TEST_CASE("Of two machines that start at once one finds the other's beat at its second look") {
+  using namespace std::chrono_literals;
+  TemporaryFolder folder;
+  std::thread other([&] {
+    while (!file_exists(folder.path(kHeartbeat))) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(20ms);
+    beat_elsewhere(folder);
+  });
+  CHECK_THAT(error_of([&] { Heartbeat(folder.path(), {.second_look = 1s}); }), Catch::Contains("\"node-7\" works on this run"));
+  other.join();
+  CHECK_THAT(read_file(folder.path(kHeartbeat), 4096, ErrorKind::environment), Catch::Contains("node-7"));
+}
+
 TEST_CASE("A checkpoint that was set aside counts no more and goes once its step was done again") {
   TemporaryFolder folder;
   for (int64_t step : {4, 8}) save(folder.path(), step);
@@ -122,6 +192,50 @@ TEST_CASE("A folder that takes another's place leaves nothing behind, and one th
   folder.write("next/a", "next");
   replace_directory(folder.path("next"), folder.path("fresh"));
   CHECK(read_file(folder.path("fresh/a"), 9, ErrorKind::data) == "next");
+}
+
+namespace {
+
+// Replaces folder/old by a new one in a process that is killed between the two renames.
+void replace_and_die(const std::string& folder) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    system_calls.exchange_refused = true;
+    system_calls.renames_before_death = 1;
+    try {
+      const std::string source = make_temporary_sibling(folder + "/old");
+      write_file_durably(source + "/a", "new");
+      system_calls.counts = true;
+      replace_directory(source, folder + "/old");
+    } catch (...) {
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+}
+
+}  // namespace
+
+TEST_CASE("A kill between two renames loses no result where folders cannot be exchanged") {
+  TemporaryFolder folder;
+  for (const auto& clear : std::vector<std::function<void(const std::string&)>>{remove_litter, remove_abandoned}) {
+    folder.write("old/a", "old");
+    replace_and_die(folder.path());
+    CHECK_FALSE(is_directory(folder.path("old")));
+    CHECK(names_in(folder.path()).size() == 2);
+    clear(folder.path());
+    CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+    CHECK(read_file(folder.path("old/a"), 9, ErrorKind::data) == "old");
+  }
+  // One that was replaced in the end is litter.
+  const std::string condemned = folder.path(".trash-old.tmp-77");
+  std::filesystem::create_directories(condemned);
+  CHECK_FALSE(put_back(condemned));
+  remove_litter(folder.path());
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"old"});
+  CHECK_FALSE(put_back(folder.path("old")));
 }
 
 TEST_CASE("Only a run, or what is left of one, is discarded") {

@@ -130,6 +130,26 @@ class CudaToolkit(Machine):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn(f"CUDA engine: built by {self.toolkit}/bin/nvcc", result.stdout)
 
+    def test_nvcc_that_refuses_the_compiler(self):
+        write(self.toolkit / "bin/nvcc", """#!/bin/sh
+case "$*" in
+  *--version*) echo "Cuda compilation tools, release 13.0, V13.0.1" ;;
+  *--dryrun*) ;;
+  *) echo "crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!" >&2; exit 1 ;;
+esac
+""", 0o755)
+        self.headers()
+        reason = f"{self.toolkit}/bin/nvcc does not compile with the C++ compiler here: crt/host_config.h:143:2: error: #error -- unsupported GNU version!"
+        result = self.configure("AUTO", f"-DFORGE_CUDA_DIR={self.toolkit}")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertIn(f"CUDA engine: not built, {reason}", result.stdout)
+        self.assertNotIn("CUDA engine: built by", result.stdout)
+        refusal = self.configure("ON", f"-DFORGE_CUDA_DIR={self.toolkit}")
+        self.assertNotEqual(refusal.returncode, 0, refusal.stdout)
+        text = " ".join(refusal.stdout.split())
+        for part in (f"the CUDA engine cannot be built: {reason}", "NVCC_CCBIN", "-DFORGE_CUDA=OFF"):
+            self.assertIn(part, text)
+
     def test_no_nvcc(self):
         self.headers()
         self.steps_back("nvcc of CUDA 13")
@@ -160,6 +180,16 @@ class CudaToolkit(Machine):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertRegex(result.stdout, "CUDA engine: built by .*nvcc")  # this machine's own, if it has one
         self.assertNotIn("old/bin/nvcc", result.stdout)
+
+    def test_commands_hold_what_is_loaded_later(self):
+        """What scripts/build.sh builds: no test, and no library that forge opens only when it needs it, may be missing."""
+        configured = self.configure("OFF")
+        self.assertEqual(configured.returncode, 0, configured.stdout)
+        held = self.run_command("ninja", "-C", self.folder / "build", "-t", "query", "commands").stdout.split()
+        known = self.run_command("ninja", "-C", self.folder / "build", "-t", "targets", "all").stdout
+        for part in ("bin/forge", "lib/libforge-http.so", "lib/libforge-parquet.so", "bin/forge-engine"):
+            if part != "lib/libforge-parquet.so" or f"{part}:" in known:  # without Arrow there is none
+                self.assertIn(part, held)
 
     def test_toolkit_that_comes_and_goes(self):
         self.steps_back("nvcc of CUDA 13, cuda_runtime_api.h, .*")
