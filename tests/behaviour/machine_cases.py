@@ -193,7 +193,7 @@ def another_machines_beat_ends_a_run(lab: Lab):
     (lab.folder / "other").write_text(json.dumps({"host": "node-7", "boot": "other", "process": 1}))
     (lab.folder / "other").rename(lab.folder / "run/running.json")
     said = going.end(5)  # its next beat is due within 15 s
-    assert '"node-7" works on this run' in said and "it ends here at once" in said, said
+    assert '"node-7" is working on this run' in said and "it ends here at once" in said, said
     assert "node-7" in (lab.folder / "run/running.json").read_text()
     steps = [int(name[5:]) for name in lab.checkpoints() if ".tmp-" not in name]
     assert before and all(step % 1000 == 0 for step in steps), "a checkpoint was written at the end"

@@ -146,7 +146,7 @@ def sizes_beyond_any_disk_are_refused_before_the_download(lab: Lab):
     for size in (2**62, 2**63 - 1):  # two of them are more than a number holds
         listed(lab, lambda one: one.update({"size": size} | ({"lfs": one["lfs"] | {"size": size}} if "lfs" in one else {})))
         said = lab.fetch(code=5)
-        assert "are to be downloaded" in said and "are free" in said, said
+        assert "need to be downloaded" in said and "are free" in said, said
         assert not [one for one in lab.hub.seen if "/resolve/" in one[2]], lab.hub.seen
         lab.nothing()
 

@@ -122,7 +122,7 @@ TEST_CASE("Another machine's beat during a run ends the run and stays") {
       std::this_thread::sleep_for(20ms);
       said = error_of([&] { heartbeat.require_alone(); });
     }
-    CHECK_THAT(said, Catch::Contains("the machine \"node-7\" works on this run") && Catch::Contains("it ends here"));
+    CHECK_THAT(said, Catch::Contains("the machine \"node-7\" is working on this run") && Catch::Contains("it ends here"));
     beat_elsewhere(folder);
     std::this_thread::sleep_for(100ms);
   }
@@ -137,7 +137,7 @@ TEST_CASE("Of two machines that start at once one finds the other's beat at its 
     std::this_thread::sleep_for(20ms);
     beat_elsewhere(folder);
   });
-  CHECK_THAT(error_of([&] { Heartbeat(folder.path(), {.second_look = 1s}); }), Catch::Contains("\"node-7\" works on this run"));
+  CHECK_THAT(error_of([&] { Heartbeat(folder.path(), {.second_look = 1s}); }), Catch::Contains("\"node-7\" is working on this run"));
   other.join();
   CHECK_THAT(read_file(folder.path(kHeartbeat), 4096, ErrorKind::environment), Catch::Contains("node-7"));
 }
