@@ -219,18 +219,23 @@ void RolloutSteps::watch(const Rollout& rollout) {
               format_number(bound) + ": try train.precision: fp32 or provider: reference to see whether this is rounding");
 }
 
-RolloutEvaluation RolloutSteps::evaluate(const TrainState& state) {
+Evaluation RolloutSteps::evaluate(const TrainState& state, int64_t) {
   DrawCost cost;
   const std::vector<Completion> completions = source_.greedy(*eval_, std::min(session_.job.eval.prompts, eval_->size()), state.step, cost);
-  RolloutEvaluation result;
+  Evaluation result;
   const Json facts = rollout_facts(completions, session_.job.rewards);
-  result.reward = facts["reward"].is_null() ? std::nan("") : facts["reward"].get<double>();  // nothing was scored
+  result.loss = facts["reward"].is_null() ? std::nan("") : -facts["reward"].get<double>();  // nothing was scored
   int64_t tokens = 0;
   for (const Completion& c : completions) tokens += c.tokens();
   result.event = {{"tokens", tokens}, {"seconds", cost.seconds}};
   for (const char* key : {"reward", "reward_std", "rewards", "unscored", "completions", "completion_tokens", "truncated_share", "distinct_2"})
     result.event["eval_" + std::string(key)] = facts[key];
   return result;
+}
+
+Json RolloutSteps::samples(const TrainState& state) {
+  const int64_t each = steps_per_rollout(objective_);
+  return rollout_samples(ports_.run_folder, (state.step + each - 1) / each);
 }
 
 // --- checkpoints ---

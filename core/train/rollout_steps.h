@@ -8,6 +8,7 @@
 #include "core/rollout/policy_step.h"
 #include "core/train/checkpoint.h"
 #include "core/train/rollout_source.h"
+#include "core/train/step_source.h"
 
 namespace forge {
 
@@ -19,28 +20,23 @@ struct RolloutPorts {
   std::string run_folder;
 };
 
-struct RolloutEvaluation {
-  double reward = 0;  // mean
-  Json event;         // what it adds to the event `eval`
-};
-
-class RolloutSteps {
+class RolloutSteps : public StepSource {
  public:
   RolloutSteps(Session& session, const DataSet& train, const DataSet* eval, RolloutPorts ports, StopFlag& stop);
 
   // Runs the next optimizer step, with micro-batches of 1/divisor of the planned size. Draws a
   // rollout if the one before is used up. Throws like train_step, and Error(diverged) if
   // objective.mask_truncated leaves nothing to train on.
-  StepStats step(TrainState& state, int64_t divisor);
+  StepStats step(TrainState& state, int64_t divisor) override;
+  bool smallest(const TrainState&, int64_t divisor) override { return *session_.job.train.micro_batch_tokens / divisor <= 1; }
   // Draws greedy completions of the first eval.prompts prompts and has them scored; nothing trains
-  // on them.
-  RolloutEvaluation evaluate(const TrainState& state);
+  // on them. The best evaluation is the one of the highest reward: a loss is its negative.
+  Evaluation evaluate(const TrainState& state, int64_t divisor) override;
+  bool smallest_evaluation(int64_t) const override { return true; }
+  CheckpointRollouts pending(const TrainState& state) const override;
+  // Returns samples of the rollouts, which are samples themselves.
+  Json samples(const TrainState& state) override;
 
-  // Returns the number of rollouts so far.
-  int64_t drawn(const TrainState& state) const { return (state.step + steps_per_rollout(objective_) - 1) / steps_per_rollout(objective_); }
-
-  // Returns the rollout data that a checkpoint at `state` must hold beside weights.
-  CheckpointRollouts pending(const TrainState& state) const;
   void restore(const CheckpointRollouts& pending, const std::string& path);
 
  private:

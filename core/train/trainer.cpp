@@ -15,7 +15,6 @@
 #include "core/data/batch/order.h"
 #include "core/objective/objective.h"
 #include "core/plan/fp8.h"
-#include "core/rollout/rollout_metrics.h"
 #include "core/run/checkpoints.h"
 #include "core/run/environment.h"
 #include "core/run/report.h"
@@ -23,18 +22,17 @@
 #include "core/tensor/device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/data_start.h"
-#include "core/train/divergence.h"
 #include "core/train/fp8_gate.h"
 #include "core/train/reference.h"
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
-#include "core/train/sample_answers.h"
 #include "core/train/start_file_watch.h"
+#include "core/train/step_window.h"
+#include "core/train/token_steps.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
-
 
 // Returns the factor by which micro-batches are smaller than the planned ones. It is doubled when
 // memory runs out, and replayed from the amendments.
@@ -57,12 +55,12 @@ class Trainer {
 
   void run() {
     open_folder();
-    train_data_ = DataSet::open(request_.plan.train.cache_path);
-    if (has_eval()) eval_data_ = DataSet::open(request_.plan.eval.cache_path);
+    data_.train = DataSet::open(request_.plan.train.cache_path);
+    if ((data_.has_eval = request_.plan.eval.examples > 0)) data_.eval = DataSet::open(request_.plan.eval.cache_path);
     std::optional<Fp8Gate> gate;
     if (!resume_step_ && has_fp8_gate(request_.plan.job)) {
       emit_({{"event", "loading"}, {"what", sealed(request_.plan.job.model.path).get<std::string>() + ", layer by layer, for the fp8 gate"}});
-      gate.emplace(request_.plan, train_data_, eval_data_).read_file(stop_);
+      gate.emplace(request_.plan, data_.train, data_.eval).read_file(stop_);
     }
     session_ = open_session(request_.plan, {.fresh = !resume_step_, .base = gate.has_value()}, emit_);
     session_->model_name = sealed(request_.plan.job.model.path);
@@ -72,11 +70,10 @@ class Trainer {
     if (!fault.empty()) notice("warning", fault);
     if (!resume_step_) log_warnings();
     if (gate) pass(*gate);
-    if (draws_completions(job().objective.type)) open_rollouts();
+    open_source();
     if (!resume_step_ && starts_from_data(job().adapter)) look_at_data();
     stop_.watched = true;  // from here on a stop ends with a checkpoint
-    // Rollouts are samples themselves.
-    if (!resume_step_ && !rollouts_) answer_samples(*session_, has_eval() ? eval_data_ : train_data_, request_.run_folder, stop_);
+    if (!resume_step_) source_->begin();
     try {
       take_reference();
       // Work that is due after a step comes first, so that a run stopped between a step and its
@@ -121,7 +118,6 @@ class Trainer {
   }
   const Job& job() const { return session_->job; }
   int64_t steps() const { return session_->plan.steps; }
-  bool has_eval() const { return request_.plan.eval.examples > 0; }
   bool finished() const {
     // A plan without a number of steps ends by train.max_time.
     return (steps() > 0 && state_.step >= steps()) || state_.stopped_early || out_of_time_;
@@ -140,7 +136,7 @@ class Trainer {
     return finished() || (every && state_.step % *every == 0);
   }
   bool eval_due() const {
-    if (!has_eval() || state_.last_eval_step == state_.step) return false;
+    if (!data_.has_eval || state_.last_eval_step == state_.step) return false;
     return state_.step == 0 ? job().eval.at_start : due(job().eval.every_steps);
   }
   bool checkpoint_due() const {
@@ -159,34 +155,40 @@ class Trainer {
   // Runs before there is anything to save in a checkpoint. A run that is stopped here does it
   // again, with the same result.
   void look_at_data() {
+    const auto cut = [this](const std::vector<int64_t>& step) { return cut_step(job(), data_.train, step, divisor_); };
     while (true) {
       try {
-        const DataStart start = start_from_inputs(*session_, train_data_, [this](const std::vector<int64_t>& step) { return cut(step); });
+        const DataStart start = start_from_inputs(*session_, data_.train, cut);
         std::string text = "init: eva has looked at " + format_count(start.batches) + " micro-batches";
         if (start.settled < start.layers)
           text += ", and directions of " + format_count(start.layers - start.settled) + " of " + format_count(start.layers) +
                   " layers were still changing (adapter.eva.tau)";
         return notice(start.settled < start.layers ? "warning" : "info", text);
       } catch (const c10::OutOfMemoryError& error) {
-        const std::vector<int64_t> step = epoch_steps(train_data_.atom_lengths(), job(), 0)[0];
+        const std::vector<int64_t> step = epoch_steps(data_.train.atom_lengths(), job(), 0)[0];
         halve_micro_batch("init: eva", cut(step).size() == step.size(), error.what_without_backtrace());
       }
     }
   }
 
   void take_reference() {
-    const ReferenceRequest reference{&train_data_, has_eval() ? &eval_data_ : nullptr, paths_.reference(), state_.step == 0,
+    const ReferenceRequest reference{&data_.train, data_.has_eval ? &data_.eval : nullptr, paths_.reference(), state_.step == 0,
                                      [this](const std::string& text) { notice("warning", text); }};
     session_->reference = open_reference(*session_, reference, stop_);
   }
 
-  void open_rollouts() {
+  void open_source() {
+    if (!draws_completions(job().objective.type)) {
+      source_ = token_steps(*session_, data_, request_.run_folder, stop_);
+      return;
+    }
     RolloutPorts ports{.ask = request_.ask,
                        .record = [this](Json event) { record(std::move(event)); },
                        .warn = [this](const std::string& text) { notice("warning", text); },
                        .run_folder = request_.run_folder};
-    rollouts_.emplace(*session_, train_data_, has_eval() ? &eval_data_ : nullptr, std::move(ports), stop_);
-    if (resume_step_) rollouts_->restore(checkpoint_rollouts(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
+    auto rollouts = std::make_unique<RolloutSteps>(*session_, data_.train, data_.has_eval ? &data_.eval : nullptr, std::move(ports), stop_);
+    if (resume_step_) rollouts->restore(checkpoint_rollouts(paths_.checkpoint(*resume_step_)), paths_.checkpoint(*resume_step_));
+    source_ = std::move(rollouts);
   }
 
   // Throws Error(environment) if the run folder was removed. Whatever is written to it then is
@@ -247,19 +249,16 @@ class Trainer {
   }
 
   void one_step() {
-    const std::vector<int64_t> examples = rollouts_ ? std::vector<int64_t>() : step_examples();
     StepStats stats;
     state_.run_seconds = run_seconds();  // a schedule may follow the clock
     while (true) {
       TrainState before = state_;
       try {
-        stats = rollouts_ ? rollouts_->step(state_, divisor_)
-                          : train_step(*session_, train_data_, cut(examples), state_, stop_);
+        stats = source_->step(state_, divisor_);
         break;
       } catch (const c10::OutOfMemoryError& error) {
         state_ = before;
-        bool smallest = rollouts_ ? *job().train.micro_batch_tokens / divisor_ <= 1 : cut(examples).size() == examples.size();
-        halve_micro_batch("step " + std::to_string(state_.step + 1), smallest,
+        halve_micro_batch("step " + std::to_string(state_.step + 1), source_->smallest(state_, divisor_),
                           error.what_without_backtrace());
       }
     }
@@ -268,49 +267,10 @@ class Trainer {
     state_.tokens += stats.tokens;
     state_.supervised_tokens += stats.supervised_tokens;
     state_.examples += stats.examples;
-    note_step(stats);
+    if (state_.step == 1 && session_->reference) state_.window.reference_gap_step0 = stats.reference_gap;
+    add(state_.window, stats);
     look_at_the_clock();
     if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
-  }
-
-  void note_step(const StepStats& stats) {
-    StepWindow& window = state_.window;
-    ++window.steps;
-    window.skipped += stats.skipped;
-    if (!stats.skipped) {
-      window.loss += stats.loss;
-      window.ratio_most = std::max(window.ratio_most, stats.ratio_most);
-      for (const auto& [name, mean] : stats.metrics) {
-        window.sums[name] += mean.sum;
-        window.counts[name] += mean.count;
-      }
-    }
-    if (state_.step == 1 && session_->reference) window.reference_gap_step0 = stats.reference_gap;
-    window.examples += stats.examples;
-    window.tokens += stats.tokens;
-    window.supervised_tokens += stats.supervised_tokens;
-    window.seconds += stats.seconds;
-    window.data_seconds += stats.data_seconds;
-  }
-
-  // Returns the examples of the next step. Epochs differ in their number of steps, so each is laid
-  // out once in turn.
-  std::vector<int64_t> step_examples() {
-    while (state_.step >= epoch_begin_ + static_cast<int64_t>(epoch_steps_.size())) {
-      epoch_begin_ += static_cast<int64_t>(epoch_steps_.size());
-      epoch_steps_ = epoch_steps(train_data_.atom_lengths(), job(), ++epoch_);
-      FORGE_CHECK(!epoch_steps_.empty(), "an epoch without steps");
-    }
-    return epoch_steps_[static_cast<size_t>(state_.step - epoch_begin_)];
-  }
-
-  std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& examples) const {
-    Job smaller = job();
-    if (smaller.train.micro_batch_size)
-      smaller.train.micro_batch_size = std::max<int64_t>(1, *smaller.train.micro_batch_size / divisor_);
-    if (smaller.train.micro_batch_tokens)
-      smaller.train.micro_batch_tokens = std::max<int64_t>(1, *smaller.train.micro_batch_tokens / divisor_);
-    return micro_batches(examples, train_data_.atom_lengths(), smaller);
   }
 
   // Halves the micro-batch and doubles the accumulation: the same step in less memory.
@@ -324,83 +284,44 @@ class Trainer {
                           " of the planned size, with correspondingly more accumulation (the result is the same)");
   }
 
-  // Logs sums and the mean loss of the steps since the last line; `stats` are of the newest.
+  // Logs the steps since the last line; `stats` are of the newest.
   void log_step(const StepStats& stats) {
-    const StepWindow window = std::exchange(state_.window, {});
-    const int64_t trained = window.steps - window.skipped;
-    Json event{{"event", "step"},
-               {"step", state_.step},
-               {"steps", steps()},
-               {"epoch", epoch_position()},
-               {"loss", trained > 0 ? window.loss / static_cast<double>(trained) : stats.loss},
-               {"learning_rate", stats.learning_rate},
-               {"grad_norm", stats.grad_norm},
-               {"examples", window.examples},
-               {"tokens", window.tokens},
-               {"supervised_tokens", window.supervised_tokens},
-               {"tokens_per_second", static_cast<double>(window.tokens) / window.seconds},
-               {"step_seconds", window.seconds},
-               {"data_wait_seconds", window.data_seconds},
-               {"run_seconds", state_.run_seconds},
-               {"peak_memory_bytes", device_memory(session_->device).peak_bytes},
-               {"mfu", nullptr},
-               {"loss_scale", state_.loss_scale},
-               {"skipped", window.skipped > 0}};
-    Metrics metrics;
-    for (const auto& [name, sum] : window.sums) metrics[name] = {sum, window.counts.at(name)};
-    for (const auto& [name, mean] : means_of(metrics)) event[name] = mean;
-    if (window.ratio_most > 0) event["ratio_most"] = window.ratio_most;
-    if (window.reference_gap_step0 >= 0) event["reference_gap_step0"] = window.reference_gap_step0;
+    Json event{{"event", "step"}, {"step", state_.step}, {"steps", steps()}, {"epoch", epoch_position()}};
+    event.update(step_facts(std::exchange(state_.window, {}), stats));
+    event["run_seconds"] = state_.run_seconds;
+    event["peak_memory_bytes"] = device_memory(session_->device).peak_bytes;
+    event["mfu"] = nullptr;
+    event["loss_scale"] = state_.loss_scale;
     record(std::move(event));
   }
 
   double epoch_position() const {
     return static_cast<double>(state_.examples) /
-           static_cast<double>(std::max<int64_t>(1, train_data_.atoms()));
+           static_cast<double>(std::max<int64_t>(1, data_.train.atoms()));
   }
 
   void evaluate_now() {
     check_files();
     const AverageShown shown(*session_->optimizer);
-    if (rollouts_) return evaluate_rollouts();
-    EvalStats stats = evaluate_within_memory();
-    Json event{{"event", "eval"},
-               {"step", state_.step},
-               {"eval_loss", stats.loss},
-               {"tokens", stats.tokens},
-               {"supervised_tokens", stats.supervised_tokens},
-               {"seconds", stats.seconds}};
-    for (const auto& [name, mean] : means_of(stats.metrics)) event["eval_" + name] = mean;
-    record(std::move(event));
-    state_.last_eval_step = state_.step;
-    if (state_.step == 0) return;
-    if (!std::isfinite(stats.loss) && job().train.on_nan == OnNan::stop)
-      throw Error(ErrorKind::diverged,
-                  "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
-          .hint("lower optimizer.learning_rate or add warmup");
-    note_evaluation(stats.loss);
-  }
-
-  // The best evaluation is the one of the highest reward: a loss is its negative.
-  void evaluate_rollouts() {
-    const RolloutEvaluation made = rollouts_->evaluate(state_);
-    Json event{{"event", "eval"}, {"step", state_.step}, {"eval_loss", -made.reward}};
+    const Evaluation made = evaluate_within_memory();
+    Json event{{"event", "eval"}, {"step", state_.step}, {"eval_loss", made.loss}};
     event.update(made.event);
     record(std::move(event));
     state_.last_eval_step = state_.step;
-    if (state_.step > 0) note_evaluation(-made.reward);
+    if (state_.step == 0) return;
+    if (made.of_training && !std::isfinite(made.loss) && job().train.on_nan == OnNan::stop)
+      throw Error(ErrorKind::diverged,
+                  "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
+          .hint("lower optimizer.learning_rate or add warmup");
+    note_evaluation(made.loss);
   }
 
-  EvalStats evaluate_within_memory() {
+  Evaluation evaluate_within_memory() {
     while (true) {
-      int64_t batch_tokens = std::max<int64_t>(1, evaluation_tokens(session_->plan) / divisor_);
       try {
-        return evaluate(session_->world, *session_->network, session_->model, eval_data_, batch_tokens, stop_, job().objective,
-                        session_->reference.get(), divergence_of(*session_, eval_data_, all_examples(eval_data_), stop_));
+        return source_->evaluate(state_, divisor_);
       } catch (const c10::OutOfMemoryError& error) {
-        // Shorter batches than the longest example do not exist.
-        bool smallest = batch_tokens <= std::max(request_.plan.eval.longest, request_.plan.eval.pairs.longest);
-        halve_micro_batch("evaluation at step " + std::to_string(state_.step), smallest,
+        halve_micro_batch("evaluation at step " + std::to_string(state_.step), source_->smallest_evaluation(divisor_),
                           error.what_without_backtrace());
       }
     }
@@ -434,7 +355,7 @@ class Trainer {
     state_.run_seconds = run_seconds();
     int64_t bytes = 0;
     try {
-      bytes = save_checkpoint(*session_, state_, request_.run_folder, rollouts_ ? rollouts_->pending(state_) : CheckpointRollouts{});
+      bytes = save_checkpoint(*session_, state_, request_.run_folder, source_->pending(state_));
       failed_saves_ = 0;
     } catch (const Error& error) {
       // A full disk does not end a run that may outlive it; the last good checkpoint is untouched.
@@ -493,7 +414,7 @@ class Trainer {
     RunFacts facts{.seconds = run_seconds(),
                    .measured_peak_bytes = device_memory(session_->device).peak_bytes,
                    .environment = environment_of(session_->plan.device, TORCH_VERSION)};
-    facts.samples = rollouts_ ? rollout_samples(request_.run_folder, rollouts_->drawn(state_)) : answer_samples_again(*session_, request_.run_folder, stop_);
+    facts.samples = source_->samples(state_);
     for (const Amendment& amendment : read_amendments(paths_.amendments()))
       facts.amendments.push_back(to_json(amendment));
     std::string fault;
@@ -538,15 +459,13 @@ class Trainer {
   StartFileWatch files_{request_.plan};
   std::unique_ptr<Session> session_;
   std::unique_ptr<RunLog> log_;
-  DataSet train_data_, eval_data_;
-  std::optional<RolloutSteps> rollouts_;  // where the objective draws completions
+  RunData data_;
+  std::unique_ptr<StepSource> source_;
   TrainState state_;
   std::optional<int64_t> resume_step_;
   int64_t divisor_ = 1, saved_step_ = -1, saved_eval_step_ = -1, failed_saves_ = 0;
   double earlier_seconds_ = 0, saving_seconds_ = 0;
   bool out_of_time_ = false;
-  int64_t epoch_ = -1, epoch_begin_ = 0;  // the epoch at hand and its first step
-  std::vector<std::vector<int64_t>> epoch_steps_;
 };
 
 }  // namespace

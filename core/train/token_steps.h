@@ -1,0 +1,20 @@
+#pragma once
+// Steps over the rows of data.train, epoch after epoch.
+#include "core/train/pass.h"
+#include "core/train/step_source.h"
+
+namespace forge {
+
+// Returns the micro-batches of a step's examples, `divisor` times smaller than planned.
+Parts cut_step(const Job& job, const DataSet& data, const std::vector<int64_t>& examples, int64_t divisor);
+
+// Data sets of a run.
+struct RunData {
+  DataSet train, eval;
+  bool has_eval = false;
+};
+
+// All arguments must outlive the source.
+std::unique_ptr<StepSource> token_steps(Session& session, const RunData& data, const std::string& run_folder, const StopFlag& stop);
+
+}  // namespace forge
