@@ -1,6 +1,6 @@
 #pragma once
 // Steps over the rows of data.train, epoch after epoch.
-#include "core/train/pass.h"
+#include "core/data/batch/packing.h"
 #include "core/train/step_source.h"
 
 namespace forge {
