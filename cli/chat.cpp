@@ -25,7 +25,7 @@ class Chat {
         sampling_(sampling_request(args)),
         text_(open_model_text(choice_.text, choice_.chat_template)) {
     if (read_model_spec(choice_.model).reads_source())
-      throw Error(ErrorKind::usage, choice_.model + ": is an encoder and a decoder, which hold no conversation")
+      throw Error(ErrorKind::usage, choice_.model + ": is an encoder-decoder, which cannot hold a conversation")
           .hint("forge generate answers single texts with it");
     if (std::optional<std::string> system = args.text("--system"))
       messages_.push_back({{"role", "system"}, {"content", *system}});

@@ -57,7 +57,8 @@ endforeach()
 list(REMOVE_DUPLICATES FORGE_CUDA_INCLUDE)
 list(JOIN missing ", " missing)
 
-# nvcc refuses a C++ compiler that is newer than itself: an empty file shows it here rather than in the middle of the build.
+# nvcc refuses a C++ compiler that is newer than itself: an empty file shows it here rather than in
+# the middle of the build.
 set(refused_compiler)
 if(FORGE_NVCC AND NOT missing)
   set(empty ${PROJECT_BINARY_DIR}/CMakeFiles/empty.cu)

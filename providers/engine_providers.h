@@ -15,7 +15,8 @@ namespace forge {
 // Throws Error(internal) for a name the plan should never hold.
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options);
-// Returns the decoder of the provider that draws completions for that one (Provider::decoder). Only the shape of `options` is used.
+// Returns the decoder of the provider that draws completions for that one (Provider::decoder). Only
+// the shape of `options` is used.
 std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
                                       const StepOptions& options);
 

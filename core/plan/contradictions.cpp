@@ -70,6 +70,20 @@ std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) 
   return faults;
 }
 
+// Returns the excluded names that match nothing. They are no faults in a list that comes from
+// adapter.init_from: PEFT warns of them.
+std::vector<KeyFault> faults_of_excluded(const Job& job, const ModelSpec& model) {
+  std::vector<KeyFault> faults;
+  for (const std::string& name : job.adapter.exclude_modules)
+    if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
+      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
+  return faults;
+}
+
+void append(std::vector<KeyFault>& faults, std::vector<KeyFault> more) {
+  for (KeyFault& fault : more) faults.push_back(std::move(fault));
+}
+
 std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
   std::vector<KeyFault> faults;
   if (model.reads_source()) faults = faults_of_sources(job, model);
@@ -79,10 +93,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
     faults.push_back({"adapter.init",
                       name_of(job.adapter.init) + " subtracts its factors from the base weights, which quantised blocks cannot "
                       "hold; use default, or model.quantization: none"});
-  for (KeyFault& fault : fp8_faults(job, model, device)) faults.push_back(std::move(fault));
-  for (const std::string& name : job.adapter.exclude_modules)
-    if (!job.adapter.init_from && !job.adapter.exclude_is_regex && !names_a_linear(model, name))  // PEFT warns of names of no module
-      faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
+  append(faults, fp8_faults(job, model, device));
   const std::vector<VocabularySite> vocabulary = known_vocabulary_sites(model, job.adapter);
   if (job.objective.type == ObjectiveType::ppo && !vocabulary.empty())
     faults.push_back({"adapter.target_modules", "the value network shares the base's embedding, which an adapter may not change"});
@@ -127,7 +138,10 @@ void throw_if_any(std::vector<KeyFault> faults) {
 }  // namespace
 
 void check_job(const Job& job, const ModelSpec& model, const Device& device) {
-  throw_if_any(faults_of_job(job, model, device));
+  std::vector<KeyFault> faults;
+  if (!job.adapter.init_from) faults = faults_of_excluded(job, model);
+  append(faults, faults_of_job(job, model, device));
+  throw_if_any(faults);
 }
 
 void refuse_contradictions(const Plan& plan) {
@@ -138,8 +152,11 @@ void refuse_contradictions(const Plan& plan) {
                    "write objective: reward, or name a language model");
   require_trainable(plan.train, plan.job.objective.type, "data.train");
   require_trainable(plan.eval, plan.job.objective.type, "data.eval");
-  std::vector<KeyFault> faults = faults_of_job(plan.job, plan.model, plan.device);
-  for (KeyFault& fault : faults_of_data(plan)) faults.push_back(std::move(fault));
+  std::vector<KeyFault> faults;
+  const auto origin = plan.origins.find("adapter.exclude_modules");
+  if (origin == plan.origins.end() || origin->second.kind != OriginKind::derived) faults = faults_of_excluded(plan.job, plan.model);
+  append(faults, faults_of_job(plan.job, plan.model, plan.device));
+  append(faults, faults_of_data(plan));
   throw_if_any(faults);
 }
 

@@ -271,8 +271,8 @@ void take_plan_hash(Json& plan, const std::string& name) {
   const Json stated = plan.value(kHash, Json());
   plan.erase(kHash);
   if (stated == hash_hex(dump_json(plan))) return;
-  throw Error(ErrorKind::environment, name + ": was edited: its content does not have the hash that it states")
-      .hint("a run's plan is never edited: undo that and change the job file instead, or start over with --fresh");
+  throw Error(ErrorKind::environment, name + ": was edited: its content does not match its hash")
+      .hint("do not edit a run's plan: undo that and change the job file instead, or start over with --fresh");
 }
 
 std::string stated_plan_hash(const Json& plan) {

@@ -57,8 +57,8 @@ class TokenSteps : public StepSource {
   Json samples(const TrainState&) override { return answer_samples_again(session_, run_folder_, stop_); }
 
  private:
-  // Returns the examples of a step. Epochs differ in their number of steps, so each is laid out once
-  // in turn.
+  // Returns the examples of a step. Epochs differ in their number of steps, so each is laid out
+  // once in turn.
   const std::vector<int64_t>& examples_of(int64_t step) {
     while (step >= epoch_begin_ + static_cast<int64_t>(epoch_steps_.size())) {
       epoch_begin_ += static_cast<int64_t>(epoch_steps_.size());

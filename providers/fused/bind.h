@@ -1,7 +1,7 @@
 #pragma once
 // The arguments of kernels for the ops of a list, one function a kernel: see call.h. Functions that
-// have the name of an op (core/graph/graph.h) make the arguments of the one kernel that computes it.
-// No torch.
+// have the name of an op (core/graph/graph.h) make the arguments of the one kernel that computes
+// it. No torch.
 #include <vector>
 
 #include "kernels/activation/activation_args.h"
@@ -127,7 +127,8 @@ Gemm folded_linear(const Call& c);
 Gemm folded_input_gradient(const Call& c);
 AdapterSums adapter_sums(const Call& c);
 AdapterSumsGradient adapter_sums_gradient(const Call& c);
-// Return the products that compute the same on a device without these kernels, or where they refuse.
+// Return the products that compute the same on a device without these kernels, or where they
+// refuse.
 std::vector<Gemm> adapter_sums_products(const Call& c);
 std::vector<Gemm> adapter_sums_gradient_products(const Call& c);
 std::vector<Gemm> adapter_input_gradient(const Call& c);
@@ -146,7 +147,8 @@ bool any_fp8(const Graph& graph, const Op& op);
 struct Fp8Space {
   int64_t scales = 0, product = 0, bytes = 0;
 };
-// Returns the space of a linear or linear_input_gradient; no bytes if none of its weights is in E4M3.
+// Returns the space of a linear or linear_input_gradient; no bytes if none of its weights is in
+// E4M3.
 Fp8Space fp8_space(const Call& c);
 // Returns x or d y quantised into the workspace. `factors` multiply its columns; null: none.
 QuantizeRows fp8_rows(const Call& c, const Part& x, const float* factors);

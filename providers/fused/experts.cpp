@@ -26,7 +26,8 @@ void each_expert(const FusedRun& r, ValueId ends_id, Visit visit) {
   }
 }
 
-// Copies B [out, rank] of one expert of a joined module, where the columns of the experts alternate.
+// Copies B [out, rank] of one expert of a joined module, where the columns of the experts
+// alternate.
 void place_factor(const FusedRun& r, const ExpertSpace& space, size_t expert) {
   if (!joined(r)) return;
   const ModuleUse& use = r.use();

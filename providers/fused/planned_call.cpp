@@ -5,7 +5,8 @@
 namespace forge {
 namespace {
 
-// An address that nothing reads. Those of one object follow one another, as weights and gradients do.
+// An address that nothing reads. Those of one object follow one another, as weights and gradients
+// do.
 class Addresses {
  public:
   template <class T>

@@ -1,6 +1,6 @@
 #pragma once
-// A call before there is memory: its arena, its modules and its micro-batch are only addresses, which
-// nothing reads. No torch.
+// A call before there is memory: its arena, its modules and its micro-batch are only addresses,
+// which nothing reads. No torch.
 #include <vector>
 
 #include "providers/fused/call.h"

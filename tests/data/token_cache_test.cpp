@@ -116,7 +116,7 @@ TEST_CASE("a large cache is verified block by block as it is read") {
   const DataSet data = DataSet::open(path);
   CHECK(data.example(0).ids == ids);
   CHECK(data.example(199).ids == ids);
-  CHECK_THAT(error_of([&] { data.example(119); }), Catch::Contains("the bytes from 524,288 on do not have"));
+  CHECK_THAT(error_of([&] { data.example(119); }), Catch::Contains("the bytes from 524,288 on do not match their hash"));
   CHECK_THAT(error_of([&] { data.example(105); }), Catch::Contains("damaged token cache"));
   CHECK_THAT(error_of([&] { data.verify(); }), Catch::Contains("damaged token cache"));
 }

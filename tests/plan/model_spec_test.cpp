@@ -424,7 +424,7 @@ TEST_CASE("a T5 config.json says which of its two MLPs and heads it has, and bot
   config["feed_forward_proj"] = "relu", config["relative_attention_max_distance"] = 8;
   CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("is at most half of"));
   config["relative_attention_max_distance"] = 128, config["decoder_start_token_id"] = 40000;
-  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("decoder_start_token_id 40000 is no token"));
+  CHECK_THAT(error_of([&] { model_spec_from_config(config, "c"); }), Catch::Contains("decoder_start_token_id 40000 is not a token"));
 }
 
 TEST_CASE("a BART config.json is read, and refused where its stacks differ or norms stand elsewhere") {
