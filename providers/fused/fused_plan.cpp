@@ -251,7 +251,7 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
 }
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  if (shape.cuda) return decoding_lines_of_threads(shape, decoding, /*threads=*/1);
+  if (shape.cuda) return decoding_lines_of_threads(shape, decoding, /*threads=*/0);
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
   const Graph& graph = shape.lists->evaluation({});
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;

@@ -222,16 +222,16 @@ std::vector<MemoryLine> activation_lines(const ActivationShape& shape, int64_t m
   return lines;
 }
 
-constexpr int64_t kMultiplyingThreads = 2;  // the engine's, and autograd's
+constexpr int64_t kEngineThread = 1, kWithAutograd = 2;  // threads that multiply
 
 }  // namespace
 
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape) {
-  return activation_lines(shape, kMultiplyingThreads);
+  return activation_lines(shape, shape.training ? kWithAutograd : kEngineThread);
 }
 
 std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  return decoding_lines_of_threads(shape, decoding, kMultiplyingThreads);
+  return decoding_lines_of_threads(shape, decoding, kWithAutograd);
 }
 
 std::vector<MemoryLine> decoding_lines_of_threads(const ActivationShape& shape, const DecodingShape& decoding, int64_t threads) {

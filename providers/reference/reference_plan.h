@@ -13,7 +13,7 @@ std::vector<std::string> reference_faults(const ActivationShape& shape);
 Choice<Attention> reference_attention(const ActivationShape& shape, const Attributes& of);
 std::vector<MemoryLine> reference_activation_lines(const ActivationShape& shape);
 std::vector<MemoryLine> reference_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
-// Returns those of an engine with so many threads that multiply: autograd has one of its own.
+// Returns them with the workspaces of so many threads that multiply; 0: other lines count them.
 std::vector<MemoryLine> decoding_lines_of_threads(const ActivationShape& shape, const DecodingShape& decoding, int64_t threads);
 
 }  // namespace forge
