@@ -94,7 +94,7 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
     return found != report.end() && found->is_number() ? found->get<double>() : 0;
   };
   const auto steps = static_cast<int64_t>(std::max(number("steps"), number("step")));
-  if (steps > 0) text += ": " + format_count(steps) + " steps";
+  if (steps > 0) text += ": " + format_count(steps) + (steps == 1 ? " step" : " steps");
   if (number("tokens_per_second") > 0)
     text += ", " + format_count(static_cast<int64_t>(number("tokens_per_second"))) + " tokens/s";
   if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number()) {

@@ -209,7 +209,8 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     if (!state.result_whole) return decide_to_export(wanted, before, state, folder);
     decision.action = RunAction::finished;
     decision.plan = before;
-    decision.sentence = folder + " is finished: " + format_count(state.finished_step.value_or(before.steps)) + " steps";
+    const int64_t steps = state.finished_step.value_or(before.steps);
+    decision.sentence = folder + " is finished: " + format_count(steps) + (steps == 1 ? " step" : " steps");
     if (extend)
       decision.sentence += "; to continue it, raise its limit and use --extend (" + limit_text(before) + ")";
     return decision;

@@ -323,6 +323,8 @@ std::string vllm_refusal(const Json& config, const AdapterCheck& check, const Co
   if (config.value("bias", Json("none")) != "none") return "it does not read trained biases";
   if (!contents.others.empty()) return "it reads low-rank factors only, and there is " + contents.others[0];
   if (const std::string head = adapted_head(contents); !head.empty()) return "it reads no factors of " + head;
+  for (const char* pattern : {"alpha_pattern", "rank_pattern"})  // PEFTHelper knows one alpha and one rank
+    if (is_set(config, pattern)) return std::string("it does not read ") + pattern + ", and would scale by lora_alpha and r alone";
   if (check.most_rank > 512) return "it serves ranks up to 512, this has " + std::to_string(check.most_rank);
   return "";
 }

@@ -179,7 +179,7 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
   const Json* parameters = filled(settings, "rope_parameters");
   if (scaling && parameters && normal(*scaling) != normal(*parameters))
     settings.unsupported("rope_scaling", "is " + dump_json(*scaling) + " and rope_parameters " + dump_json(*parameters) +
-                                             ": transformers 4 uses the first and 5 the second; keep the one that is meant");
+                                             ": transformers reads rope_scaling alone; remove the one that is not meant");
   const double theta = settings.number("rope_theta", 1, 1e12, family.rope_theta);
   const double partial = settings.number("partial_rotary_factor", 0, 1, family.partial_rotary_factor);
   const int64_t outer = settings.integer("original_max_position_embeddings", 0, int64_t{1} << 40, 0);

@@ -74,7 +74,8 @@ void warn_of_warmup(const Plan& plan, const Warn& warn) {
   const std::string stated = schedule.warmup_steps ? "schedule.warmup_steps " + format_count(warmup)
                                                    : "schedule.warmup_ratio " + format_number(schedule.warmup_ratio) + " (" + format_count(warmup) +
                                                          (warmup == 1 ? " step)" : " steps)");
-  if (plan.steps == 1) return warn(stated + " makes the learning rate of the run's only step 0: nothing is trained; set schedule.warmup_steps: 0");
+  if (plan.steps == 1) return warn(stated + " makes the learning rate of the run's only step 0: nothing is trained; set " +
+                                    (schedule.warmup_steps ? "schedule.warmup_steps" : "schedule.warmup_ratio") + ": 0");
   warn(stated + " is not over in the run's " + format_count(plan.steps) + " steps: optimizer.learning_rate is never reached, at most " +
        format_number(std::round(100.0 * static_cast<double>(plan.steps - 1) / static_cast<double>(warmup))) + " % of it");
 }

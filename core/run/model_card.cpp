@@ -107,6 +107,8 @@ std::string vllm_refusal(const AdapterConfig& adapter, bool adapts_vocabulary, c
   if (adapter.use_dora) return "vLLM does not read DoRA adapters";
   if (!adapter.trainable_token_indices.empty()) return "vLLM does not read rows of single tokens (trainable_token_indices)";
   if (adapter.bias != LoraBias::none) return "vLLM does not read trained biases";
+  if (!adapter.rank_pattern.empty() || !adapter.alpha_pattern.empty())
+    return "vLLM does not read rank_pattern and alpha_pattern, and would scale by lora_alpha and r alone";
   if (adapts_vocabulary) return "vLLM does not read adapters of the embedding and the head";
   if (!adapter.modules_to_save.empty()) return "vLLM does not read modules that are kept whole (modules_to_save)";
   if (vllm_rank(largest_rank(adapter)) == 0) return "vLLM serves adapters up to rank 512";

@@ -53,6 +53,8 @@ def vllm_reads_what_readmes_say(lab: Lab):
     sections = {name: {"adapter": SHAPES[name]} for name in ("dora", "saved")}
     sections |= {"plain": {}, "rslora": {"adapter": {"type": "lora", "rank": 4, "use_rslora": True}},
                  "head": {"adapter": {"type": "lora", "rank": 4, "target_modules": ["q_proj", "lm_head"]}},
+                 "pattern": {"adapter": {"type": "lora", "rank": 4, "alpha_pattern": {"q_proj": 16}}},
+                 "ranks": {"adapter": {"type": "lora", "rank": 4, "rank_pattern": {"q_proj": 8}}},
                  "tokens": {"adapter": {"type": "lora", "rank": 4, "trainable_token_indices": [5]}},
                  "biases": {"adapter": {"type": "lora", "rank": 4, "bias": "lora_only"}, "variant": "bias"},
                  "pissa": {"adapter": {"type": "lora", "rank": 6, "init": "pissa"}}}

@@ -182,6 +182,8 @@ def vllm_faults(folder: Path, max_lora_rank: int = 512) -> list[str]:
         faults.append("modules_to_save")
     if config.get("use_dora"):
         faults.append("use_dora")
+    # PEFTHelper has one alpha and one rank, and scales every module by them.
+    faults += [key for key in ("alpha_pattern", "rank_pattern") if config.get(key)]
     if config.get("bias", "none") != "none":
         faults.append("bias")
     if config["r"] > max_lora_rank:

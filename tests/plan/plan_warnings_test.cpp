@@ -48,7 +48,7 @@ TEST_CASE("settings that stop or drown training are warned of, and usual ones ar
     return [=](PlanInput& given) { given.job.train.max_steps = steps, given.job.schedule.warmup_ratio = ratio; };
   };
   CHECK_THAT(warnings(short_run(1, 0.03)),
-             Contains("schedule.warmup_ratio 0.03 (1 step) makes the learning rate of the run's only step 0: nothing is trained"));
+             Contains("schedule.warmup_ratio 0.03 (1 step) makes the learning rate of the run's only step 0: nothing is trained; set schedule.warmup_ratio: 0"));
   CHECK_THAT(warnings(short_run(2, 0.6)), Contains("is never reached, at most 50 % of it"));
   CHECK_THAT(warnings(short_run(2, 0.5)), !Contains("warmup"));
   CHECK_THAT(warnings(short_run(1, 0)), !Contains("warmup"));

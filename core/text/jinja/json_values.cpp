@@ -13,7 +13,7 @@ namespace {
 Value integer_of_json(const Json& json) {
   if (json.is_number_unsigned() &&
       json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-    fault("the integer " + json.dump() + " does not fit 64 bits with sign");
+    fault("the integer " + json.dump() + " does not fit 64 bits, expected it as a text in quotes");
   return Value(json.get<int64_t>());
 }
 
