@@ -147,4 +147,4 @@ def a_plan_says_whether_a_gguf_can_be_written(lab: Lab):
     model = variants.write_variant("deepseek-v2", lab.folder / "deepseek-v2")
     said = lab.run(command="plan", model={"path": str(model)})
     assert "can write the result as a GGUF" not in said, said
-    assert "no GGUF can be written of the result: forge writes no GGUF of deepseek_v2" in said, said
+    assert "the result cannot be written as a GGUF: forge writes no GGUF of deepseek_v2" in said, said
