@@ -136,7 +136,7 @@ def settings_of_config_that_count_for_nothing_are_said(lab: Lab):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": ["GemmaForCausalLM"], "full_attn_mod": 1, "attention_dropout": 0.1}))
     for command in ("plan", "run"):
         said = lab.run(command=command, model={"path": str(model)}, train={"max_steps": 1})
-        for words in ("GemmaForCausalLM", "never reads, and forge neither: full_attn_mod", "dropout inside the base model", "attention_dropout"):
+        for words in ("GemmaForCausalLM", "never reads, and forge does not either: full_attn_mod", "dropout inside the base model", "attention_dropout"):
             assert words in said, said
     said = lab.run(command="plan")
     assert "never reads" not in said and "dropout inside" not in said, said
