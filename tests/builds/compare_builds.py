@@ -38,8 +38,9 @@ ALLOWED = {
     r"the cheapest remedy: ": "a remedy is planned with the lists that its own job chooses (core/plan/step_choice.h)",
 }
 
-# Members of plan.json and events that depend on time, speed and this machine's free memory.
-VOLATILE = {"available_bytes", "free_bytes", "hash", "date", "time", "peak_memory_bytes", "tokens_per_second", "mfu"}
+# Members of plan.json and events that depend on time, speed, this machine's free memory, or the
+# version of the data pipeline.
+VOLATILE = {"cache_path", "available_bytes", "free_bytes", "hash", "date", "time", "peak_memory_bytes", "tokens_per_second", "mfu"}
 
 
 def volatile(key):
@@ -189,8 +190,8 @@ def planned(forge, folder, job):
 
 
 def numbers_of(text):
-    """Returns the numbers of each line, without its words."""
-    return re.sub(r"[^0-9.,\n]+", " ", text)
+    """Returns the numbers of each line in ascending order, without its words."""
+    return "\n".join(" ".join(sorted(re.findall(r"[0-9][0-9.,]*", line))) for line in text.splitlines())
 
 
 def without_words(before, after):
