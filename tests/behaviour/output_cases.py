@@ -73,7 +73,7 @@ def a_device_stays_a_device(lab: Lab):
 
 
 def a_file_that_is_mounted_by_itself_is_written(lab: Lab):
-    """As docker run -v out.jsonl:/work/out.jsonl mounts one."""
+    """As docker run -v out.jsonl:/data/out.jsonl mounts one."""
     data = rows_in(lab.folder)
     lab.run("--dump", str(lab.folder / "whole"), command="data", name="data", **data)
     outside, inside = lab.folder / "outside", lab.folder / "inside"
