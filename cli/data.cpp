@@ -111,6 +111,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   ModelText text = open_model_text(job.model.path, template_choice(job));
   text.model = known;
   require_own_tokens(job, text);
+  if (const std::string& note = text.tokenizer.class_note(); !note.empty()) progress.warn(note);
   if (args.has("--prepare")) {
     PreparedData prepared = prepare_data(job, text, false, progress);
     const DataSummary& summary =

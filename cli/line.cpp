@@ -252,6 +252,7 @@ class PlanParts {
     const bool has_text = needs_text() && (model || is_directory(job().model.path)) &&
                           attempt([&] {
                             text_ = open_model_text(job().model.path, template_choice(job()));
+                            input_.tokenizer_note = text_->tokenizer.class_note();
                             try_tokenizer_files();
                           });
     find_data();

@@ -105,6 +105,7 @@ struct PlanInput {
   Origins origins;
   Device device;
   std::string device_warning, idle_cards;  // DeviceChoice's words: warnings of the plan
+  std::string tokenizer_note;              // Tokenizer::class_note(), a warning too
   Profile profile;
   std::vector<Provider> providers;  // in the order in which `auto` tries them
   ModelSpec model;

@@ -196,7 +196,7 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
 void add_warnings(Plan& plan, const PlanInput& input) {
   const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
-  for (const std::string& text : {input.device_warning, input.idle_cards})
+  for (const std::string& text : {input.device_warning, input.idle_cards, input.tokenizer_note})
     if (!text.empty()) warn(text);
   if (plan.train.estimated)
     warn("estimated from the first " + format_count(plan.train.rows) +

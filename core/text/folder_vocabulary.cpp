@@ -8,20 +8,13 @@
 #include "core/io/json.h"
 #include "core/text/sentencepiece_file.h"
 #include "core/text/tokenizer/load/gguf_pre.h"
+#include "core/text/tokenizer/load/probes.h"
 #include "core/text/tokenizer/scanner.h"
 
 namespace forge {
 namespace {
 
 constexpr int64_t kLargestFile = int64_t{256} << 20;
-
-// Texts on which tokenizers differ: cases, contractions, digits, blanks, alphabets, emoji with
-// modifiers, code.
-constexpr const char* kProbes[] = {
-    "Hello world", " leading", "trailing ", "  two  blanks\tand\ttabs\n\n\nlines\r\n", "it's we'll THEY'RE don't",
-    "3 33 333 3333 33333 3.14159, 1,000,000", "Ünïcödé Straße œuvre İstanbul", "привет мир 你好世界 こんにちは 한국어 العربية हिन्दी",
-    "😀 👩‍👩‍👧‍👦 🇩🇪 ✌🏽", "def f(x):\n    return x**2  # €100 != £80\n", "!!!??? ...---... <<>> {}[]() $%&/ \\ ' \"", "a\u00a0b\u2003c",
-    "https://example.org/a_b?c=d&e=%20", "CamelCase snake_case kebab-case SHOUT"};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw Error(ErrorKind::environment, where + ": " + what + ", which a GGUF cannot express");
@@ -143,10 +136,6 @@ GgufVocabulary sentencepiece_of_json(const Source& source) {
       vocabulary.scores[static_cast<size_t>(merged->second)] = score;
     score -= 1;
   }
-  const Json* metaspace = find_step(source.json.value("pre_tokenizer", Json()), "Metaspace");
-  const bool always = metaspace && metaspace->value("prepend_scheme", std::string("always")) != "never" &&
-                      metaspace->value("add_prefix_space", true);
-  vocabulary.add_space_prefix = always || find_step(source.json.value("normalizer", Json()), "Prepend") != nullptr;
   return vocabulary;
 }
 
@@ -155,7 +144,6 @@ GgufVocabulary sentencepiece_of_model(const std::string& path, const Source& sou
   if (pieces.model_type != 2) refuse(path, "is a SentencePiece model that is not BPE");
   GgufVocabulary vocabulary{.name = path, .model = "llama", .pre = "default", .tokens = pieces.pieces, .scores = pieces.scores,
                             .token_types = pieces.types};
-  vocabulary.add_space_prefix = pieces.add_dummy_prefix;
   if (!source.json.is_null()) add_added_tokens(source.json, vocabulary);
   vocabulary.scores.resize(vocabulary.tokens.size(), -1000);
   return vocabulary;
@@ -204,15 +192,31 @@ void fill(GgufVocabulary& vocabulary, int64_t size) {
   if (!vocabulary.scores.empty()) vocabulary.scores.resize(vocabulary.tokens.size(), -1000);
 }
 
+// True if the tokenizer puts a blank before a text.
+bool puts_blank(const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  tokenizer.encode_ids("a", ids);
+  return !ids.empty() && starts_with(tokenizer.token_of(ids.front()).value_or(""), "▁");
+}
+
+// llama.cpp puts a blank also before a text that begins with one, LlamaTokenizer of transformers 5
+// does not: a SentencePiece vocabulary is compared on texts that do not.
+std::string_view compared(const char* probe, const GgufVocabulary& vocabulary) {
+  std::string_view text = probe;
+  if (vocabulary.model == "llama") text.remove_prefix(text.find_first_not_of(' '));
+  return text;
+}
+
 void require_same_ids(const GgufVocabulary& vocabulary, const Tokenizer& tokenizer) {
   const Tokenizer written = load_gguf_tokenizer(vocabulary);
-  for (const char* probe : kProbes) {
+  for (const char* probe : text::kTokenizerProbes) {
     std::vector<int32_t> expected, got;
-    tokenizer.encode_ids(probe, expected, {.add_special_tokens = true});
-    written.encode_ids(probe, got, {.add_special_tokens = true});
+    const std::string_view text = compared(probe, vocabulary);
+    tokenizer.encode_ids(text, expected, {.add_special_tokens = true});
+    written.encode_ids(text, got, {.add_special_tokens = true});
     if (expected == got) continue;
     throw Error(ErrorKind::environment, vocabulary.name + ": as a GGUF's vocabulary it would give other tokens for " +
-                                            dump_json(std::string(probe)))
+                                            dump_json(std::string(text)))
         .hint("convert the merged model (forge merge) with llama.cpp's convert_hf_to_gguf.py");
   }
 }
@@ -231,6 +235,7 @@ GgufVocabulary vocabulary_of_folder(const std::string& folder, const Tokenizer& 
                               : file_exists(pieces) ? sentencepiece_of_model(pieces, source)
                                                     : sentencepiece_of_json(source);
   vocabulary.name = folder;
+  if (vocabulary.model == "llama") vocabulary.add_space_prefix = puts_blank(tokenizer);
   vocabulary.bos_id = tokenizer.bos_id();
   vocabulary.eos_id = tokenizer.eos_id();
   vocabulary.pad_id = tokenizer.pad_id();

@@ -238,4 +238,6 @@ bool Tokenizer::adds_eos() const {
 
 const std::string& Tokenizer::content_hash() const { return parts_->content_hash; }
 
+const std::string& Tokenizer::class_note() const { return parts_->class_note; }
+
 }  // namespace forge

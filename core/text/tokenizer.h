@@ -88,6 +88,9 @@ class Tokenizer {
   bool adds_eos() const;
   // Returns a hash of everything that decides ids: two tokenizers with equal hashes encode equally.
   const std::string& content_hash() const;
+  // Says that transformers 5 cuts texts otherwise with the same files, and why; empty if it does
+  // not (class_rules.h).
+  const std::string& class_note() const;
 
  private:
   std::shared_ptr<const TokenizerParts> parts_;
@@ -122,13 +125,14 @@ Tokenizer open_tokenizer(const std::string& model_dir);
 // The texts of a tokenizer.json and of the files beside it; an empty text is an absent file. `name`
 // is for messages. The rules are those of transformers 5: tokens of all files are tokens
 // (late_tokens.h), and the template is tokenizer.json's, whatever add_bos_token and add_eos_token
-// say beside it.
+// say beside it. Blanks are put by the class that transformers opens the files with (class_rules.h).
 struct TokenizerJson {
   std::string name = "tokenizer.json";
   std::string tokenizer;
   std::string config;              // tokenizer_config.json
   std::string special_tokens_map;  // special_tokens_map.json
   std::string added_tokens;        // added_tokens.json
+  std::string model_config;        // config.json, whose model_type decides how transformers reads the rest
 };
 // Reads the files of a folder that has a tokenizer.json.
 TokenizerJson read_tokenizer_json(const std::string& model_dir);

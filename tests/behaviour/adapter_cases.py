@@ -181,3 +181,14 @@ def tokens_are_added_beside_a_length_past_64_bits(lab: Lab):
     said = lab.run(name="other", command="plan", code=5, model={"path": str(model), "add_tokens": ["<new>"]},
                    data={"train": [{"path": str(lab.folder / "rows.jsonl")}]})
     assert "added_tokens_decoder" in said, said
+
+
+def a_class_that_cuts_otherwise_is_told(lab: Lab):
+    """The tiny model's tokenizer is of bytes; LlamaTokenizer is for SentencePiece's."""
+    model = lab.folder / "model"
+    shutil.copytree(MODEL, model)
+    path = model / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "LlamaTokenizer"}))
+    said = lab.run(command="plan", model={"path": str(model)})
+    assert "transformers 5 opens it as LlamaTokenizer" in " ".join(said.split()), said
+    assert "opens it as" not in lab.run(command="plan"), said

@@ -3,6 +3,7 @@
 #include "core/text/tokenizer.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "core/base/file.h"
@@ -245,6 +246,50 @@ TEST_CASE("tokens of the files beside tokenizer.json are tokens, with transforme
             wanted.at("ids")[i].get<std::vector<int32_t>>());
     check_named(tokenizer, wanted.at("named"));
   }
+}
+
+// The goldens are from transformers 5.17 (tests/parity/make_tokenizer_class_goldens.py).
+TEST_CASE("a tokenizer.json is cut as by the class that transformers opens it with, or a note says that it is not", "[tokenizer]") {
+  const Json golden = Json::parse(golden_file("tokenizer_classes.json"));
+  const std::set<std::string> sentencepiece{"llama2", "mistral", "gemma"}, with_blanks{"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer"};
+  int noted = 0, changed = 0;
+  for (const Json& wanted : golden.at("cases")) {
+    const std::string name = wanted.at("tokenizer"), opened_as = wanted.at("opened_as"), end = golden.at("ends").at(name);
+    INFO(wanted.dump());
+    const Json model{{"model_type", wanted.at("model_type")}};
+    const Tokenizer tokenizer = load_tokenizer_json({name, golden_file(name + ".tokenizer.json"), wanted.at("config").dump(), "", "", model.dump()});
+    std::vector<std::vector<int32_t>> ids;
+    for (std::string text : golden.at("texts")) {
+      for (size_t at; (at = text.find("{eos}")) != text.npos;) text.replace(at, 5, end);
+      ids.push_back(ids_of(tokenizer.encode(text, {})));
+    }
+    const Json& answer = golden.at("answers")[wanted.at("ids").get<size_t>()];
+    const bool equal = !answer.is_null() && answer.get<std::vector<std::vector<int32_t>>>() == ids;
+    const std::string& note = tokenizer.class_note();
+    CHECK((equal || note.find("opens it as " + opened_as) != note.npos));
+    if (opened_as == "TokenizersBackend" || sentencepiece.count(name) * with_blanks.count(opened_as) > 0) {
+      CHECK(equal);
+      CHECK(note == "");
+    }
+    noted += !note.empty(), changed += equal && !wanted.at("as_file").get<bool>();
+  }
+  CHECK(noted > 100);
+  CHECK(changed > 50);
+}
+
+TEST_CASE("a tokenizer of another kind than its class is told, with a way out where there is one", "[tokenizer]") {
+  const auto note = [](const char* name, const char* config, const char* model) {
+    return load_tokenizer_json({name, golden_file(std::string(name) + ".tokenizer.json"), config, "", "", model}).class_note();
+  };
+  CHECK(note("llama3", R"({"tokenizer_class": "LlamaTokenizerFast"})", R"({"model_type": "llama"})") ==
+        "llama3: forge reads it as it is; transformers 5 opens it as LlamaTokenizer, which is for vocabularies of another kind, unless "
+        "tokenizer_config.json has \"tokenizer_class\": \"PreTrainedTokenizerFast\"");
+  CHECK(note("llama3", "{}", R"({"model_type": "qwen2"})") ==
+        "llama3: forge reads it as it is; transformers 5 opens it as Qwen2Tokenizer, which treats accents that follow their letters otherwise (NFC)");
+  CHECK_THAT(note("smollm", R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true})", R"({"model_type": "llama"})"),
+             Catch::Contains("as GPT2Tokenizer, which cuts \"3 33 333"));
+  CHECK(note("llama3", "{}", R"({"model_type": "llama"})") == "");
+  CHECK(note("llama3", R"({"tokenizer_class": "LlamaTokenizerFast"})", "{broken") != "");
 }
 
 // The goldens are from transformers 5.17 (tests/parity/make_sentencepiece_goldens.py).

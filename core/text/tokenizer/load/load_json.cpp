@@ -1,12 +1,14 @@
-// Loads tokenizer.json, with tokenizer_config.json and special_tokens_map.json beside it.
+// Loads tokenizer.json, with the files beside it.
 #include <algorithm>
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/io/python_json.h"
+#include "core/text/tokenizer/load/class_rules.h"
 #include "core/text/tokenizer/load/json_fields.h"
 #include "core/text/tokenizer/load/late_tokens.h"
 #include "core/text/tokenizer/load/parts.h"
+#include "core/text/tokenizer/load/probes.h"
 
 namespace forge {
 namespace {
@@ -86,17 +88,62 @@ Json whole_json(const TokenizerJson& source, const text::TokenFiles& files) {
   return root;
 }
 
+// Returns config.json, which has a reader of its own that reports its faults: empty if it cannot be
+// read.
+Json model_config(const TokenizerJson& source) {
+  try {
+    Json config = parse_or_empty(source.model_config, sibling(source.name, "config.json"));
+    return config.is_object() ? config : Json::object();
+  } catch (const Error&) {
+    return Json::object();
+  }
+}
+
+// Says what the class's own parts do otherwise than the file's; empty if no probe shows it. Added
+// tokens are in no probe.
+std::string other_way(const ClassRules& rules, const std::shared_ptr<const TokenizerParts>& parts, bool raw_bytes) {
+  auto built = std::make_shared<TokenizerParts>();
+  built->name = parts->name;
+  built->model = parts->model;
+  built->pre_tokenizer = make_pre_tokenizer(rules.pre_tokenizer, rules.name, raw_bytes);
+  if (!rules.normalizer.is_null()) built->normalizer = make_normalizer(rules.normalizer, rules.name);
+  built->finish();
+  const Tokenizer of_file(parts), of_class(std::move(built));
+  const auto differ = [&](const char* text) {
+    std::vector<int32_t> expected, got;
+    of_file.encode_ids(text, expected);
+    of_class.encode_ids(text, got);
+    return expected != got;
+  };
+  for (const char* probe : kTokenizerProbes)
+    if (differ(probe)) return "cuts " + dump_json(std::string(probe)) + " into other tokens";
+  constexpr const char* kLetterAndAccent = "e\u0301";
+  return differ(kLetterAndAccent) ? "treats accents that follow their letters otherwise (NFC)" : "";
+}
+
+// Says that transformers reads the file otherwise than forge; empty if it does not.
+std::string class_note(const ClassRules& rules, const Json& root, const std::shared_ptr<const TokenizerParts>& parts, bool raw_bytes) {
+  const auto part = [&root](const char* key) { return root.value(key, Json()); };
+  if (rules.name.empty() || (rules.kind && part("pre_tokenizer") == rules.pre_tokenizer && part("normalizer") == rules.normalizer)) return "";
+  const std::string how = rules.kind ? other_way(rules, parts, raw_bytes) : "is for vocabularies of another kind";
+  if (how.empty()) return "";
+  return parts->name + ": forge reads it as it is; transformers 5 opens it as " + rules.name + ", which " + how +
+         (rules.by_model_type ? "" : ", unless tokenizer_config.json has \"tokenizer_class\": \"PreTrainedTokenizerFast\"");
+}
+
 }  // namespace
 
 Json whole_tokenizer_json(const TokenizerJson& source) { return whole_json(source, files_beside(source)); }
 
 Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   const text::TokenFiles files = files_beside(source);
-  const Json root = whole_json(source, files);
+  Json root = whole_json(source, files);
   const std::string where = source.name + ": ";
   if (!root.is_object() || find_member(root, "model") == nullptr) {
     throw Error(ErrorKind::environment, source.name + ": expected an object with a \"model\"");
   }
+  const ClassRules rules = class_rules(root, files.config, model_config(source), source.name);
+  take_parts(rules, root);
   auto parts = std::make_shared<TokenizerParts>();
   parts->name = source.name;
   const Json* pre = find_member(root, "pre_tokenizer");
@@ -119,8 +166,11 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   }
   name_ids(*parts, files);
   parts->finish();
-  parts->content_hash =
-      Hasher().add(source.tokenizer).add(source.config).add(source.special_tokens_map).add(source.added_tokens).hex();
+  Hasher hasher;
+  hasher.add(source.tokenizer).add(source.config).add(source.special_tokens_map).add(source.added_tokens);
+  if (!rules.taken_parts.is_null()) hasher.add(dump_json(rules.taken_parts));
+  parts->content_hash = hasher.hex();
+  parts->class_note = class_note(rules, root, parts, raw_bytes);
   return Tokenizer(std::move(parts));
 }
 

@@ -16,7 +16,8 @@ std::string read_if_there(const std::string& path) {
 TokenizerJson read_tokenizer_json(const std::string& model_dir) {
   const std::string json = model_dir + "/tokenizer.json";
   return {json, read_file(json, kLargestFile, ErrorKind::environment), read_if_there(model_dir + "/tokenizer_config.json"),
-          read_if_there(model_dir + "/special_tokens_map.json"), read_if_there(model_dir + "/added_tokens.json")};
+          read_if_there(model_dir + "/special_tokens_map.json"), read_if_there(model_dir + "/added_tokens.json"),
+          read_if_there(model_dir + "/config.json")};
 }
 
 Tokenizer open_tokenizer(const std::string& model_dir) {

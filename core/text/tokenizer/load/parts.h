@@ -35,6 +35,7 @@ struct TokenizerParts {
   std::optional<int32_t> bos_id, eos_id, pad_id, unk_id;
   std::vector<int32_t> before, behind;  // ids that the template adds around a text
   std::string content_hash;
+  std::string class_note;  // how transformers reads the file otherwise; empty if it does not
 
   // Registers an added token with its final id. Needs the normalizer.
   void add_token(const text::AddedToken& token);
