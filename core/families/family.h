@@ -19,6 +19,7 @@ struct OuterModules {
   const char *embedding = "model.embed_tokens", *positions = "";  // positions: the learned table
   const char* layers = "model.layers.";
   const char *final_norm = "model.norm", *head = "lm_head";
+  const char* stored_head = "";  // the head's name in checkpoints, if it is another
 };
 
 struct Family {

@@ -64,7 +64,7 @@ Family gpt_neox_family() {
           .modules = {.embedding = "gpt_neox.embed_in",
                       .layers = "gpt_neox.layers.",
                       .final_norm = "gpt_neox.final_layer_norm",
-                      .head = "embed_out"},
+                      .stored_head = "embed_out"},
           .read = read,
           .write = write,
           .read_gguf = read_gguf,

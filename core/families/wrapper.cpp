@@ -18,13 +18,14 @@ constexpr std::string_view kModel = "model.", kLanguageModel = "model.language_m
 struct Renaming {
   std::string_view older, current;
 };
-// Renamings of transformers' conversion_mapping.py, "llava" and "LlavaModel"; the first match
-// applies.
+// Renamings of transformers' conversion_mapping.py, "llava", "LlavaModel" and "GPTNeoXForCausalLM";
+// the first match applies.
 constexpr Renaming kRenamings[] = {{"language_model.lm_head.", "lm_head."},
                                    {"language_model.model.", kLanguageModel},
                                    {"language_model.", kLanguageModel},
                                    {"vision_tower.", "model.vision_tower."},
-                                   {"multi_modal_projector.", "model.multi_modal_projector."}};
+                                   {"multi_modal_projector.", "model.multi_modal_projector."},
+                                   {"embed_out.", "lm_head."}};
 
 class CurrentNames : public WrappedFile {
  public:
@@ -122,7 +123,7 @@ std::unique_ptr<TensorFile> current_names(std::unique_ptr<TensorFile> file, cons
   return std::make_unique<CurrentNames>(std::move(file), prefix);
 }
 
-KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path) {
+KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path) : outer_(outer_modules(spec)) {
   if (spec.wrapper.empty()) return;
   file_ = open_model(path);
   for (size_t i = 0; i < file_->tensors().size(); ++i) {
@@ -141,6 +142,7 @@ int64_t KeptTensors::bytes() const {
 }
 
 std::string KeptTensors::stored_name(const std::string& name) const {
+  if (*outer_.stored_head && name == std::string(outer_.head) + ".weight") return std::string(outer_.stored_head) + ".weight";
   if (!older_names_) return name;
   for (const Renaming& renaming : kRenamings)
     if (starts_with(name, renaming.current)) return std::string(renaming.older) + name.substr(renaming.current.size());

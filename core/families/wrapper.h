@@ -49,13 +49,15 @@ std::string wrapped_name(const ModelSpec& spec, const std::string& name);
 // True for a tensor of a model with towers that is not part of its language model.
 bool of_towers(const ModelSpec& spec, const std::string& name);
 
-// Shows the tensors of a wrapper's file under transformers 5's names, whichever generation wrote
+// Shows the tensors of a file under transformers 5's names, whichever generation wrote
 // it:
 //
 //   until 4.51, and published      since 4.52
 //   language_model.model.X         model.language_model.X
 //   language_model.lm_head.X       lm_head.X
 //   vision_tower.X                 model.vision_tower.X
+//
+// Likewise GPT-NeoX's head, which checkpoints still call embed_out and transformers 5 lm_head.
 //
 // The names of an adapter's file have `prefix` before them.
 std::unique_ptr<TensorFile> current_names(std::unique_ptr<TensorFile> file, const std::string& prefix = "");
@@ -81,6 +83,7 @@ class KeptTensors {
   std::unique_ptr<TensorFile> file_;
   std::vector<Tensor> tensors_;
   bool older_names_ = false;
+  OuterModules outer_;
 };
 
 }  // namespace forge

@@ -52,7 +52,7 @@ constexpr Name kWhole[] = {
 constexpr Name kWholeGptNeox[] = {
     {"token_embd", "gpt_neox.embed_in"},
     {"output_norm", "gpt_neox.final_layer_norm", GgufRole::norm},
-    {"output", "embed_out"},
+    {"output", "lm_head"},
 };
 constexpr Name kWholeFalcon[] = {
     {"token_embd", "transformer.word_embeddings"},

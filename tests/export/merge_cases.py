@@ -38,7 +38,7 @@ def whole_embeddings_that_no_setting_names_are_the_files(lab: Lab):
     """PEFT's save_embedding_layers writes them so, by the family's names, and loading replaces the
     base's with them."""
     for variant, name in (("base", "model.embed_tokens"), ("gpt-neox", "gpt_neox.embed_in"), ("gpt-neox", "embed_out"), ("gpt2-untied", "transformer.wte")):
-        leaf = name.split(".")[-1]
+        leaf = name.split(".")[-1].replace("embed_out", "lm_head")  # checkpoints have the older name
         run = lab.run(f"{leaf}-named", variant, adapter={"modules_to_save": [leaf]})
         lab.report("merge", run, "--dtype", "fp32")
         adapter = lab.folder / f"{leaf}-unnamed"
@@ -51,6 +51,25 @@ def whole_embeddings_that_no_setting_names_are_the_files(lab: Lab):
         assert_equal(unnamed, named)
         base = read_safetensors(lab.model(variant) / "model.safetensors")[f"{name}.weight"]
         assert list(unnamed[f"{name}.weight"].values) != list(base.values), f"{name} was not trained"
+
+
+def the_head_of_gpt_neox_has_the_name_of_transformers_5_and_is_read_under_both(lab: Lab):
+    """PEFT passes over tensors of modules that it does not find, without a word."""
+    run = lab.run("neox-head", "gpt-neox", adapter={"modules_to_save": ["lm_head"], "target_modules": ["query_key_value"]})
+    tensors = read_safetensors(run / "adapter" / "adapter_model.safetensors")
+    assert "base_model.model.lm_head.weight" in tensors, sorted(tensors)
+    older = lab.folder / "neox-head-older"
+    shutil.copytree(run / "adapter", older)
+    write_safetensors(older / "adapter_model.safetensors", {name.replace("lm_head", "embed_out"): tensor for name, tensor in tensors.items()})
+    config = older / "adapter_config.json"
+    config.write_text(config.read_text().replace("lm_head", "embed_out"))
+    files = []
+    for adapter in (run / "adapter", older):
+        merged = lab.folder / f"{adapter.parent.name}-{adapter.name}-merged"
+        lab.report("merge", "--model", lab.model("gpt-neox"), "--adapter", adapter, "--dtype", "fp32", "--output", merged)
+        files.append(read_safetensors(merged / "model.safetensors"))
+    assert_equal(files[0], files[1])
+    assert list(files[0]["embed_out.weight"].values) == list(tensors["base_model.model.lm_head.weight"].values)
 
 
 def shards_have_an_index(lab: Lab):
@@ -320,6 +339,7 @@ CASES = [
     merged_weights_follow_the_formulas,
     a_tied_head_is_untied_where_one_of_the_two_was_trained,
     whole_embeddings_that_no_setting_names_are_the_files,
+    the_head_of_gpt_neox_has_the_name_of_transformers_5_and_is_read_under_both,
     shards_have_an_index,
     narrower_types_are_the_rounded_ones,
     a_value_past_fp16_is_refused,

@@ -99,7 +99,7 @@ TEST_CASE("every name of an architecture has its way back") {
     CHECK(gguf_name(*gguf_architecture(architecture), tensor) == gguf);
     CHECK(hugging_face_name(*gguf_architecture(architecture), gguf).name == tensor);
   };
-  back("gptneox", "embed_out.weight", "output.weight");
+  back("gptneox", "lm_head.weight", "output.weight");
   back("gptneox", "gpt_neox.layers.12.attention.query_key_value.bias", "blk.12.attn_qkv.bias");
   back("gptneox", "gpt_neox.layers.0.post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
   back("gpt2", "transformer.wpe.weight", "position_embd.weight");

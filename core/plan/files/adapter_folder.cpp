@@ -25,6 +25,7 @@ namespace {
 constexpr int64_t kLargestConfig = 1 << 20;
 constexpr int64_t kMostTokens = 1 << 24;
 constexpr const char* kWeights = "/adapter_model.safetensors";
+constexpr const char* kOlderHead = "embed_out";  // GPT-NeoX's lm_head until transformers 5
 
 std::string config_path(const std::string& folder) { return folder + "/adapter_config.json"; }
 
@@ -116,6 +117,8 @@ void read_targets(const Json& json, const std::string& path, AdapterConfig& conf
   else
     config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
   config.target_parameters = get<std::vector<std::string>>(json, "target_parameters", {}, path);
+  for (std::vector<std::string>* names : {&config.target_modules, &config.modules_to_save, &config.exclude_modules})
+    std::replace(names->begin(), names->end(), std::string(kOlderHead), std::string("lm_head"));
 }
 
 void read_layers_pattern(const Json& json, const std::string& path, AdapterFile& file) {
@@ -446,7 +449,8 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
   require_link_inside(path, folder);
   std::unique_ptr<TensorFile> file = open_safetensors(path, data);
   const bool older = std::any_of(file->tensors().begin(), file->tensors().end(), [](const TensorInfo& tensor) {
-    return starts_with(tensor.name, std::string(kSavedPrefix) + "language_model.");
+    return starts_with(tensor.name, std::string(kSavedPrefix) + "language_model.") ||
+           starts_with(tensor.name, std::string(kSavedPrefix) + kOlderHead + ".");
   });
   return older ? current_names(std::move(file), kSavedPrefix) : std::move(file);
 }
