@@ -3,11 +3,11 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/model_choice.h"
-#include "core/base/file.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/export/adapter_check.h"
-#include "core/plan/files/adapter_folder.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_folder.h"
+#include "core/run/export/adapter_check.h"
 
 namespace forge {
 namespace {

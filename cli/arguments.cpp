@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "cli/commands.h"
-#include "core/base/error.h"
-#include "core/base/printable.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/foreign.h"
+#include "core/job/field.h"
+#include "core/job/foreign.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "cli/engine_process.h"
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -11,9 +11,9 @@
 #include "cli/engine_process.h"
 #include "cli/line.h"
 #include "cli/usable_device.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
+#include "core/job/names.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

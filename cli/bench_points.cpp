@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

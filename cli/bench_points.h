@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

@@ -3,9 +3,9 @@
 #include "cli/console.h"
 #include "cli/generation.h"
 #include "cli/line_editor.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/base/user_file.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/user_file.h"
 
 namespace forge {
 namespace {
@@ -80,6 +80,7 @@ class Chat {
   }
   void save(const std::string& path) {
     if (path.empty()) return say("expected /save FILE.jsonl");
+    if (messages_.empty() || messages_.back().at("role") != "assistant") return say("there is no answer to save yet");
     append_line_to_user_file(path, dump_json({{"messages", messages_}}));
     say("added to " + path + " as a row that forge trains on");
   }

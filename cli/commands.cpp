@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/printable.h"
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 #include "forge_build.h"
 
 namespace forge {

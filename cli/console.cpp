@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/printable.h"
+#include "core/lib/base/printable.h"
 
 namespace forge {
 namespace {

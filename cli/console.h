@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/error.h"
-#include "core/io/json.h"
+#include "core/lib/base/error.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

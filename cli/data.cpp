@@ -4,13 +4,13 @@
 #include "cli/data_html.h"
 #include "cli/faults.h"
 #include "cli/line.h"
-#include "core/base/printable.h"
-#include "core/base/text.h"
-#include "core/base/user_file.h"
-#include "core/config/secrets.h"
 #include "core/data/report/pairs_text.h"
 #include "core/data/report/report.h"
 #include "core/data/report/show.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/user_file.h"
 
 namespace forge {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <span>
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
 #include "core/data/report/show.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 #include "core/run/svg.h"
 
 namespace forge {

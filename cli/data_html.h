@@ -3,10 +3,10 @@
 // script.
 #include <string>
 
-#include "core/config/secrets.h"
 #include "core/data/dataset.h"
 #include "core/data/report/report.h"
-#include "core/text/tokenizer.h"
+#include "core/job/secrets.h"
+#include "core/lib/text/tokenizer.h"
 
 namespace forge {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "cli/missing_libraries.h"
-#include "core/base/signals.h"
-#include "core/base/text.h"
+#include "core/lib/base/signals.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -2,7 +2,7 @@
 // Explains why an engine ended without an error event.
 #include <string>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 

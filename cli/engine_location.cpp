@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/installation.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/installation.h"
+#include "core/lib/base/text.h"
 #include "forge_build.h"
 
 extern char** environ;

@@ -16,9 +16,9 @@
 
 #include "cli/engine_end.h"
 #include "cli/memory_kills.h"
-#include "core/base/clock.h"
-#include "core/base/signals.h"
-#include "core/base/text.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/signals.h"
+#include "core/lib/base/text.h"
 #include "core/run/request_fields.h"
 
 namespace forge {

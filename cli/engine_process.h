@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "cli/engine_location.h"
-#include "core/io/json.h"
-#include "core/rollout/host/answer_thread.h"
+#include "core/lib/io/json.h"
+#include "core/run/host/answer_thread.h"
 
 namespace forge {
 
@@ -31,7 +31,7 @@ class EngineProcess {
   void watch(std::function<void()> check);
   // Sends the request (the only one of this engine) and passes every event to `on_event`, up to and
   // including `done`, whose object it returns once the engine has ended. A signal to stop
-  // (core/base/signals.h) is passed on once, as SIGTERM; a second SIGINT or SIGTERM kills the
+  // (core/lib/base/signals.h) is passed on once, as SIGTERM; a second SIGINT or SIGTERM kills the
   // engine. Throws the engine's own error with its kind and hint, or an explanation of how the
   // engine ended.
   Json request(const Json& request, const OnEvent& on_event);

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/parameters.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/parameters.h"
 
 namespace forge {
 namespace {

@@ -13,12 +13,12 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/base/user_file.h"
-#include "core/config/job_json.h"
-#include "core/config/names.h"
-#include "core/objective/objective.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/user_file.h"
 
 namespace forge {
 namespace {

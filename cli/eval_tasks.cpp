@@ -8,13 +8,13 @@
 
 #include "cli/generation.h"
 #include "cli/scratch_folder.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/evaluate/example_file.h"
-#include "core/evaluate/task_rows.h"
-#include "core/evaluate/text_metrics.h"
-#include "core/evaluate/windows.h"
-#include "core/reward/text_form.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/lib/schema/text_form.h"
+#include "core/run/evaluate/example_file.h"
+#include "core/run/evaluate/task_rows.h"
+#include "core/run/evaluate/text_metrics.h"
+#include "core/run/evaluate/windows.h"
 
 namespace forge {
 namespace {
@@ -184,9 +184,9 @@ TaskResult long_text(const Asked& asked) {
                     {"window", window},
                     {"stride", stride}};
   result.text = fmt::format(
-      "loss {:.4f}  perplexity {:.4g}  {} tokens of {} texts, in {} windows of {} by {}\n", mean,
-      std::exp(mean), format_count(tokens), format_count(static_cast<int64_t>(rows.size())),
-      format_count(static_cast<int64_t>(examples.size())), format_count(window), format_count(stride));
+      "loss {:.4f}  perplexity {:.4g}  {} tokens of {} text{}, in {} window{} of {} by {}\n", mean,
+      std::exp(mean), format_count(tokens), format_count(static_cast<int64_t>(rows.size())), rows.size() == 1 ? "" : "s",
+      format_count(static_cast<int64_t>(examples.size())), examples.size() == 1 ? "" : "s", format_count(window), format_count(stride));
   return result;
 }
 

@@ -6,13 +6,13 @@
 #include "cli/console.h"
 #include "cli/merge_source.h"
 #include "cli/scratch_folder.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/export/gguf_lora_adapter.h"
-#include "core/export/gguf_metadata.h"
-#include "core/export/gguf_model.h"
-#include "core/export/modelfile.h"
-#include "core/export/staged_folder.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/run/export/gguf_lora_adapter.h"
+#include "core/run/export/gguf_metadata.h"
+#include "core/run/export/gguf_model.h"
+#include "core/run/export/modelfile.h"
+#include "core/run/export/staged_folder.h"
 #include "core/run/model_card.h"
 
 namespace forge {
@@ -110,6 +110,13 @@ void warn_of_window(const ModelSpec& spec, Progress& progress) {
                   " tokens: longer texts will differ");
 }
 
+// Warns of tokens with a rule that a GGUF has no field for.
+void warn_of_tokens(const Tokenizer& tokenizer, Progress& progress) {
+  const std::vector<std::string> names = tokenizer.tokens_that_see_beside();
+  if (!names.empty())
+    progress.warn("a GGUF cannot say that " + join(names, ", ") + " take blanks beside them (lstrip, rstrip) or stand alone (single_word): llama.cpp cuts such texts otherwise");
+}
+
 int finish(const Arguments& args, const std::string& output, const std::string& file, const std::string& type,
            const std::optional<Difference>& difference, const Progress& progress) {
   const std::string path = output + "/" + file;
@@ -166,13 +173,15 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const std::string output = output_of(args, kind), file = std::string("model-") + format.name + ".gguf";
   const int64_t bytes = bytes_of_gguf(*source.model, format);
   const Templates templates = templates_of(args, source.choice);
+  const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
+  warn_of_tokens(text.tokenizer, progress);
   StagedFolder staged(output, args.has("--fresh"), source.read);
   require_free_bytes(output, bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);
   const std::string path = staged.path() + "/" + file;
   write_gguf_model(*source.model,
                    {source.choice.model, source.choice.text, model_name(args, source.choice), templates.chat, templates.tool_use,
-                    end_of_turn(open_model_text(source.choice.text, source.choice.chat_template))},
+                    end_of_turn(text)},
                    format, path, [&](double share) {
                      progress.status(fmt::format("writing  {:.0f} % of {}", 100 * share, format_bytes(bytes)));
                    });

@@ -1,9 +1,9 @@
 #include "cli/faults.h"
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/config/secrets.h"
+#include "core/job/diagnostics.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
-#include "core/config/layers.h"
-#include "core/io/json.h"
+#include "core/job/layers.h"
+#include "core/lib/base/error.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

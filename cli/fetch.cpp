@@ -7,10 +7,10 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/progress.h"
-#include "core/base/text.h"
-#include "core/config/load.h"
-#include "core/config/secrets.h"
-#include "core/hub/hub_fetch.h"
+#include "core/job/load.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/text.h"
+#include "core/lib/hub/hub_fetch.h"
 
 namespace forge {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "cli/console.h"
 #include "cli/generation.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/constrain/schema_grammar.h"
-#include "core/reward/json_schema.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/schema/json_schema.h"
+#include "core/lib/schema/schema_grammar.h"
 
 namespace forge {
 namespace {

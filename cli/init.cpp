@@ -4,11 +4,11 @@
 
 #include "cli/command.h"
 #include "cli/console.h"
-#include "core/base/file.h"
-#include "core/base/installation.h"
-#include "core/base/text.h"
-#include "core/base/user_file.h"
-#include "core/config/emit.h"
+#include "core/job/emit.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/installation.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/user_file.h"
 
 namespace forge {
 namespace {

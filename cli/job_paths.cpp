@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/config/foreign.h"
 #include "core/data/read/expand.h"
+#include "core/job/foreign.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/load.h"
+#include "core/job/load.h"
 
 namespace forge {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cli/progress.h"
-#include "core/base/key_error.h"
-#include "core/config/load.h"
 #include "core/data/prepare.h"
 #include "core/data/report/findings.h"
+#include "core/job/load.h"
+#include "core/lib/base/key_error.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
 

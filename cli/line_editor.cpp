@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

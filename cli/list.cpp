@@ -2,12 +2,12 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/families/family.h"
+#include "core/job/field.h"
+#include "core/lib/base/text.h"
+#include "core/lib/text/chat_template.h"
+#include "core/model/families/family.h"
 #include "core/plan/machine/gpu_database.h"
 #include "core/plan/machine/profile.h"
-#include "core/text/chat_template.h"
 #include "providers/providers.h"
 
 namespace forge {

@@ -14,9 +14,9 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/faults.h"
-#include "core/base/signals.h"
-#include "core/base/text.h"
-#include "core/base/unexpected.h"
+#include "core/lib/base/signals.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/unexpected.h"
 #include "forge_build.h"
 
 namespace forge {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "cli/console.h"
 #include "cli/merge_source.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/export/staged_folder.h"
-#include "core/export/write_model.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/run/export/staged_folder.h"
+#include "core/run/export/write_model.h"
 #include "core/run/model_card.h"
 
 namespace forge {

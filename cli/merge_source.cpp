@@ -4,12 +4,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/export/quantised_base.h"
-#include "core/families/stored_file.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/stored_file.h"
 #include "core/plan/files/model_file.h"
 #include "core/run/checkpoints.h"
+#include "core/run/export/quantised_base.h"
 #include "core/run/export_files.h"
 
 namespace forge {

@@ -7,7 +7,7 @@
 
 #include "cli/equivalence.h"
 #include "cli/model_choice.h"
-#include "core/export/merged_model.h"
+#include "core/run/export/merged_model.h"
 
 namespace forge {
 

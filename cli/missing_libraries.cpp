@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/base/program_output.h"
-#include "core/base/text.h"
+#include "core/lib/base/program_output.h"
+#include "core/lib/base/text.h"
 #include "forge_build.h"
 
 namespace forge {

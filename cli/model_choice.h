@@ -8,8 +8,8 @@
 #include "cli/command.h"
 #include "cli/engine_process.h"
 #include "cli/progress.h"
-#include "core/config/secrets.h"
-#include "core/families/model_spec.h"
+#include "core/job/secrets.h"
+#include "core/model/families/model_spec.h"
 #include "core/plan/plan.h"
 #include "core/run/model_text.h"
 

@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/line.h"
-#include "core/base/printable.h"
+#include "core/lib/base/printable.h"
 #include "core/plan/explain.h"
 #include "providers/gpu_speed.h"
 #include "providers/providers.h"

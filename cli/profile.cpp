@@ -1,7 +1,7 @@
 // forge profile: shows the machine, and the settings chosen for it.
 #include "cli/command.h"
 #include "cli/console.h"
-#include "core/config/names.h"
+#include "core/job/names.h"
 #include "core/plan/explain.h"
 
 namespace forge {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

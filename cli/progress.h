@@ -9,8 +9,8 @@
 #include <string>
 
 #include "cli/console.h"
-#include "core/config/secrets.h"
-#include "core/io/json.h"
+#include "core/job/secrets.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

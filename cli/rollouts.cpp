@@ -4,11 +4,11 @@
 
 #include "cli/command.h"
 #include "cli/console.h"
-#include "core/base/file.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/rollout/host/shown_rollout.h"
-#include "core/rollout/rollout.h"
+#include "core/learn/rollout/rollout.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/run/host/shown_rollout.h"
 #include "core/run/run_folder.h"
 
 namespace forge {

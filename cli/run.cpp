@@ -15,15 +15,15 @@
 #include "cli/line.h"
 #include "cli/run_decision.h"
 #include "cli/usable_device.h"
-#include "core/base/clock.h"
-#include "core/base/file.h"
-#include "core/base/printable.h"
-#include "core/base/text.h"
-#include "core/objective/objective.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 #include "core/plan/explain.h"
-#include "core/rollout/host/draw_host.h"
-#include "core/rollout/host/reward_host.h"
 #include "core/run/heartbeat.h"
+#include "core/run/host/draw_host.h"
+#include "core/run/host/reward_host.h"
 #include "core/run/output_dir.h"
 #include "core/run/report.h"
 
@@ -64,7 +64,7 @@ int show_plan(const Arguments& args, const PlannedJob& line, const Decision& dec
     return 0;
   }
   print(printable(hide_secrets(explain(decision.plan), line.loaded)));
-  if (!args.quiet()) say(hide_secrets("would be " + decision.sentence, line.loaded));
+  if (!args.quiet()) say(hide_secrets("dry run: " + decision.sentence, line.loaded));
   return 0;
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "cli/arithmetic.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/config/secrets.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -1,8 +1,8 @@
 // forge schema: prints the JSON Schemas of what forge reads and writes, and their manuals.
 #include "cli/command.h"
 #include "cli/console.h"
-#include "core/base/text.h"
-#include "core/config/emit.h"
+#include "core/job/emit.h"
+#include "core/lib/base/text.h"
 #include "core/plan/plan.h"
 #include "core/run/event_fields.h"
 #include "core/run/protocol_docs.h"

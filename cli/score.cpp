@@ -11,13 +11,13 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/score_model.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/config/secrets.h"
-#include "core/reward/answer.h"
-#include "core/reward/rewards.h"
-#include "core/reward/sample_rows.h"
-#include "core/rollout/host/judge_text.h"
+#include "core/data/rows/sample_rows.h"
+#include "core/job/names.h"
+#include "core/job/secrets.h"
+#include "core/learn/reward/answer.h"
+#include "core/learn/reward/rewards.h"
+#include "core/lib/base/text.h"
+#include "core/run/host/judge_text.h"
 
 namespace forge {
 namespace {

@@ -11,10 +11,10 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/plan/files/adapter_folder.h"
+#include "core/job/names.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_folder.h"
 
 namespace forge {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/error.h"
-#include "core/base/temporary.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/temporary.h"
 
 namespace forge {
 

@@ -1,8 +1,8 @@
 #include "cli/usable_device.h"
 
 #include "cli/missing_libraries.h"
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 #include "core/plan/machine/card_fault.h"
 #include "core/plan/machine/profile.h"
 #include "forge_build.h"
@@ -32,7 +32,7 @@ DeviceChoice usable_device(const Hardware& hardware, const HardwareConfig& confi
 
 EngineLocation engine_of(const Device& device, const std::string& engine) {
   if (engine == kNoEngine)
-    throw Error(ErrorKind::environment, "no engine computes on a " + device.name()).hint("hardware.device: cpu");
+    throw Error(ErrorKind::environment, "no engine computes on " + device.name()).hint("hardware.device: cpu");
   if (device.cuda && !device.gpu.probed && !engine_stated())
     throw Error(ErrorKind::environment, "a " + device.name() + " is not in this machine")
         .hint("forge plan shows what would happen on it; hardware.device: auto takes what is here");

@@ -6,11 +6,11 @@
 #include "cli/faults.h"
 #include "cli/job_paths.h"
 #include "cli/line.h"
-#include "core/base/file.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/plan/files/adapter_folder.h"
+#include "core/job/diagnostics.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_folder.h"
 
 namespace forge {
 namespace {

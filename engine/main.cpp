@@ -14,10 +14,10 @@
 #include <string_view>
 #include <thread>
 
-#include "core/base/instruction_set.h"
-#include "core/base/signals.h"
-#include "core/base/unexpected.h"
-#include "core/io/json.h"
+#include "core/lib/base/instruction_set.h"
+#include "core/lib/base/signals.h"
+#include "core/lib/base/unexpected.h"
+#include "core/lib/io/json.h"
 #include "engine/requests.h"
 
 namespace {

@@ -7,16 +7,16 @@
 
 #include <array>
 
-#include "core/base/text.h"
-#include "core/config/job_json.h"
-#include "core/config/names.h"
-#include "core/config/secrets.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/text.h"
+#include "core/lib/tensor/device.h"
+#include "core/lib/text/grammar/token_rule.h"
 #include "core/model/compare.h"
 #include "core/model/generate.h"
 #include "core/run/model_text.h"
 #include "core/run/request_fields.h"
-#include "core/tensor/device.h"
-#include "core/text/grammar/token_rule.h"
 #include "core/train/divergence.h"
 #include "core/train/judges.h"
 #include "core/train/measure.h"

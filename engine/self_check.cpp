@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
-#include "core/tensor/device.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
+#include "core/lib/tensor/device.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {

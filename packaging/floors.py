@@ -7,7 +7,7 @@ may not hold.
 A binary may need at most the symbols of glibc 2.34 and libstdc++ 11 (RHEL 9, Ubuntu 22.04, Debian
 12, Fedora 35). It may need the libraries listed below or beside it, finds them by $ORIGIN alone,
 and holds no debug symbols. A newer symbol comes from code that can mostly be written in another way
-(core/base/wait.h), or from a newer build machine: packages are made on Debian 12.
+(core/lib/base/wait.h), or from a newer build machine: packages are made on Debian 12.
 """
 import os
 import re

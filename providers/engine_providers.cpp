@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/device/device_of.h"
 #include "providers/fused/fused.h"
 #include "providers/providers.h"

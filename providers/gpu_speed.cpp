@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/text.h"
-#include "core/families/step.h"
-#include "core/graph/ops.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/step.h"
+#include "core/model/graph/ops.h"
 #include "core/plan/inventory.h"
 #include "core/plan/memory/offload.h"
 #include "core/plan/plan.h"

@@ -1,7 +1,7 @@
 #include "providers/providers.h"
 
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/workspace.h"
 #include "providers/reference/reference_plan.h"

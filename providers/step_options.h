@@ -2,8 +2,8 @@
 // The options of a provider.
 #include <memory>
 
-#include "core/families/adapter_sites.h"
-#include "core/families/step.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/step.h"
 #include "core/plan/plan.h"
 #include "kernels/device/device.h"
 

@@ -32,7 +32,7 @@ def engine_commands(build):
         words = shlex.split(entry["command"])
         if part not in ("core", "engine", "kernels", "providers") or not any("/torch/include" in w for w in words):
             continue
-        if file.stem.endswith(("_cases", "no_cuda")):
+        if file.stem.endswith("no_cuda"):
             continue
         commands.setdefault(file, words)
     return commands

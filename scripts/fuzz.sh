@@ -17,7 +17,7 @@ tests=$root/tests
 
 seeds() {
   case $1 in
-    template) ls "$root"/core/text/templates/*.jinja "$tests"/data/goldens/*.jinja ;;
+    template) ls "$root"/core/lib/text/templates/*.jinja "$tests"/data/goldens/*.jinja ;;
     tokenizer) ls "$tests"/text/goldens/*.tokenizer.json ;;
     safetensors) ls "$tests"/io/goldens/{all_types,empty,metadata}.safetensors ;;
     *) ls "$tests/fuzz/seeds/$1"/* ;;

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "tests/catch.h"
 
 namespace forge {

@@ -2,8 +2,8 @@
 #define CATCH_CONFIG_RUNNER
 #include <cstdio>
 
-#include "core/base/error.h"
-#include "core/base/instruction_set.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/instruction_set.h"
 #include "tests/catch.h"
 
 int main(int count, char** words) {

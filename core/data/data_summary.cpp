@@ -1,9 +1,9 @@
 #include "core/data/data_summary.h"
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/io/members.h"
+#include "core/job/names.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
 
 namespace forge {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/examples/cuts.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

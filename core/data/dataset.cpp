@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/text.h"
 #include "core/data/token_cache.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 

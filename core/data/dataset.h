@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
-#include "core/config/job.h"
 #include "core/data/batch/batch.h"
 #include "core/data/data_summary.h"
+#include "core/job/job.h"
+#include "core/lib/base/file.h"
 
 namespace forge {
 

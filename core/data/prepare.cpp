@@ -6,12 +6,6 @@
 #include <future>
 #include <thread>
 
-#include "core/base/hash.h"
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/config/names.h"
 #include "core/data/examples/chunk_worker.h"
 #include "core/data/examples/joined.h"
 #include "core/data/examples/lost_rows.h"
@@ -19,7 +13,13 @@
 #include "core/data/read/row_stream.h"
 #include "core/data/report/report.h"
 #include "core/data/token_cache.h"
-#include "core/objective/objective.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -24,11 +24,11 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/dataset.h"
 #include "core/data/examples/example_model.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/job/job.h"
+#include "core/lib/text/chat_template.h"
+#include "core/lib/text/tokenizer.h"
 
 namespace forge {
 

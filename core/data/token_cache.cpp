@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/temporary.h"
-#include "core/base/text.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -27,10 +27,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
-#include "core/base/hash.h"
 #include "core/data/batch/batch.h"
-#include "core/io/json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

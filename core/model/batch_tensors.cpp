@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/data/batch/text_groups.h"
-#include "core/tensor/dtype.h"
+#include "core/model/dtype.h"
 
 namespace forge {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/data/batch/batch.h"
-#include "core/families/model_spec.h"
+#include "core/model/families/model_spec.h"
 #include "core/model/rope_tables.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"

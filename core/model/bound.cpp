@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "core/base/error.h"
-#include "core/families/modules.h"
+#include "core/lib/base/error.h"
+#include "core/model/families/modules.h"
 
 namespace forge {
 

@@ -1,6 +1,6 @@
 #include "core/model/element.h"
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 

@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "core/base/error.h"
-#include "core/graph/ops.h"
+#include "core/lib/base/error.h"
 #include "core/model/functions.h"
+#include "core/model/graph/ops.h"
 #include "kernels/activation/activation.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/rms_norm/rms_norm.h"

@@ -1,7 +1,7 @@
 #pragma once
 // The kernels' names of the functions that a list's attributes name. No torch.
-#include "core/base/error.h"
-#include "core/graph/graph.h"
+#include "core/lib/base/error.h"
+#include "core/model/graph/graph.h"
 #include "kernels/activation/activation_args.h"
 #include "kernels/swiglu/swiglu_args.h"
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "core/base/clock.h"
-#include "core/base/error.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/error.h"
 #include "core/model/lookup.h"
 #include "kernels/sampling/sampling_args.h"
 

@@ -10,15 +10,15 @@
 #include <numeric>
 #include <set>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
-#include "core/families/step.h"
-#include "core/families/modules.h"
-#include "core/families/parameters.h"
-#include "core/graph/fold_adapters.h"
-#include "core/io/mapped_pages.h"
-#include "core/tensor/counting_allocator.h"
-#include "core/tensor/dtype.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/step.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/parameters.h"
+#include "core/model/graph/fold_adapters.h"
+#include "core/lib/io/mapped_pages.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/model/dtype.h"
 #include "kernels/device/device_of.h"
 #include "kernels/quantize/by_16.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/io/tensor_file.h"
-#include "core/families/model_spec.h"
-#include "core/families/parameters.h"
-#include "core/graph/recorder.h"
+#include "core/lib/io/tensor_file.h"
+#include "core/model/families/model_spec.h"
+#include "core/model/families/parameters.h"
+#include "core/model/graph/recorder.h"
 #include "kernels/linear/linear.h"
 
 namespace forge {
@@ -50,7 +50,7 @@ struct BaseStorage {
   std::optional<c10::ScalarType> frozen;  // nothing: the compute type
   std::vector<Parameter> parameters;      // may be empty without either
   // Adapters that are computed in the products of their weights, which then have room for them
-  // (core/graph/fold_adapters.h).
+  // (core/model/graph/fold_adapters.h).
   std::optional<ModuleTraining> folded;
   bool written = false;  // some are written to later (adapter.init: pissa and its like), so none is the file's own memory
   // A GGUF's matrices stay in its own blocks, where it has them in blocks: for models that only

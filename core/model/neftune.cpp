@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 
 namespace forge {
 

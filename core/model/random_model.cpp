@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "core/families/parameters.h"
-#include "core/families/step.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/step.h"
 
 namespace forge {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/families/config_spec.h"
+#include "core/model/families/config_spec.h"
 
 namespace forge {
 namespace {

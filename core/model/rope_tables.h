@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/families/model_spec.h"
+#include "core/model/families/model_spec.h"
 
 namespace forge {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/families/trained_layout.h"
+#include "core/model/families/trained_layout.h"
 
 namespace forge {
 
@@ -21,7 +21,7 @@ struct Trainable {
 };
 
 // Matrix that the step reads and that is computed from trained parts, outside the flat buffers
-// (core/adapter/whole_weight.h).
+// (core/model/adapter/whole_weight.h).
 struct WholeWeight {
   Trainable whole;                                      // grad from the first zero_grad() on
   std::function<void()> compose;                        // parts → whole.leaf

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "core/families/step.h"
-#include "core/graph/recompute.h"
+#include "core/model/families/step.h"
+#include "core/model/graph/recompute.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
 

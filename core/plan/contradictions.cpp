@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
 #include "core/data/prepare.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/modules.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/modules.h"
 #include "core/plan/fp8.h"
 #include "core/plan/memory/offload.h"
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/config/names.h"
 #include "core/data/report/pairs_text.h"
-#include "core/families/adapter_sites.h"
-#include "core/objective/objective.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/plan/fp8.h"
 #include "core/plan/objective_plan.h"
 #include "core/plan/rollout_plan.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/graph/print.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
+#include "core/model/graph/print.h"
 #include "core/plan/explain.h"
 #include "core/plan/inventory.h"
 

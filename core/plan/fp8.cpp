@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/parameters.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/parameters.h"
 
 namespace forge {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/key_error.h"
-#include "core/config/job.h"
-#include "core/families/model_spec.h"
+#include "core/job/job.h"
+#include "core/lib/base/key_error.h"
+#include "core/model/families/model_spec.h"
 #include "core/plan/machine/device.h"
 
 namespace forge {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/families/adapter_sites.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/plan/judge_plan.h"
 #include "core/plan/memory/memory.h"
 #include "core/plan/plan.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/families/parameters.h"
-#include "core/plan/files/adapter_folder.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_folder.h"
+#include "core/model/families/parameters.h"
 #include "core/plan/inventory.h"
 #include "core/plan/step_choice.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Reward models that score what a policy draws: rewards of type model. This file reads them from
 // the disk and adds them to a plan.
-#include "core/families/adapter_sites.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/plan/plan.h"
 #include "core/plan/provider.h"
 

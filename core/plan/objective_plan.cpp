@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 #include "core/plan/resolve.h"
 
 namespace forge {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/config/job_json.h"
 #include "core/data/batch/order.h"
-#include "core/objective/objective.h"
+#include "core/job/job_json.h"
+#include "core/learn/objective/objective.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/judge_plan.h"
 #include "core/plan/memory/fit.h"

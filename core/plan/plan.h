@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/config/origin.h"
 #include "core/data/dataset.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/modules.h"
-#include "core/families/parameters.h"
-#include "core/families/step.h"
+#include "core/job/job.h"
+#include "core/job/origin.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/step.h"
 #include "core/plan/files/start_files.h"
 #include "core/plan/machine/device.h"
 #include "core/plan/machine/profile.h"

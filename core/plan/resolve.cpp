@@ -6,15 +6,15 @@
 #include <limits>
 #include <span>
 
-#include "core/base/ceil_div.h"
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/config/names.h"
 #include "core/data/batch/order.h"
-#include "core/families/trained_layout.h"
-#include "core/objective/objective.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/ceil_div.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/trained_layout.h"
 #include "core/plan/inventory.h"
 #include "core/plan/value_plan.h"
 

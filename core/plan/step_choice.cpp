@@ -1,7 +1,7 @@
 #include "core/plan/step_choice.h"
 
-#include "core/families/trained_layout.h"
-#include "core/objective/objective.h"
+#include "core/learn/objective/objective.h"
+#include "core/model/families/trained_layout.h"
 #include "core/plan/inventory.h"
 
 namespace forge {

@@ -1,7 +1,7 @@
 #pragma once
 // Sets Plan::step: the choices of a job's plan for its lists. The search for memory adds what is
 // computed again and which norms are kept.
-#include "core/base/instruction_set.h"
+#include "core/lib/base/instruction_set.h"
 #include "core/plan/plan.h"
 
 namespace forge {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/config/names.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
 #include "core/plan/memory/run_memory.h"
 #include "core/plan/value_plan.h"
 
@@ -38,6 +38,7 @@ MeanBatch mean_batch(const Plan& plan) {
 
 // Returns why the rates do not apply; empty if they do.
 std::string unknown(const Plan& plan, const Rates* rates) {
+  if (plan.device.cuda) return "unmeasured: rates are measured on processors only";
   if (plan.provider != "fused") return "unmeasured: so far, rates are measured for provider fused only";
   if (plan.job.model.quantization != Quantization::none || plan.storage != *plan.job.train.precision)
     return "unmeasured: the rates do not cover weights that are converted on use";

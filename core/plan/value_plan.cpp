@@ -1,6 +1,6 @@
 #include "core/plan/value_plan.h"
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 

@@ -1,7 +1,7 @@
 #pragma once
-// The additions of ppo's value network to a plan; core/families/value_model.h describes the
+// The additions of ppo's value network to a plan; core/model/families/value_model.h describes the
 // network.
-#include "core/families/value_model.h"
+#include "core/model/families/value_model.h"
 #include "core/plan/inventory.h"
 
 namespace forge {

@@ -7,11 +7,11 @@
 #include <limits>
 #include <utility>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/config/warmup.h"
 #include "core/data/prepare.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/job/warmup.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/text.h"
 #include "core/plan/memory/offload.h"
 
 namespace forge {
@@ -32,7 +32,7 @@ void warn_of_rate(const Job& job, const Warn& warn) {
 }
 
 // Warns of a lambda of 0: the shortest completion with a lambda above 0 has more than 1 /
-// lambda_length tokens (core/reinforce/value.h).
+// lambda_length tokens (core/learn/reinforce/value.h).
 void warn_of_lambda(const Job& job, const Warn& warn) {
   const std::optional<double>& by_length = job.objective.lambda_length;
   if (!by_length || *by_length * static_cast<double>(job.rollout.max_new_tokens) > 1) return;
@@ -219,9 +219,9 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   warn_of_extremes(plan, warn);
   warn_of_data(plan, warn);
   for (const std::string& text : offload_warnings(plan)) warn(text);
-  if (plan.engine == kNoEngine) warn("no engine computes on a " + plan.device.name() + ": " + input.profile.engine.reason);
+  if (plan.engine == kNoEngine) warn("no engine computes on " + plan.device.name() + ": " + input.profile.engine.reason);
   if (plan.device.cuda && !plan.device.gpu.probed)
-    warn("planned for a " + plan.device.gpu.name + " that is not in this machine");
+    warn("planned for a card that is not in this machine: " + plan.device.gpu.name);
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
          ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);

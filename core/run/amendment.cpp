@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/io/members.h"
+#include "core/job/diagnostics.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
 #include "core/plan/plan.h"
 
 namespace forge {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/base/text.h"
-#include "core/io/known_hashes.h"
-#include "core/io/members.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/known_hashes.h"
+#include "core/lib/io/members.h"
 #include "core/plan/plan.h"
 #include "core/run/run_folder.h"
 #include "core/run/staging.h"

@@ -2,7 +2,7 @@
 
 #include <sys/utsname.h>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "forge_build.h"
 
 namespace forge {

@@ -2,7 +2,7 @@
 // The environment of a run, for its report: versions and machine.
 #include <string>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 #include "core/plan/machine/device.h"
 
 namespace forge {

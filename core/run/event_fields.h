@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

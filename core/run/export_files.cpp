@@ -4,14 +4,14 @@
 #include <array>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/families/config_spec.h"
-#include "core/io/gguf.h"
-#include "core/io/python_json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/gguf.h"
+#include "core/lib/io/python_json.h"
+#include "core/lib/text/add_tokens.h"
+#include "core/lib/text/gguf_tokenizer_json.h"
+#include "core/model/families/config_spec.h"
 #include "core/run/model_text.h"
-#include "core/text/add_tokens.h"
-#include "core/text/gguf_tokenizer_json.h"
 
 namespace forge {
 namespace {

@@ -2,7 +2,7 @@
 // The files beside exported weights: tokenizer, chat template, config.json. Torch-free.
 #include <string>
 
-#include "core/families/model_spec.h"
+#include "core/model/families/model_spec.h"
 #include "core/run/model_text.h"
 
 namespace forge {

@@ -11,12 +11,12 @@
 #include <fstream>
 #include <optional>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/printable.h"
-#include "core/base/temporary.h"
-#include "core/base/text.h"
-#include "core/io/json.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 namespace {

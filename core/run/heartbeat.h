@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 

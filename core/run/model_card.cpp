@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/printable.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/config/secrets.h"
-#include "core/families/adapter_sites.h"
+#include "core/job/names.h"
+#include "core/job/secrets.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/run/export_files.h"
 
 namespace forge {

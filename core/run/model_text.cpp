@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/job_json.h"
-#include "core/config/load.h"
-#include "core/io/model_file.h"
-#include "core/text/add_tokens.h"
+#include "core/job/job_json.h"
+#include "core/job/load.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/text/add_tokens.h"
 
 namespace forge {
 namespace {

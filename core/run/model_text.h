@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/examples/example_model.h"
-#include "core/families/model_spec.h"
-#include "core/io/gguf.h"
-#include "core/io/json.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/job/job.h"
+#include "core/lib/io/gguf.h"
+#include "core/lib/io/json.h"
+#include "core/lib/text/chat_template.h"
+#include "core/lib/text/tokenizer.h"
+#include "core/model/families/model_spec.h"
 
 namespace forge {
 

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/temporary.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
 #include "core/plan/memory/fit.h"
 #include "core/run/run_folder.h"
 

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <numeric>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

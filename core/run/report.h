@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 #include "core/run/report_rollouts.h"
 
 namespace forge {

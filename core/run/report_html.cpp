@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <tuple>
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 #include "core/run/report.h"
 #include "core/run/svg.h"
 

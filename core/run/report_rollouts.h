@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 #include "core/run/svg.h"
 
 namespace forge {

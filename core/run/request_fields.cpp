@@ -89,7 +89,7 @@ constexpr EventField kDrawn[] = {
      "Maximum number of tokens guessed at once per text (default 0). Not allowed with a grammar."},
     {"stop_ids", list, false, "Tokens that end a text."},
     {"grammar", object, false,
-     "Grammar that every text must follow: root and rules, as core/text/grammar/grammar.h writes "
+     "Grammar that every text must follow: root and rules, as core/lib/text/grammar/grammar.h writes "
      "them."},
     {"text", text, false, "Place of the tokenizer, for a grammar."},
     {"turns", flag, false,

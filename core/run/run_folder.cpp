@@ -17,11 +17,11 @@
 
 #include <fmt/format.h>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/temporary.h"
-#include "core/base/text.h"
-#include "core/io/members.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
 #include "core/plan/plan.h"
 #include "core/run/checkpoints.h"
 #include "core/run/heartbeat.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 #include "core/run/amendment.h"
 
 namespace forge {

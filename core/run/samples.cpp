@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "core/run/model_text.h"
 
 namespace forge {

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/temporary.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/temporary.h"
 
 namespace forge {
 

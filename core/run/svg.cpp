@@ -5,7 +5,7 @@
 #include <limits>
 #include <fmt/format.h>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

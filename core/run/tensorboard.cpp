@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 namespace {

@@ -3,16 +3,16 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "core/adapter/adapter_file.h"
-#include "core/base/file.h"
-#include "core/families/stored_file.h"
-#include "core/families/wrapper.h"
-#include "core/io/members.h"
-#include "core/io/safetensors.h"
+#include "core/model/adapter/adapter_file.h"
+#include "core/lib/base/file.h"
+#include "core/model/families/stored_file.h"
+#include "core/model/families/wrapper.h"
+#include "core/lib/io/members.h"
+#include "core/lib/io/safetensors.h"
 #include "core/run/checkpoints.h"
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
-#include "core/tensor/dtype.h"
+#include "core/model/dtype.h"
 #include "core/train/value_network.h"
 
 namespace forge {

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <map>
 
-#include "core/adapter/input_svd.h"
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/model/adapter/input_svd.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 #include "core/data/batch/order.h"
-#include "core/families/step.h"
+#include "core/model/families/step.h"
 #include "core/model/forward.h"
-#include "core/tensor/dtype.h"
+#include "core/model/dtype.h"
 
 namespace forge {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/data/batch/packing.h"
-#include "core/objective/objective.h"
+#include "core/learn/objective/objective.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
 

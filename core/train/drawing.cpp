@@ -6,12 +6,12 @@
 #include <chrono>
 #include <filesystem>
 
-#include "core/adapter/adapter_file.h"
-#include "core/base/clock.h"
-#include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/base/random.h"
-#include "core/families/stored_file.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/random.h"
+#include "core/model/adapter/adapter_file.h"
+#include "core/model/families/stored_file.h"
 #include "core/model/generate.h"
 #include "core/run/run_folder.h"
 #include "core/run/staging.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/data/dataset.h"
-#include "core/rollout/recorded.h"
+#include "core/learn/rollout/recorded.h"
 #include "core/train/session.h"
 #include "core/train/state.h"
 

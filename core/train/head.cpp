@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "core/model/element.h"
 #include "core/plan/memory/memory.h"
 #include "core/train/likelihood.h"

@@ -22,11 +22,11 @@
 #include <functional>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/job/job.h"
+#include "core/learn/objective/sequence_loss.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
-#include "core/objective/sequence_loss.h"
 #include "kernels/device/captures.h"
 #include "kernels/lm_head/lm_head.h"
 

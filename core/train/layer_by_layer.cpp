@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "core/families/modules.h"
-#include "core/families/step.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/step.h"
 #include "core/model/forward.h"
 #include "kernels/lm_head/lm_head.h"
 

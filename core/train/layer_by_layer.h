@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/io/tensor_file.h"
+#include "core/job/job.h"
+#include "core/lib/io/tensor_file.h"
 #include "core/model/batch_tensors.h"
 #include "core/model/model.h"
 #include "core/train/step.h"

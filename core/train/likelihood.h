@@ -5,7 +5,7 @@
 //
 // ε is label smoothing with a uniform distribution over the vocabulary, z the z-loss coefficient.
 // The data path decides which tokens carry weight: sft and pretrain differ there and nowhere else.
-#include "core/config/job.h"
+#include "core/job/job.h"
 #include "kernels/lm_head/lm_head.h"
 
 namespace forge {

@@ -2,12 +2,12 @@
 
 #include <chrono>
 
-#include "core/base/clock.h"
-#include "core/base/file.h"
-#include "core/base/user_file.h"
-#include "core/config/names.h"
 #include "core/data/batch/order.h"
-#include "core/tensor/device.h"
+#include "core/job/names.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/user_file.h"
+#include "core/lib/tensor/device.h"
 #include "core/train/reference.h"
 #include "core/train/step_shares.h"
 #include "kernels/device/device_of.h"

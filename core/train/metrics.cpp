@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "core/run/report.h"
 
 namespace forge {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/io/json.h"
+#include "core/lib/io/json.h"
 #include "core/train/state.h"
 
 namespace forge {

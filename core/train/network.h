@@ -5,13 +5,13 @@
 #include <functional>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/job/job.h"
+#include "core/learn/objective/sequence_loss.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
-#include "core/objective/sequence_loss.h"
-#include "core/optim/optimizer.h"
 #include "core/train/head.h"
+#include "core/train/optim/optimizer.h"
 
 namespace forge {
 

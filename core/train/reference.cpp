@@ -8,13 +8,13 @@
 #include <optional>
 #include <span>
 
-#include "core/base/file.h"
-#include "core/base/hash.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
 #include "core/data/batch/order.h"
 #include "core/data/batch/packing.h"
-#include "core/io/safetensors.h"
-#include "core/objective/objective.h"
-#include "core/tensor/dtype.h"
+#include "core/lib/io/safetensors.h"
+#include "core/learn/objective/objective.h"
+#include "core/model/dtype.h"
 #include "core/train/base_model.h"
 #include "core/train/divergence.h"
 #include "core/train/answers.h"

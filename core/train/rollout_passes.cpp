@@ -6,10 +6,10 @@
 #include <chrono>
 #include <numeric>
 
-#include "core/adapter/adapter_file.h"
-#include "core/base/clock.h"
-#include "core/base/error.h"
 #include "core/data/batch/order.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/error.h"
+#include "core/model/adapter/adapter_file.h"
 #include "core/train/head.h"
 #include "core/train/value_network.h"
 

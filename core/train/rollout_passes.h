@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/rollout/rollout.h"
+#include "core/learn/rollout/rollout.h"
 #include "core/train/reference.h"
 #include "core/train/step.h"
 

@@ -4,13 +4,13 @@
 #include <chrono>
 #include <numeric>
 
-#include "core/base/clock.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/data/batch/order.h"
-#include "core/io/members.h"
-#include "core/rollout/policy_step.h"
-#include "core/rollout/same_weights.h"
+#include "core/learn/rollout/policy_step.h"
+#include "core/learn/rollout/same_weights.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
 #include "core/train/checkpoint.h"
 
 namespace forge {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "core/base/clock.h"
-#include "core/base/text.h"
-#include "core/config/policy_rules.h"
-#include "core/io/members.h"
-#include "core/rollout/rollout_metrics.h"
-#include "core/tensor/device.h"
+#include "core/job/policy_rules.h"
+#include "core/learn/rollout/rollout_metrics.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
+#include "core/lib/tensor/device.h"
 #include "core/train/head.h"
 #include "core/train/value_network.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "core/rollout/policy_step.h"
+#include "core/learn/rollout/policy_step.h"
 #include "core/train/checkpoint.h"
 #include "core/train/rollout_source.h"
 #include "core/train/step_source.h"

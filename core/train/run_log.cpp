@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "core/run/report.h"
 
 namespace forge {

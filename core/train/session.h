@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/adapter/lora.h"
-#include "core/families/adapter_sites.h"
-#include "core/optim/optimizer.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/plan/plan.h"
 #include "core/train/network.h"
+#include "core/train/optim/optimizer.h"
 #include "core/train/pass.h"
 #include "kernels/device/device.h"
 

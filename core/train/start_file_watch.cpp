@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/hash.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
 
 namespace forge {
 namespace {
@@ -56,7 +56,7 @@ std::vector<std::string> StartFileWatch::check() {
     if (hash_file(path) != watched.hash)
       throw Error(ErrorKind::environment, path + ": was rewritten while the run was training on it")
           .hint("put the file back as it was and run the same command again: it continues from its last "
-                "checkpoint, which was written before; or train on the new file with --fresh");
+                "checkpoint, which was written before, or from its beginning; or train on the new file with --fresh");
     watched.last = std::move(now);
   }
   return gone;

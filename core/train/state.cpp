@@ -1,6 +1,6 @@
 #include "core/train/state.h"
 
-#include "core/io/members.h"
+#include "core/lib/io/members.h"
 
 namespace forge {
 namespace {

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/base/clock.h"
-#include "core/base/text.h"
-#include "core/optim/schedule.h"
+#include "core/lib/base/clock.h"
+#include "core/lib/base/text.h"
+#include "core/train/optim/schedule.h"
 #include "core/data/batch/packing.h"
-#include "core/tensor/device.h"
+#include "core/lib/tensor/device.h"
 #include "core/train/divergence.h"
 #include "core/train/pass.h"
 #include "core/train/reference.h"

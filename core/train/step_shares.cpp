@@ -7,10 +7,10 @@
 #include <cmath>
 #include <functional>
 
-#include "core/graph/ops.h"
+#include "core/model/graph/ops.h"
 #include "core/model/element.h"
 #include "core/plan/memory/memory.h"
-#include "core/tensor/dtype.h"
+#include "core/model/dtype.h"
 #include "kernels/device/device_of.h"
 #include "kernels/product/multiply.h"
 #include "providers/fused/gpu_launches.h"

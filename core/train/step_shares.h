@@ -9,11 +9,11 @@
 #include <map>
 #include <string>
 
-#include "core/config/job.h"
-#include "core/graph/graph.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
+#include "core/lib/tensor/device.h"
+#include "core/model/graph/graph.h"
 #include "core/model/step_watch.h"
-#include "core/tensor/device.h"
 #include "kernels/device/device.h"
 
 namespace forge {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/config/secrets.h"
+#include "core/job/secrets.h"
 #include "core/run/amendment.h"
 #include "core/train/step.h"
 

@@ -5,8 +5,8 @@
 //   std::vector<double> values = session.value->values(tensors);      // one for each supervised position
 //   session.value->forward_backward(tensors, scale, ask);             // ask(values) → their cotangents
 //
-// It shares the base's frozen weights with the policy (core/families/value_model.h) and the memory
-// of its step in turn. A fresh head is zero, so that it begins by foreseeing nothing.
+// It shares the base's frozen weights with the policy (core/model/families/value_model.h) and the
+// memory of its step in turn. A fresh head is zero, so that it begins by foreseeing nothing.
 #include <functional>
 #include <memory>
 #include <vector>

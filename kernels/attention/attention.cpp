@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/attention/position_bias.h"
 
 namespace forge {

@@ -5,7 +5,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/attention/attention_torch.h"
 
 namespace forge {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/instruction_set.h"
+#include "core/lib/base/instruction_set.h"
 
 namespace forge {
 namespace {

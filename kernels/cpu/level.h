@@ -1,6 +1,6 @@
 #pragma once
 // Names the instruction levels of the CPU versions. The level is chosen once at run time, within
-// FORGE_CPU (core/base/instruction_set.h); a test passes each available level.
+// FORGE_CPU (core/lib/base/instruction_set.h); a test passes each available level.
 #include <vector>
 
 namespace forge {

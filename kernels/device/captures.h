@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/unexpected.h"
+#include "core/lib/base/unexpected.h"
 #include "kernels/device/device.h"
 
 namespace forge {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/device/cpu_product.h"
 #include "kernels/device/device.h"
 

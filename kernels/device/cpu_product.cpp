@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/common/add_narrow.h"
 #include "kernels/device/gemm_tensors.h"
 #include "kernels/product/gemm_tiles.h"

@@ -3,7 +3,7 @@
 // instantiations are those of kernels/instantiations.txt.
 #include <initializer_list>
 
-#include "core/base/ceil_div.h"
+#include "core/lib/base/ceil_div.h"
 #include "kernels/common/element.h"
 #include "kernels/device/numbers.cuh"
 

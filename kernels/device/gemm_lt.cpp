@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 namespace {

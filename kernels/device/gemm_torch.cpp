@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/device/gemm_lt.h"
 #include "kernels/device/gemm_tensors.h"
 
@@ -35,7 +35,7 @@ void several_wide(const Gemm& g, const Tensor& a, const Tensor& b, Tensor& out, 
 }
 
 // Makes cuBLAS add in fp32 while the object lives. LibTorch asks for that when it multiplies two
-// matrices (core/tensor/cuda.cpp), and forgets it when it multiplies several at once.
+// matrices (core/lib/tensor/cuda.cpp), and forgets it when it multiplies several at once.
 class SumsInFp32 {
  public:
   SumsInFp32() {

@@ -1,4 +1,4 @@
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {

@@ -1,6 +1,6 @@
 #pragma once
-// Philox 4x32-10 (Salmon et al., 2011), word for word core/base/random's: a number is a function of
-// (seed, stream, index).
+// Philox 4x32-10 (Salmon et al., 2011), word for word core/lib/base/random's: a number is a
+// function of (seed, stream, index).
 #include "device_model.cuh"
 
 namespace forge {

@@ -9,8 +9,8 @@
 
 #include <map>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 #include "kernels/device/runtime.h"
 
 namespace forge::runtime {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 
 namespace forge {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/common/typed.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/fp8/e4m3_rows.h"

@@ -1,4 +1,4 @@
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/fp8/fp8_cuda.h"
 #include "kernels/rows/rows_cuda.h"
 

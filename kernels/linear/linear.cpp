@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // The thin products of adapters that remain when their A and B are folded into the products of the
-// frozen weights (core/graph/fold_adapters.h): products of many tokens and few ranks, limited by
-// memory. Each reads its wide operand once.
+// frozen weights (core/model/graph/fold_adapters.h): products of many tokens and few ranks, limited
+// by memory. Each reads its wide operand once.
 //
 //   S      = scale x Aᵀ                    AdapterSums, to two places where one of them is kept
 //

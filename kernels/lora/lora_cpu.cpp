@@ -218,7 +218,7 @@ void lora_backward_chunk(const LoraBackward& args, const LoraSpace& space, const
 
 #else
 
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/lora/lora_args.h"
 #include "kernels/lora/lora_space.h"

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "core/base/ceil_div.h"
-#include "core/base/error.h"
+#include "core/lib/base/ceil_div.h"
+#include "core/lib/base/error.h"
 #include "kernels/fp8/e4m3_rows.h"
 #include "kernels/quantize/blocks.h"
 

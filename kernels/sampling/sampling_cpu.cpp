@@ -114,7 +114,7 @@ void sample_row(const Sampling& a, int64_t index, float* scratch, int64_t padded
 
 #else
 
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/sampling/sampling_args.h"
 #define FORGE_KERNEL_FILE "kernels/sampling/sampling_cpu.cpp"

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "core/graph/layout.h"
+#include "core/model/graph/layout.h"
 #include "kernels/common/element.h"
 #include "kernels/device/device.h"
 

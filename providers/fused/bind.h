@@ -1,7 +1,7 @@
 #pragma once
 // The arguments of kernels for the ops of a list, one function a kernel: see call.h. Functions that
-// have the name of an op (core/graph/graph.h) make the arguments of the one kernel that computes
-// it. No torch.
+// have the name of an op (core/model/graph/graph.h) make the arguments of the one kernel that
+// computes it. No torch.
 #include <vector>
 
 #include "kernels/activation/activation_args.h"
@@ -113,7 +113,7 @@ LoraBackward lora_backward(const Call& c, size_t module, size_t adapter);
 // `weight` is the module's, in the compute type.
 DoraRatio dora_ratio(const Call& c, size_t module, const void* weight, float* ratio, float* inverse);
 
-// ---- adapters folded into the products of their weights (core/graph/fold_adapters.h)
+// ---- adapters folded into the products of their weights (core/model/graph/fold_adapters.h)
 
 // A packed weight [N + R, K + R]: W with B beside it, and A below them.
 struct Packed {

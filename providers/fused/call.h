@@ -8,7 +8,7 @@
 // engine runs. No torch.
 #include <span>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "providers/fused/arena.h"
 #include "providers/fused/fused_module.h"
 #include "providers/fused/step_batch.h"

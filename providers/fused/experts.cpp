@@ -2,7 +2,7 @@
 // an op as one group.
 #include "providers/fused/experts.h"
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "core/model/forward.h"
 #include "providers/fused/products.h"
 

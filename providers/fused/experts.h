@@ -1,6 +1,6 @@
 #pragma once
 // Mixtures of experts, whose rows are sorted by expert: one op for all of a layer's experts
-// (core/graph/graph.h).
+// (core/model/graph/graph.h).
 //
 // The loop over experts reads itself where their rows end, so nothing waits on a CPU. 60 experts of
 // 176, 4 a token, hidden 256, 4 layers, 1,024 tokens a micro-batch, fp32, two threads of a busy

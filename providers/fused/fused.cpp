@@ -5,8 +5,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
-#include "core/base/error.h"
-#include "core/graph/ops.h"
+#include "core/lib/base/error.h"
+#include "core/model/graph/ops.h"
 #include "core/model/element.h"
 #include "core/model/neftune.h"
 #include "kernels/device/device_of.h"

@@ -1,10 +1,10 @@
 #pragma once
-// The fused provider: runs the lists of a step (core/families) op by op on forge's kernels, in one
-// arena.
+// The fused provider: runs the lists of a step (core/model/families) op by op on forge's kernels,
+// in one arena.
 #include <memory>
 
-#include "core/families/step.h"
 #include "core/model/decoder.h"
+#include "core/model/families/step.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"

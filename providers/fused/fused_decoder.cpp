@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/lm_head/lm_head.h"
 #include "core/model/element.h"
 #include "kernels/device/device_of.h"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/step.h"
-#include "core/graph/fold_adapters.h"
-#include "core/graph/ops.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/step.h"
+#include "core/model/graph/fold_adapters.h"
+#include "core/model/graph/ops.h"
 #include "core/plan/fp8.h"
 #include "core/plan/memory/product_scratch.h"
 #include "kernels/attention/attention_choice.h"

@@ -1,7 +1,7 @@
 #pragma once
 // The fused provider's memory, without torch. The engine allocates the same arena by the same
 // functions.
-#include "core/graph/layout.h"
+#include "core/model/graph/layout.h"
 #include "core/plan/memory/memory.h"
 #include "core/plan/provider.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/graph/fold_adapters.h"
-#include "core/graph/fold_gates.h"
+#include "core/model/graph/fold_adapters.h"
+#include "core/model/graph/fold_gates.h"
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_flash.h"
 #include "kernels/lora/gated_space.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/graph.h"
+#include "core/model/graph/graph.h"
 
 namespace forge {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "core/model/element.h"
 
 namespace forge {

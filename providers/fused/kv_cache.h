@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "core/families/model_spec.h"
+#include "core/model/families/model_spec.h"
 #include "kernels/attention/cached_attention_args.h"
 
 namespace forge {

@@ -1,7 +1,7 @@
 #pragma once
 // Linear layers of a list with their adapters, forward and backward: one function an op
-// (core/graph/graph.h). Products are a library's, or in decoding kernels/product. Modules whose
-// weights are consecutive in memory are multiplied as one.
+// (core/model/graph/graph.h). Products are a library's, or in decoding kernels/product. Modules
+// whose weights are consecutive in memory are multiplied as one.
 #include "providers/fused/run.h"
 
 namespace forge::fused {

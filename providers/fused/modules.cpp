@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "core/model/element.h"
 #include "kernels/fp8/e4m3_rows.h"
 #include "kernels/quantize/blocks.h"

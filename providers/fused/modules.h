@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "core/graph/graph.h"
 #include "core/model/bound.h"
+#include "core/model/graph/graph.h"
 #include "kernels/device/device.h"
 #include "providers/fused/fused_module.h"
 #include "providers/fused/weights_ahead.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Values that wait in the host's memory (core/graph/offload.h): copies them on the device's third
-// stream.
+// Values that wait in the host's memory (core/model/graph/offload.h): copies them on the device's
+// third stream.
 #include "providers/fused/run.h"
 
 namespace forge {

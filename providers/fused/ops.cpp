@@ -1,8 +1,8 @@
 #include "providers/fused/ops.h"
 
-#include "core/base/error.h"
-#include "core/graph/fold_gates.h"
-#include "core/graph/ops.h"
+#include "core/lib/base/error.h"
+#include "core/model/graph/fold_gates.h"
+#include "core/model/graph/ops.h"
 #include "providers/fused/experts.h"
 #include "providers/fused/linear.h"
 #include "providers/fused/kv_cache.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "kernels/product/gemm_tiles.h"
 #include "providers/fused/ops.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "core/graph/graph.h"
+#include "core/model/graph/graph.h"
 #include "kernels/attention/cached_attention_args.h"
 #include "kernels/device/gemm.h"
 

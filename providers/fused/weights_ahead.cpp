@@ -1,6 +1,6 @@
 #include "providers/fused/weights_ahead.h"
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/graph/fold_gates.h"
+#include "core/model/graph/fold_gates.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/attention/attention_tiles.h"
 #include "kernels/device/cpu_product.h"

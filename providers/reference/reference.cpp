@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
-#include "core/families/step.h"
+#include "core/lib/base/error.h"
+#include "core/model/families/step.h"
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
 #include "kernels/experts/experts.h"

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "core/model/forward.h"
 #include "kernels/attention/attention.h"
 #include "kernels/lm_head/lm_head.h"

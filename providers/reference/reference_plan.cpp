@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/step.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/step.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "providers/reference/rehearsed_ops.h"
 #include "providers/reference/segments.h"

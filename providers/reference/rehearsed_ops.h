@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/graph/graph.h"
+#include "core/model/graph/graph.h"
 #include "core/plan/memory/memory.h"
 #include "core/plan/memory/product_scratch.h"
 #include "providers/reference/ledger.h"

@@ -3,7 +3,7 @@
 // residual stream, half a layer in most families, are kept or recomputed as a whole.
 #include <vector>
 
-#include "core/graph/recompute.h"
+#include "core/model/graph/recompute.h"
 
 namespace forge {
 

@@ -3,8 +3,8 @@
 // C++ and CUDA (//), and for Python, shell and CMake (#).
 #include <regex>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

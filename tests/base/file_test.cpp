@@ -1,8 +1,8 @@
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 
 #include <sys/stat.h>
 
-#include "core/base/hash.h"
+#include "core/lib/base/hash.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -7,8 +7,8 @@
 #include <regex>
 #include <set>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

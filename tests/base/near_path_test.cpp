@@ -1,4 +1,4 @@
-#include "core/base/near_path.h"
+#include "core/lib/base/near_path.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "core/base/program_output.h"
+#include "core/lib/base/program_output.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
-#include "core/base/printable.h"
-#include "core/base/typo.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/typo.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,4 +1,4 @@
-#include "core/base/unexpected.h"
+#include "core/lib/base/unexpected.h"
 
 #include <filesystem>
 #include <new>

@@ -1,4 +1,4 @@
-#include "core/base/user_file.h"
+#include "core/lib/base/user_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

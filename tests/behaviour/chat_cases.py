@@ -72,3 +72,12 @@ def a_chat_computes_only_what_it_does_not_hold(lab: Lab):
         # /undo.
         assert computed[1] <= len(prompts[1]) - len(prompts[0]) and computed[2] <= len(prompts[2]) - len(prompts[0]), computed
         assert computed[6] <= len(prompts[6]), computed
+
+
+def a_conversation_without_an_answer_is_not_saved(lab: Lab):
+    """A row without an answer trains nothing, and forge data refuses it."""
+    saved = lab.folder / "saved.jsonl"
+    lines = [f"/save {saved}", "the first question", f"/save {saved}", "/undo", f"/save {saved}"]
+    chat(lab, "saving", RECORDER, lines)
+    rows = [json.loads(line) for line in saved.read_text().splitlines()]
+    assert [message["role"] for message in rows[0]["messages"]] == ["user", "assistant"] and len(rows) == 1, rows

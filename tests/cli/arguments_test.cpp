@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

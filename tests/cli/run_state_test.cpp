@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/base/file.h"
-#include "core/config/job_json.h"
-#include "core/io/members.h"
+#include "core/job/job_json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/members.h"
 #include "core/plan/resolve.h"
 #include "core/run/checkpoints.h"
 #include "core/train/state.h"

@@ -1,14 +1,14 @@
 // The files generated from the tables match the checked-in ones, and the parser accepts them.
-#include "core/config/emit.h"
+#include "core/job/emit.h"
 
 #include <ctime>
 #include <iostream>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/job_json.h"
-#include "core/config/load.h"
+#include "core/job/field.h"
+#include "core/job/job_json.h"
+#include "core/job/load.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

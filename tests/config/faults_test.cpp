@@ -1,8 +1,8 @@
 // Broken job files and the exact message for each: what is wrong, where, and what to write.
 #include <algorithm>
 
-#include "core/config/diagnostics.h"
-#include "core/config/load.h"
+#include "core/job/diagnostics.h"
+#include "core/job/load.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <set>
 
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/load.h"
-#include "core/config/parse.h"
+#include "core/job/field.h"
+#include "core/job/load.h"
+#include "core/job/parse.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,12 +1,12 @@
 // Checks the table of other tools' keys: all that its rows say about forge is true.
-#include "core/config/foreign.h"
+#include "core/job/foreign.h"
 
 #include <regex>
 #include <set>
 
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/parse.h"
+#include "core/job/field.h"
+#include "core/job/parse.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

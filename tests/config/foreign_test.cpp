@@ -1,13 +1,13 @@
 // Keys and values of other tools: each gets its counterpart or the reason why there is none, also
 // when nested. Guesses are made only for likely misspellings.
-#include "core/config/foreign.h"
+#include "core/job/foreign.h"
 
 #include <set>
 
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/config/field.h"
-#include "core/config/load.h"
+#include "core/job/diagnostics.h"
+#include "core/job/field.h"
+#include "core/job/load.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,8 +1,8 @@
 // Resolves names of the hub to paths of its cache, for any content of the cache.
 #include <filesystem>
 
-#include "core/config/load.h"
-#include "core/config/job_json.h"
+#include "core/job/load.h"
+#include "core/job/job_json.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,7 +1,7 @@
-#include "core/config/load.h"
+#include "core/job/load.h"
 
-#include "core/config/job_json.h"
-#include "core/config/names.h"
+#include "core/job/job_json.h"
+#include "core/job/names.h"
 #include "tests/test.h"
 
 using namespace forge;

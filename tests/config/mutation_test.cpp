@@ -2,10 +2,10 @@
 // the reader.
 #include <set>
 
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/config/field.h"
-#include "core/config/load.h"
+#include "core/job/diagnostics.h"
+#include "core/job/field.h"
+#include "core/job/load.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,6 +1,6 @@
 // Faults of a job that draws completions, each with its message: servers, tools, and settings that
 // ppo cannot train with.
-#include "core/config/load.h"
+#include "core/job/load.h"
 #include "tests/test.h"
 
 namespace forge {

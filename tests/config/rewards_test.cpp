@@ -1,7 +1,7 @@
 // Tests the keys of rewards: their types, their requirements, and the jobs that may have them.
-#include "core/config/diagnostics.h"
-#include "core/config/job_json.h"
-#include "core/config/load.h"
+#include "core/job/diagnostics.h"
+#include "core/job/job_json.h"
+#include "core/job/load.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,6 +1,6 @@
-#include "core/config/secrets.h"
+#include "core/job/secrets.h"
 
-#include "core/config/job.h"
+#include "core/job/job.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,6 +1,6 @@
 // Tests input that yaml-cpp and nlohmann/json silently accept and forge does not.
-#include "core/config/diagnostics.h"
-#include "core/config/node.h"
+#include "core/job/diagnostics.h"
+#include "core/job/node.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/text/grammar/matcher.h"
+#include "core/lib/text/grammar/matcher.h"
 #include "tests/test.h"
 
 namespace forge {

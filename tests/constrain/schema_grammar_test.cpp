@@ -1,11 +1,11 @@
 // Grammars of schemas, checked by the validator that rewards use, which is independent of grammars.
-#include "core/constrain/schema_grammar.h"
+#include "core/lib/schema/schema_grammar.h"
 
 #include <random>
 
-#include "core/base/text.h"
-#include "core/reward/json_schema.h"
-#include "core/text/grammar/matcher.h"
+#include "core/lib/base/text.h"
+#include "core/lib/schema/json_schema.h"
+#include "core/lib/text/grammar/matcher.h"
 #include "tests/constrain/grammar_texts.h"
 #include "tests/test.h"
 

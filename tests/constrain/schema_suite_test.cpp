@@ -14,11 +14,11 @@
 #include <random>
 #include <set>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/constrain/schema_grammar.h"
-#include "core/reward/json_schema.h"
-#include "core/text/grammar/matcher.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/schema/json_schema.h"
+#include "core/lib/schema/schema_grammar.h"
+#include "core/lib/text/grammar/matcher.h"
 #include "tests/constrain/grammar_texts.h"
 #include "tests/test.h"
 

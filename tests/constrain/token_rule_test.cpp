@@ -1,10 +1,10 @@
-#include "core/text/grammar/token_rule.h"
+#include "core/lib/text/grammar/token_rule.h"
 
 #include <cmath>
 #include <random>
 
-#include "core/constrain/schema_grammar.h"
-#include "core/reward/json_schema.h"
+#include "core/lib/schema/json_schema.h"
+#include "core/lib/schema/schema_grammar.h"
 #include "tests/test.h"
 
 using namespace forge;

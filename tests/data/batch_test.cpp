@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/random.h"
 #include "core/data/batch/text_groups.h"
+#include "core/lib/base/random.h"
 #include "tests/test.h"
 
 using namespace forge;

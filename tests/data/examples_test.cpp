@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/data/read/sources.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,7 +1,7 @@
 #include "core/data/rows/keys.h"
 
-#include "core/base/text.h"
 #include "core/data/read/sources.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -2,10 +2,10 @@
 // split.
 #include <algorithm>
 
-#include "core/config/names.h"
 #include "core/data/batch/mismatch.h"
 #include "core/data/batch/order.h"
 #include "core/data/prepare.h"
+#include "core/job/names.h"
 #include "tests/test.h"
 
 using namespace forge;

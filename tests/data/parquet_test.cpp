@@ -1,12 +1,12 @@
 // Tests the component that reads Parquet. It is built if Arrow's libraries are available.
-#include "core/io/parquet.h"
+#include "core/lib/io/parquet.h"
 
 #include <fstream>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/data/prepare.h"
 #include "core/data/read/sources.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

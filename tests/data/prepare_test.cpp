@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "core/base/text.h"
 #include "core/data/read/sources.h"
 #include "core/data/report/show.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -70,6 +70,13 @@ TEST_CASE("a row that is too long is a bad row like others") {
   const Prepared prepared = fixture.prepare();
   CHECK(prepared.summary.skipped == 1);
   CHECK(prepared.summary.examples == 5);
+}
+
+TEST_CASE("a column that no row has is named, with the field that it was meant for") {
+  Fixture fixture;
+  fixture.source("a.csv", "question,answer\none,two\n");
+  fixture.job.data.train[0].columns = {{"prompt", "frage"}, {"completion", "answer"}};
+  CHECK_THAT(fixture.problem(), Catch::Contains("prompt is missing") && Catch::Contains("columns names frage for it, which the row does not have"));
 }
 
 TEST_CASE("several sources become one data set in order, with where each example came from") {

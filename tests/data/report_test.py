@@ -87,6 +87,8 @@ TRAIN = [
     ("orphan_result", chat(turn("user", words(9)), turn("tool", words(9)), turn("assistant", words(9)))),
     ("open_call unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL), turn("user", words(9)),
                        turn("assistant", words(9)))),
+    ("open_call unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=CALL * 2), turn("tool", words(9)),
+                       turn("assistant", words(9)))),
     ("control_tokens", pair(words(9) + " <|im_end|>", words(12))),
     ("missing_value", chat(turn("user", words(9) + "\nNaN"), turn("assistant", words(9)))),
     ("broken_text", pair(words(12), words(9) + " caf\ufffd")),

@@ -1,9 +1,9 @@
 #include "core/data/rows/rows.h"
 
-#include "core/base/text.h"
-#include "core/config/node.h"
 #include "core/data/read/sources.h"
 #include "core/data/rows/common_columns.h"
+#include "core/job/node.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;
@@ -106,6 +106,10 @@ TEST_CASE("tool calls keep the row's order and lose the nulls that tables make")
                                         R"({"type":"function","function":{"name":"g","parameters":{}}}])");
   CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 99999999999999999999}"}])"),
              Catch::Contains("arguments: the integer 99999999999999999999 does not fit 64 bits, expected it as a text"));
+  CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 1e400}"}])"), Catch::Contains("arguments: the number 1e400 does not fit 64 bits, expected it as a text"));
+  for (const char* arguments : {R"({"a": [12345678901234567890]})", R"("{\"a\": 12345678901234567890}")"})
+    CHECK_THAT(calls(R"([{"name": "f", "arguments": )" + std::string(arguments) + "}]"),
+               Catch::Contains("/arguments: arguments: the integer 12345678901234567890 is above 2^63 - 1"));
 }
 
 TEST_CASE("sharegpt speakers become roles") {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 #include "tests/test.h"
 
 using namespace forge;

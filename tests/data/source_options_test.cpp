@@ -1,7 +1,7 @@
 // Folders, patterns, CSV, text files and a source's settings, through the whole preparation.
 #include <zlib.h>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "core/data/read/expand.h"
 #include "core/data/prepare.h"
 #include "tests/io/pack.h"

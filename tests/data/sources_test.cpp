@@ -145,6 +145,12 @@ TEST_CASE("a file that cannot be cut into rows is refused with the place") {
   } catch (const Error& error) {
     CHECK_THAT(error.hint(), Catch::Contains("orient=\"split\""));
   }
+  try {
+    rows_of(folder.write("b.json", "{\"instruction\": [\"a\"], \"output\": [\"b\"]}"));
+    FAIL("columns are no rows");
+  } catch (const Error& error) {
+    CHECK_THAT(error.hint(), Catch::Contains("a dictionary of columns"));
+  }
   // A file that is too long to look at as a row.
   const std::string long_text(size_t{1} << 20, 'x');
   try {

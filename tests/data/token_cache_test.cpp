@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "core/base/temporary.h"
 #include "core/data/dataset.h"
+#include "core/lib/base/temporary.h"
 #include "tests/test.h"
 
 using namespace forge;

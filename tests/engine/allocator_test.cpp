@@ -1,4 +1,4 @@
-#include "core/tensor/counting_allocator.h"
+#include "core/lib/tensor/counting_allocator.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>

@@ -5,10 +5,10 @@
 
 #include <map>
 
-#include "core/adapter/lora.h"
-#include "core/families/adapter_sites.h"
-#include "core/io/encode.h"
-#include "core/io/model_file.h"
+#include "core/lib/io/encode.h"
+#include "core/lib/io/model_file.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/model/generate.h"
 #include "core/model/lookup.h"
 #include "kernels/quantize/by_16.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/families/config_spec.h"
-#include "core/families/drawn_weights.h"
-#include "core/tensor/counting_allocator.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/drawn_weights.h"
 #include "core/train/fp8_gate.h"
 #include "core/train/layer_by_layer.h"
 #include "providers/engine_providers.h"

@@ -4,12 +4,12 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include "core/adapter/lora.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/config_spec.h"
-#include "core/families/drawn_weights.h"
-#include "core/io/model_file.h"
-#include "core/tensor/counting_allocator.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/drawn_weights.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/workspace.h"

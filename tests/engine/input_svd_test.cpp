@@ -2,7 +2,7 @@
 // covariance.
 #include "tests/test.h"
 
-#include "core/adapter/input_svd.h"
+#include "core/model/adapter/input_svd.h"
 
 using namespace forge;
 

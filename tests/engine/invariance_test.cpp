@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/adapter/lora.h"
 #include "core/data/batch/order.h"
-#include "core/families/adapter_sites.h"
-#include "core/io/model_file.h"
+#include "core/lib/io/model_file.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/train/network.h"
 #include "core/train/step.h"
 #include "providers/engine_providers.h"

@@ -1,9 +1,9 @@
 // Tests weights that are used in place, in the file's mapping.
 #include <ATen/ATen.h>
 
-#include "core/io/model_file.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/tensor/counting_allocator.h"
 #include "core/model/model.h"
-#include "core/tensor/counting_allocator.h"
 #include "tests/test.h"
 
 using namespace forge;

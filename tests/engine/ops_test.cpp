@@ -9,7 +9,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/linear/linear.h"
-#include "core/base/random.h"
+#include "core/lib/base/random.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -2,9 +2,9 @@
 // with transformers' rates (tests/parity/make_optimizer_goldens.py).
 #include <ATen/ATen.h>
 
-#include "core/io/safetensors.h"
-#include "core/optim/optimizer.h"
-#include "core/optim/schedule.h"
+#include "core/lib/io/safetensors.h"
+#include "core/train/optim/optimizer.h"
+#include "core/train/optim/schedule.h"
 #include "tests/test.h"
 
 using namespace forge;

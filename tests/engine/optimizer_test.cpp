@@ -1,11 +1,11 @@
-#include "core/optim/optimizer.h"
+#include "core/train/optim/optimizer.h"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 
-#include "core/config/names.h"
-#include "core/optim/schedule.h"
+#include "core/job/names.h"
+#include "core/train/optim/schedule.h"
 #include "tests/test.h"
 
 using namespace forge;

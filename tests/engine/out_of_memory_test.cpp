@@ -2,14 +2,14 @@
 // run folder records it.
 #include "core/train/trainer.h"
 
-#include "core/base/file.h"
 #include "core/data/prepare.h"
-#include "core/io/model_file.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/lib/tensor/device.h"
 #include "core/plan/machine/hardware.h"
 #include "core/run/model_text.h"
 #include "core/run/run_folder.h"
-#include "core/tensor/counting_allocator.h"
-#include "core/tensor/device.h"
 #include "providers/providers.h"
 #include "tests/test.h"
 

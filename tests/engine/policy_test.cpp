@@ -4,15 +4,15 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include "core/adapter/lora.h"
-#include "core/base/file.h"
-#include "core/base/random.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/value_model.h"
-#include "core/io/json.h"
-#include "core/io/model_file.h"
+#include "core/model/adapter/lora.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/random.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/value_model.h"
+#include "core/lib/io/json.h"
+#include "core/lib/io/model_file.h"
 #include "core/model/generate.h"
-#include "core/rollout/policy_step.h"
+#include "core/learn/rollout/policy_step.h"
 #include "core/train/network.h"
 #include "core/train/head.h"
 #include "core/train/session.h"

@@ -5,8 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "core/lib/tensor/counting_allocator.h"
 #include "core/plan/machine/hardware.h"
-#include "core/tensor/counting_allocator.h"
 #include "kernels/product/gemm_tiles.h"
 #include "tests/test.h"
 

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
+#include "core/lib/tensor/counting_allocator.h"
 #include "core/plan/memory/memory.h"
-#include "core/tensor/counting_allocator.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/blocks.h"
 #include "tests/test.h"

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/adapter/lora.h"
-#include "core/families/adapter_sites.h"
-#include "core/io/model_file.h"
-#include "core/io/safetensors.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/io/safetensors.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/plan/memory/memory.h"
-#include "core/tensor/counting_allocator.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
 #include "tests/test.h"

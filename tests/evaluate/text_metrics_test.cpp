@@ -1,10 +1,10 @@
 // Compares the metrics with torchmetrics' SQuAD and rouge_score
 // (tests/parity/make_metric_goldens.py).
-#include "core/evaluate/text_metrics.h"
+#include "core/run/evaluate/text_metrics.h"
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/io/json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
 #include "tests/test.h"
 
 using namespace forge;

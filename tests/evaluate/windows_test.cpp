@@ -1,6 +1,6 @@
-#include "core/evaluate/windows.h"
+#include "core/run/evaluate/windows.h"
 
-#include "core/evaluate/example_file.h"
+#include "core/run/evaluate/example_file.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,13 +1,13 @@
 // Compares with PEFT 0.21.2's reading of adapter_config.json: tests/parity/make_adapter_goldens.py
 // wrote the result for each file.
-#include "core/export/adapter_check.h"
+#include "core/run/export/adapter_check.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 
-#include "core/base/file.h"
-#include "core/plan/files/adapter_folder.h"
+#include "core/lib/base/file.h"
+#include "core/model/families/adapter_folder.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -103,6 +103,18 @@ def what_a_gguf_cannot_say_is_refused(lab: Lab):
     assert "q4_k_m" in lab.call("export", run, "--gguf", "--type", "q3", code=2)
 
 
+def rules_of_tokens_that_a_gguf_has_no_field_for_are_told(lab: Lab):
+    model = lab.folder / "stripping"
+    shutil.copytree(lab.model(), model)
+    path = model / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["added_tokens"][0]["rstrip"] = True
+    path.write_text(json.dumps(tokenizer))
+    warnings = lab.report("export", "--model", model, "--gguf", "--type", "f32", "--output", "stripped")["warnings"]
+    assert any("a GGUF cannot say that " + tokenizer["added_tokens"][0]["content"] in text for text in warnings), warnings
+    assert not any("GGUF cannot say" in text for text in lab.report("export", "--model", lab.model(), "--gguf", "--type", "f32", "--output", "plain")["warnings"])
+
+
 def a_lora_gguf_is_read_back_and_compared(lab: Lab):
     # Ranks and scales differ, and the file has rows in another order; phi3 and gpt-neox have q, k
     # and v in one.
@@ -120,5 +132,6 @@ CASES = [
     a_gguf_of_every_family_reads_back_as_the_model,
     every_type_computes_nearly_the_same,
     what_a_gguf_cannot_say_is_refused,
+    rules_of_tokens_that_a_gguf_has_no_field_for_are_told,
     a_lora_gguf_is_read_back_and_compared,
 ]

@@ -70,6 +70,18 @@ def vllm_reads_what_readmes_say(lab: Lab):
     assert vllm_faults(lab.run("v-pissa") / "adapter", 8), "a rank past the limit counts as right"
 
 
+def a_pattern_that_names_no_module_concerns_nobody(lab: Lab):
+    adapter = lab.folder / "pattern-of-nothing"
+    shutil.copytree(lab.run("m-plain") / "adapter", adapter)
+    path = adapter / "adapter_config.json"
+    config = json.loads(path.read_text())
+    for pattern, loads in (({"no_module": 16}, True), ({"q_proj": config["lora_alpha"]}, False)):
+        path.write_text(json.dumps(config | {"alpha_pattern": pattern}))
+        assert (lab.report("adapter", "check", adapter)["loads"]["vLLM"] is True) == loads, pattern
+    path.write_text(json.dumps(config | {"base_model_name_or_path": "base.gguf"}))
+    assert "GGUF" in lab.report("adapter", "check", adapter)["loads"]["vLLM"]
+
+
 def adapters_are_told_what_loads_them(lab: Lab):
     plain = lab.report("adapter", "check", lab.run("m-plain") / "adapter")
     assert plain["faults"] == [] and plain["warnings"] == [], plain
@@ -117,6 +129,7 @@ CASES = [
     a_broken_template_is_named_by_its_file,
     a_modelfile_keeps_to_ollamas_grammar,
     vllm_reads_what_readmes_say,
+    a_pattern_that_names_no_module_concerns_nobody,
     adapters_are_told_what_loads_them,
     a_base_in_the_hubs_cache_is_at_hand,
     readmes_name_what_they_are_for,

@@ -1,8 +1,8 @@
 // Fuzzes answers of servers: a completion that was drawn elsewhere, and a score.
 #include <cmath>
 
-#include "core/net/completion_server.h"
-#include "core/reward/http_reward.h"
+#include "core/learn/reward/http_reward.h"
+#include "core/lib/net/completion_server.h"
 #include "tests/fuzz/target.h"
 
 using namespace forge;

@@ -18,7 +18,7 @@
 #include <bit>
 #include <filesystem>
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/target.h"
 

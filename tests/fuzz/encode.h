@@ -1,6 +1,6 @@
 #pragma once
 // Calls all functions of a tokenizer on a text of many scripts.
-#include "core/text/tokenizer.h"
+#include "core/lib/text/tokenizer.h"
 
 namespace forge {
 

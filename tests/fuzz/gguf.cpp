@@ -1,6 +1,6 @@
 // Fuzzes GGUF: metadata of every type, tensors, the model's shapes, the vocabulary.
-#include "core/io/gguf_tensors.h"
-#include "core/families/gguf_spec.h"
+#include "core/lib/io/gguf_tensors.h"
+#include "core/model/families/gguf_spec.h"
 #include "core/run/model_text.h"
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/target.h"

@@ -1,5 +1,5 @@
 // Fuzzes the hub's listing of a repository, and the choice of files from it.
-#include "core/hub/hub_fetch.h"
+#include "core/lib/hub/hub_fetch.h"
 #include "tests/fuzz/target.h"
 
 using namespace forge;

@@ -1,5 +1,5 @@
 // Fuzzes job files, in YAML and in JSON.
-#include "core/config/load.h"
+#include "core/job/load.h"
 #include "tests/fuzz/target.h"
 
 namespace {

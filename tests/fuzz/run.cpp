@@ -2,8 +2,8 @@
 // again, metrics, amendments, the plan and a rollout's completions.
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/rollout/host/shown_rollout.h"
+#include "core/lib/base/file.h"
+#include "core/run/host/shown_rollout.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
 #include "tests/fuzz/target.h"

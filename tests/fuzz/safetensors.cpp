@@ -1,5 +1,5 @@
 // Fuzzes safetensors: the header, and the tensors after it.
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/fuzz/target.h"
 
 namespace {

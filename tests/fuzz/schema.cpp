@@ -1,7 +1,7 @@
 // Fuzzes JSON Schemas: each is read for a reward, tried on values, and turned into the grammar of
 // an answer.
-#include "core/constrain/schema_grammar.h"
-#include "core/reward/json_schema.h"
+#include "core/lib/schema/json_schema.h"
+#include "core/lib/schema/schema_grammar.h"
 #include "tests/fuzz/target.h"
 
 using namespace forge;

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 // libFuzzer's entry; driver.cpp calls the same one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

@@ -1,6 +1,6 @@
 // Fuzzes chat templates: parsed, and rendered over a conversation with tools and thinking, within
 // small limits.
-#include "core/text/jinja/template.h"
+#include "core/lib/text/jinja/template.h"
 #include "tests/fuzz/target.h"
 
 namespace {

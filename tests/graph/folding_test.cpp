@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/families/step_lists.h"
-#include "core/graph/check.h"
-#include "core/graph/fold_residuals.h"
-#include "core/graph/print.h"
+#include "core/model/families/step_lists.h"
+#include "core/model/graph/check.h"
+#include "core/model/graph/fold_residuals.h"
+#include "core/model/graph/print.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/gpu_launches.h"
 #include "providers/fused/workspace.h"

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "core/families/adapter_sites.h"
-#include "core/families/config_spec.h"
-#include "core/families/model_spec.h"
-#include "core/families/step.h"
-#include "core/graph/ops.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/model_spec.h"
+#include "core/model/families/step.h"
+#include "core/model/graph/ops.h"
 #include "tests/fixtures/variants.h"
 
 namespace forge {

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <set>
 
-#include "core/graph/backward.h"
-#include "core/graph/check.h"
-#include "core/graph/print.h"
-#include "core/graph/recompute.h"
+#include "core/model/graph/backward.h"
+#include "core/model/graph/check.h"
+#include "core/model/graph/print.h"
+#include "core/model/graph/recompute.h"
 #include "tests/graph/lists_of.h"
 #include "tests/test.h"
 

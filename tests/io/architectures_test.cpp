@@ -1,6 +1,6 @@
 // A model that forge does not support is reported as such, and a name is corrected only if it is
 // misspelt.
-#include "core/io/architectures.h"
+#include "core/lib/io/architectures.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "core/io/byte_reader.h"
+#include "core/lib/io/byte_reader.h"
 
 #include <sys/stat.h>
 

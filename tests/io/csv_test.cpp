@@ -1,4 +1,4 @@
-#include "core/io/csv.h"
+#include "core/lib/io/csv.h"
 
 #include "tests/io/pack.h"
 #include "tests/test.h"

@@ -1,10 +1,10 @@
-#include "core/io/dequantise.h"
+#include "core/lib/io/dequantise.h"
 
 #include <cmath>
 #include <limits>
 
-#include "core/io/gguf_tensors.h"
-#include "core/io/safetensors.h"
+#include "core/lib/io/gguf_tensors.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/io/bytes.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
-#include "core/io/encoding.h"
+#include "core/lib/io/encoding.h"
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

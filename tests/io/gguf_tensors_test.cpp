@@ -1,4 +1,4 @@
-#include "core/io/gguf_tensors.h"
+#include "core/lib/io/gguf_tensors.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "core/io/gguf.h"
+#include "core/lib/io/gguf.h"
 
 #include <sys/stat.h>
 

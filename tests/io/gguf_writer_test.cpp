@@ -1,7 +1,7 @@
 // Checks that written files are read back, by the reader, which follows the format's own rules.
-#include "core/io/gguf_names.h"
-#include "core/io/gguf_tensors.h"
-#include "core/io/gguf_writer.h"
+#include "core/lib/io/gguf_names.h"
+#include "core/lib/io/gguf_tensors.h"
+#include "core/lib/io/gguf_writer.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/io/json.h"
-#include "core/io/python_json.h"
+#include "core/lib/io/json.h"
+#include "core/lib/io/python_json.h"
 
 #include "tests/test.h"
 
@@ -23,6 +23,7 @@ TEST_CASE("JSON keeps the order of keys and reads numbers exactly") {
 TEST_CASE("JSON that nlohmann accepts silently is refused with its place") {
   CHECK(problem("{\"a\": 1,\n \"a\": 2}") == "a.json:2:4: the key \"a\" appears twice in one object");
   CHECK_THAT(problem("[18446744073709551616]"), Catch::Contains("does not fit 64 bits"));
+  CHECK_THAT(problem("[1e400]"), Catch::Contains("the number 1e400 does not fit 64 bits"));
   CHECK_THAT(problem("[1] [2]"), Catch::StartsWith("a.json:1:5: "));
   CHECK_THAT(problem("{\"a\": \xFF}"), Catch::StartsWith("a.json:1:7: not valid UTF-8"));
   CHECK_THAT(problem("{\"a\": nul}"), Catch::StartsWith("a.json:1:"));

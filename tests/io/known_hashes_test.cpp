@@ -1,9 +1,9 @@
-#include "core/io/known_hashes.h"
+#include "core/lib/io/known_hashes.h"
 
 #include <sys/stat.h>
 
-#include "core/base/file.h"
-#include "core/base/hash.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,9 +1,9 @@
-#include "core/io/model_file.h"
+#include "core/lib/io/model_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/io/bytes.h"
 #include "tests/test.h"
 
@@ -149,6 +149,9 @@ TEST_CASE("pickled models are refused with the command that converts them") {
     CHECK_THAT(hint(folder.path()), Catch::Contains("save_pretrained('" + folder.path() + "-safetensors')"));
     CHECK_THAT(error_of([&] { open_model(folder.path(name)); }), Catch::Contains("is a pickle"));
   }
+  TemporaryFolder pointer;
+  pointer.write("pytorch_model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n");
+  CHECK_THAT(problem(pointer), Catch::Contains("pytorch_model.bin: is a Git LFS pointer"));
   TemporaryFolder folder;
   folder.write("model.safetensors", std::string("PK\x03\x04") + std::string(30, '\0'));
   CHECK_THAT(problem(folder), Catch::Contains("model.safetensors: is a pickle"));

@@ -3,11 +3,11 @@
 // outside of its file.
 #include <array>
 
-#include "core/base/random.h"
-#include "core/io/byte_reader.h"
-#include "core/io/gguf_tensors.h"
-#include "core/io/model_file.h"
-#include "core/io/safetensors.h"
+#include "core/lib/base/random.h"
+#include "core/lib/io/byte_reader.h"
+#include "core/lib/io/gguf_tensors.h"
+#include "core/lib/io/model_file.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/io/bytes.h"
 #include "tests/io/pack.h"
 #include "tests/test.h"

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/io/encode.h"
-#include "core/io/dequantise.h"
-#include "core/io/safetensors.h"
+#include "core/lib/io/encode.h"
+#include "core/lib/io/dequantise.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/test.h"
 
 using namespace forge;

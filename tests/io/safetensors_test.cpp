@@ -1,8 +1,8 @@
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
 
 #include <sys/stat.h>
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/io/bytes.h"
 #include "tests/test.h"
 

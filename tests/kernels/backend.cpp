@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "tests/kernels/attention_stand_ins.h"
 #include "tests/kernels/cuda_backends.h"
 

@@ -3,7 +3,7 @@
 // infinite, and their values by the decoder of files, which shares no code with the kernels.
 #include <ATen/ATen.h>
 
-#include "core/io/tensor_file.h"
+#include "core/lib/io/tensor_file.h"
 #include "kernels/quantize/by_16.h"
 #include "tests/kernels/case.h"
 

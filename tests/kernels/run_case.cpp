@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "tests/kernels/case.h"
 
 namespace forge::kernel_test {

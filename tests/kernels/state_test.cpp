@@ -1,7 +1,7 @@
 // Compares 8-bit AdamW with fifty updates of bitsandbytes (tests/parity/make_state_goldens.py).
 #include <ATen/ATen.h>
 
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
 #include "kernels/optimizer/optimizer_args.h"
 #include "tests/test.h"
 

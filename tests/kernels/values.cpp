@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/random.h"
 #include "tests/kernels/case.h"
 
 namespace forge::kernel_test {

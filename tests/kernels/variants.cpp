@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 #include "tests/kernels/case.h"
 
 namespace forge::kernel_test {

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <functional>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/config/field.h"
-#include "core/config/names.h"
-#include "core/io/json.h"
-#include "core/objective/dpo.h"
-#include "core/objective/sequence_loss.h"
+#include "core/job/field.h"
+#include "core/job/names.h"
+#include "core/learn/objective/dpo.h"
+#include "core/learn/objective/sequence_loss.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
 #include "tests/test.h"
 
 using namespace forge;

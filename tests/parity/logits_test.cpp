@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/families/stored_file.h"
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
+#include "core/model/families/stored_file.h"
 #include "providers/engine_providers.h"
 #include "tests/test.h"
 

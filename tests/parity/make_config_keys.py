@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Lists what transformers' classes read from config.json: writes core/families/config_keys.txt.
+"""Lists what transformers' classes read from config.json: writes core/model/families/config_keys.txt.
 
   make_config_keys.py            writes the table
   make_config_keys.py --check    fails if the table is another
 
-For every family of forge (core/families/families.cpp) the table has the keys that the family's
+For every family of forge (core/model/families/families.cpp) the table has the keys that the family's
 language model reads, in its modelling file or in its configuration class, the other names that
 transformers takes for them (attribute_map), and the keys that the class declares and nothing reads.
 It is made by reading transformers' source (`ast`): a key is read if the model's class, or a class
@@ -21,7 +21,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = ROOT / "core/families/config_keys.txt"
+TABLE = ROOT / "core/model/families/config_keys.txt"
 VERSION = "5.17.0"
 # Shared files that modelling files import their masks, angles and heads from.
 SHARED = ["masking_utils", "modeling_rope_utils", "modeling_layers"]
@@ -196,9 +196,9 @@ def patterns_of(source, name):
 
 
 def families():
-    """Returns name and architecture of every family, as the sources of core/families have them."""
+    """Returns name and architecture of every family, as the sources of core/model/families have them."""
     rows, names, architectures = [], r'(?:\.name = |family\.name = )"(\w+)"', r'architecture = "(\w+)"'
-    for path in sorted((ROOT / "core/families").glob("*.cpp")):
+    for path in sorted((ROOT / "core/model/families").glob("*.cpp")):
         text = path.read_text()
         rows += zip(re.findall(names, text), re.findall(r"(?<!gguf_)" + architectures, text))
     return sorted(rows)

@@ -9,7 +9,7 @@ Each of `cases` is one of them with its tokenizer_config.json and, in some, spec
 and added_tokens.json, and the output of transformers' AutoTokenizer for `texts`: `ids` without and
 `ids_with_special` with add_special_tokens, `decoded` from `ids`, `named` the ids of the tokens that
 it names. The configurations state what decides where blanks are put: class, legacy or
-add_prefix_space, add_bos_token and add_eos_token. load_sentencepiece.cpp (core/text/tokenizer/load)
+add_prefix_space, add_bos_token and add_eos_token. load_sentencepiece.cpp (core/lib/text/tokenizer/load)
 says what transformers 5.17 does if they are silent.
 
 Needs transformers 5.17.0, sentencepiece 0.2.3 and protobuf, and no torch.

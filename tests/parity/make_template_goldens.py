@@ -71,7 +71,7 @@ def write():
     shown = (" at 0x", "<built-in", "<class", "<function", "<bound method", "<method", "jinja2.")
     cases = [case for case in cases if not any(word in case.get("output", "") for word in shown)]
     dump(GOLDENS / "expressions.json", {"variables": VARIABLES, "cases": cases})
-    templates = sorted((ROOT / "core/text/templates").glob("*.jinja")) + sorted(GOLDENS.glob("*.jinja"))
+    templates = sorted((ROOT / "core/lib/text/templates").glob("*.jinja")) + sorted(GOLDENS.glob("*.jinja"))
     chats = []
     for path in templates:
         source = path.read_text()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes core/text/tokenizer/unicode_ranges.inc: character classes as the `tokenizers` package sees
+"""Writes core/lib/text/tokenizer/unicode_ranges.inc: character classes as the `tokenizers` package sees
 them.
 
 The package mixes four sources of Unicode data (Oniguruma, Rust's standard library, the regex crate,
@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-OUTPUT = pathlib.Path(__file__).parents[2] / "core/text/tokenizer/unicode_ranges.inc"
+OUTPUT = pathlib.Path(__file__).parents[2] / "core/lib/text/tokenizer/unicode_ranges.inc"
 
 
 def removed_by(pre_tokenizer):

@@ -1,10 +1,10 @@
 // Compares matrices in blocks with transformers' own conversion
 // (tests/parity/make_block_goldens.py).
-#include "core/families/dequantised_file.h"
+#include "core/model/families/dequantised_file.h"
 
 #include <algorithm>
 
-#include "core/io/safetensors.h"
+#include "core/lib/io/safetensors.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "core/families/adapter_sites.h"
-#include "core/families/config_spec.h"
-#include "core/families/model_spec.h"
-#include "core/families/step.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/model_spec.h"
+#include "core/model/families/step.h"
 #include "tests/test.h"
 
 using namespace forge;

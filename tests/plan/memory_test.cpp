@@ -1,5 +1,5 @@
-#include "core/families/adapter_sites.h"
-#include "core/families/step.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/step.h"
 #include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 

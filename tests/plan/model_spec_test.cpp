@@ -1,12 +1,12 @@
-#include "core/families/model_spec.h"
+#include "core/model/families/model_spec.h"
 
 #include <cmath>
 #include <cstring>
 #include <set>
 
-#include "core/families/config_spec.h"
-#include "core/families/family.h"
-#include "core/families/gguf_spec.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+#include "core/model/families/gguf_spec.h"
 #include "tests/test.h"
 
 namespace forge {

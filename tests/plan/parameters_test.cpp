@@ -1,10 +1,10 @@
-#include "core/families/adapter_sites.h"
-#include "core/families/parameters.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/parameters.h"
 
-#include "core/base/file.h"
-#include "core/families/config_spec.h"
-#include "core/families/modules.h"
-#include "core/io/python_json.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/python_json.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/modules.h"
 #include "core/plan/files/model_file.h"
 #include "tests/test.h"
 

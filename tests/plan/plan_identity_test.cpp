@@ -1,4 +1,4 @@
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "core/plan/files/start_files.h"
 #include "core/plan/plan.h"
 #include "tests/plan/plan_inputs.h"

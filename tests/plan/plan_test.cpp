@@ -1,7 +1,7 @@
 #include "core/plan/plan.h"
 
-#include "core/base/text.h"
-#include "core/config/names.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
 #include "core/plan/explain.h"
 #include "core/plan/memory/fit.h"
 #include "tests/plan/plan_inputs.h"

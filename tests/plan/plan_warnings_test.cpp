@@ -1,4 +1,4 @@
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "core/plan/plan.h"
 #include "core/plan/warnings.h"
 #include "tests/plan/plan_inputs.h"

@@ -3,15 +3,15 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/base/file.h"
-#include "core/families/config_keys.h"
-#include "core/families/config_spec.h"
-#include "core/families/family.h"
-#include "core/families/modules.h"
-#include "core/families/parameters.h"
-#include "core/families/stored_file.h"
-#include "core/io/python_json.h"
-#include "core/io/safetensors.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/python_json.h"
+#include "core/lib/io/safetensors.h"
+#include "core/model/families/config_keys.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/stored_file.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -128,6 +128,15 @@ TEST_CASE("model_type decides what is built, as in transformers") {
   const ReadConfig gemma = read_config(tiny_llama({{"model_type", "gemma"}, {"architectures", {"LlamaForCausalLM"}}, {"num_key_value_heads", 2}}), "c");
   CHECK((gemma.spec.family == "gemma" && gemma.spec.norm_offset == 1));
   CHECK(gemma.notes.built == "config.json names LlamaForCausalLM together with model_type gemma: built as GemmaForCausalLM, as transformers does");
+  try {
+    read_config(tiny_llama({{"model_type", "gemma"}, {"architectures", {"LlamaForCausalLM"}}, {"num_key_value_heads", 2}, {"hidden_act", "silu"}}), "c");
+    FAIL("Gemma computes no silu");
+  } catch (const Error& error) {
+    CHECK_THAT(error.hint(), Catch::StartsWith("config.json names LlamaForCausalLM together with model_type gemma: built as GemmaForCausalLM"));
+  }
+  Json untyped = tiny_llama({{"architectures", {"LlamaForCausalLM"}}});
+  untyped.erase("model_type");
+  CHECK_THAT(read_config(untyped, "c").notes.built, Catch::Contains("no model_type, without which transformers refuses it: built as LlamaForCausalLM"));
   const ReadConfig unknown = read_config(tiny_llama({{"model_type", "own"}, {"architectures", {"LlamaForCausalLM"}}}), "c");
   CHECK_THAT(unknown.notes.built, Catch::Contains("model_type \"own\" is unknown here: built as LlamaForCausalLM"));
   const ModelSpec scores = model_spec_from_config(tiny_llama({{"architectures", {"LlamaForSequenceClassification"}}, {"num_labels", 1}}), "c");

@@ -5,13 +5,13 @@
 #include <map>
 #include <set>
 
-#include "core/base/file.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/config_spec.h"
-#include "core/families/parameters.h"
-#include "core/families/step.h"
-#include "core/families/trained_layout.h"
-#include "core/graph/ops.h"
+#include "core/lib/base/file.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/step.h"
+#include "core/model/families/trained_layout.h"
+#include "core/model/graph/ops.h"
 #include "core/plan/machine/rate_models.h"
 #include "core/plan/machine/rates.h"
 #include "core/plan/step_time.h"

@@ -1,7 +1,7 @@
 // Known answers, worked by hand: rewards (1, 0, 0, 0) have mean 0.25 and an unbiased deviation of
 // 0.5.
-#include "core/reinforce/advantage.h"
-#include "core/reinforce/value.h"
+#include "core/learn/reinforce/advantage.h"
+#include "core/learn/reinforce/value.h"
 
 #include <cmath>
 #include <random>

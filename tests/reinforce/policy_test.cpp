@@ -1,6 +1,6 @@
 // Tests the known answers of two sequences, of 3 tokens and 1, with A = +1 and −1, and compares
 // every gradient with central differences.
-#include "core/reinforce/policy.h"
+#include "core/learn/reinforce/policy.h"
 
 #include <cmath>
 #include <functional>

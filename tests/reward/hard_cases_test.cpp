@@ -3,8 +3,8 @@
 #include <chrono>
 #include <map>
 
-#include "core/config/names.h"
-#include "core/reward/answer.h"
+#include "core/job/names.h"
+#include "core/learn/reward/answer.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
-#include "core/reward/json_schema.h"
+#include "core/lib/schema/json_schema.h"
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 

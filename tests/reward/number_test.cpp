@@ -1,8 +1,8 @@
 // Numbers in the forms that models write. hard_cases_test.cpp compares with math-verify 0.9 and
 // GSM8K's rule.
-#include "core/reward/number.h"
+#include "core/learn/reward/number.h"
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,5 +1,5 @@
 // Tests processes that score, and the handling of misbehaving ones, which hostile.py plays.
-#include "core/reward/process_pool.h"
+#include "core/learn/reward/process_pool.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "core/base/text.h"
-#include "core/reward/child_process.h"
+#include "core/learn/reward/child_process.h"
+#include "core/lib/base/text.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 

@@ -1,10 +1,10 @@
 // Tests several rewards together: weights, gates, shadows, groups, and completions without a score.
-#include "core/reward/rewards.h"
+#include "core/learn/reward/rewards.h"
 
 #include <atomic>
 #include <cmath>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 

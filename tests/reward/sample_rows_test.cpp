@@ -1,6 +1,6 @@
-#include "core/reward/sample_rows.h"
+#include "core/data/rows/sample_rows.h"
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "tests/test.h"
 
 using namespace forge;

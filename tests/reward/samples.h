@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "core/config/job.h"
-#include "core/reward/score.h"
-#include "core/reward/verifiers.h"
+#include "core/job/job.h"
+#include "core/learn/reward/score.h"
+#include "core/learn/reward/verifiers.h"
 
 namespace forge {
 

@@ -1,12 +1,12 @@
 // Tests the score of each verifier, and compares it with TRL 1.16 and open-r1 where they have the
 // same reward.
-#include "core/reward/verifiers.h"
+#include "core/learn/reward/verifiers.h"
 
 #include <chrono>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/reward/answer.h"
+#include "core/job/names.h"
+#include "core/learn/reward/answer.h"
+#include "core/lib/base/text.h"
 #include "tests/reward/samples.h"
 #include "tests/test.h"
 

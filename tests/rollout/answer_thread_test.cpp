@@ -1,12 +1,12 @@
 // Tests the thread that computes answers for the engine while the event loop waits.
-#include "core/rollout/host/answer_thread.h"
+#include "core/run/host/answer_thread.h"
 
 #include <poll.h>
 
 #include <chrono>
 
-#include "core/base/error.h"
-#include "core/reward/score.h"
+#include "core/learn/reward/score.h"
+#include "core/lib/base/error.h"
 #include "tests/test.h"
 
 using namespace forge;

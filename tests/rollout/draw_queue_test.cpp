@@ -1,12 +1,12 @@
 // Tests the queue of draws: completions are drawn before they are needed, and each draw goes to its
 // event.
-#include "core/rollout/host/draw_queue.h"
+#include "core/run/host/draw_queue.h"
 
 #include <atomic>
 #include <chrono>
 
-#include "core/base/error.h"
-#include "core/reward/score.h"
+#include "core/learn/reward/score.h"
+#include "core/lib/base/error.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -2,8 +2,8 @@
 // micro-batch, with the right counts.
 #include <cmath>
 
-#include "core/config/policy_rules.h"
-#include "core/rollout/rollout_metrics.h"
+#include "core/job/policy_rules.h"
+#include "core/learn/rollout/rollout_metrics.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

@@ -1,6 +1,6 @@
 // Tests named algorithms, which are grpo with other keys. Keys without effect are refused by name.
-#include "core/config/diagnostics.h"
-#include "core/config/names.h"
+#include "core/job/diagnostics.h"
+#include "core/job/names.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

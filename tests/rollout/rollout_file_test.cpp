@@ -1,10 +1,10 @@
 // A rollout in a checkpoint comes back to the bit, and its file returns scores only to the same
 // completions.
-#include "core/base/file.h"
-#include "core/io/members.h"
-#include "core/rollout/host/shown_rollout.h"
-#include "core/rollout/recorded.h"
-#include "core/rollout/rollout_metrics.h"
+#include "core/learn/rollout/recorded.h"
+#include "core/learn/rollout/rollout_metrics.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/members.h"
+#include "core/run/host/shown_rollout.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

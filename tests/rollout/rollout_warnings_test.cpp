@@ -1,6 +1,6 @@
 // Tests warnings about a first rollout that cannot teach: hardly any text, no reward, cut texts.
-#include "core/base/text.h"
-#include "core/rollout/rollout_metrics.h"
+#include "core/learn/rollout/rollout_metrics.h"
+#include "core/lib/base/text.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

@@ -1,7 +1,7 @@
 #pragma once
 // Makes rollouts of given lengths and rewards, and objectives in the form of a job file.
-#include "core/config/load.h"
-#include "core/rollout/policy_step.h"
+#include "core/job/load.h"
+#include "core/learn/rollout/policy_step.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,7 +1,7 @@
 // Tests that a server that draws without the adapter, or with other weights, is distinguished from
 // rounding.
-#include "core/base/random.h"
-#include "core/rollout/same_weights.h"
+#include "core/learn/rollout/same_weights.h"
+#include "core/lib/base/random.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

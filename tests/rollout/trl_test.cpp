@@ -2,7 +2,7 @@
 // (tests/parity/make_policy_goldens.py), in double.
 #include <cmath>
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

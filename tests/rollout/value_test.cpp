@@ -1,8 +1,8 @@
 // Tests ppo: advantages of every token and the value network's loss, by hand and against verl's own
 // functions (tests/parity/make_value_goldens.py), in double.
-#include "core/reinforce/value.h"
+#include "core/learn/reinforce/value.h"
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/rollout/rollouts.h"
 
 using namespace forge;

@@ -1,7 +1,7 @@
 // Tests the chat template of a model, in use and as it is stored with the result.
 #include "core/run/model_text.h"
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "core/run/export_files.h"
 #include "tests/test.h"
 

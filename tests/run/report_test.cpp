@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "core/run/environment.h"
 #include "core/run/event_fields.h"
 #include "core/run/svg.h"

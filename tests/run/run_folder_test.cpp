@@ -1,4 +1,4 @@
-#include "core/io/members.h"
+#include "core/lib/io/members.h"
 #include "core/run/checkpoints.h"
 #include "core/run/heartbeat.h"
 #include "core/run/run_folder.h"
@@ -14,9 +14,9 @@
 #include <functional>
 #include <thread>
 
-#include "core/base/file.h"
-#include "core/base/temporary.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
 #include "core/run/staging.h"
 #include "tests/test.h"
 

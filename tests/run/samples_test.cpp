@@ -1,7 +1,7 @@
 #include "core/run/samples.h"
 
-#include "core/base/file.h"
 #include "core/data/token_cache.h"
+#include "core/lib/base/file.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,4 +1,4 @@
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "core/run/event_fields.h"
 #include "core/run/protocol_docs.h"
 #include "core/run/report.h"

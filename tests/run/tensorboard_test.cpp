@@ -2,7 +2,7 @@
 // tests/parity/check_tensorboard.py.
 #include "core/run/tensorboard.h"
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/test.h"
 
 using namespace forge;

@@ -1,7 +1,7 @@
 // Compares chat templates with transformers' renderings, and checks the loss mask at every byte.
-#include "core/text/chat_template.h"
+#include "core/lib/text/chat_template.h"
 
-#include "core/base/file.h"
+#include "core/lib/base/file.h"
 #include "tests/test.h"
 
 namespace forge {

@@ -1,8 +1,8 @@
 // Tests vocabularies of model folders in GGUF's terms. The tokenizers are cut-down real ones
 // (goldens/*.tokenizer.json).
-#include "core/base/file.h"
-#include "core/text/folder_vocabulary.h"
-#include "core/text/sentencepiece_file.h"
+#include "core/lib/base/file.h"
+#include "core/lib/text/folder_vocabulary.h"
+#include "core/lib/text/sentencepiece_file.h"
 #include "tests/test.h"
 
 using namespace forge;

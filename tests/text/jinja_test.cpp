@@ -1,10 +1,10 @@
 // Compares the template language with goldens from jinja2, and tests its limits.
 #include <ctime>
 
-#include "core/base/file.h"
-#include "core/base/random.h"
-#include "core/text/chat_template.h"
-#include "core/text/jinja/template.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/random.h"
+#include "core/lib/text/chat_template.h"
+#include "core/lib/text/jinja/template.h"
 #include "tests/test.h"
 
 namespace forge {

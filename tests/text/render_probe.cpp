@@ -2,7 +2,7 @@
 // {"error": …} per line.
 #include <iostream>
 
-#include "core/text/jinja/template.h"
+#include "core/lib/text/jinja/template.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Compares tokenizers of every style with the results of the `tokenizers` package for the same
 // texts (tests/parity/make_tokenizer_goldens.py).
-#include "core/base/file.h"
-#include "core/io/json.h"
-#include "core/text/tokenizer.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/json.h"
+#include "core/lib/text/tokenizer.h"
 #include "tests/test.h"
 
 namespace forge {

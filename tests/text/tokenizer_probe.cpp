@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <ctime>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
 #include "core/run/model_text.h"
 
 using namespace forge;

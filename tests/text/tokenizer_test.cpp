@@ -1,14 +1,14 @@
 // Tests behaviour that goldens do not show: control tokens and user text, hostile files, loaders,
 // threads.
-#include "core/text/tokenizer.h"
+#include "core/lib/text/tokenizer.h"
 
 #include <algorithm>
 #include <set>
 #include <thread>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/text/tokenizer/load/base64.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/load/base64.h"
 #include "tests/test.h"
 
 namespace forge {

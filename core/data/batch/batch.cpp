@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/lib/base/error.h"
 
 namespace forge {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/base/hash.h"
+#include "core/lib/base/hash.h"
 
 namespace forge {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/random.h"
 
 namespace forge {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/batch/packing.h"
+#include "core/job/job.h"
 
 namespace forge {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/random.h"
-#include "core/base/text.h"
+#include "core/lib/base/random.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
@@ -125,7 +125,7 @@ void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, c
   for (size_t i = 0; i < placed; ++i)
     result.lost.push_back({source.line,
                            place_in_row(source, file.mapping.original(faults[i].pointer), file.path),
-                           faults[i].message, true, i == 0, 1, faults[i].key});
+                           faults[i].message + file.mapping.why(faults[i].message), true, i == 0, 1, faults[i].key});
   const auto others = static_cast<int64_t>(faults.size() - placed);
   if (others > 0)
     result.lost.push_back({source.line, place_text(source.line, source.column),

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -59,11 +59,11 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/batch/batch.h"
 #include "core/data/examples/cuts.h"
 #include "core/data/examples/example_model.h"
 #include "core/data/examples/render.h"
+#include "core/job/job.h"
 
 namespace forge {
 

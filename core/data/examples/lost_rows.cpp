@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "core/base/temporary.h"
-#include "core/base/text.h"
 #include "core/data/token_cache.h"
-#include "core/io/json.h"
+#include "core/lib/base/temporary.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
-#include "core/base/key_error.h"
-#include "core/config/job.h"
 #include "core/data/examples/chunk_worker.h"
+#include "core/job/job.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/key_error.h"
 
 namespace forge {
 

@@ -1,9 +1,9 @@
 // Examples of answers to compare or judge: two examples that share a prompt, or single ones.
 #include <algorithm>
 
-#include "core/base/text.h"
 #include "core/data/examples/examples.h"
-#include "core/objective/objective.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
-#include "core/config/job.h"
 #include "core/data/rows/rows.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/job/job.h"
+#include "core/lib/base/error.h"
+#include "core/lib/text/chat_template.h"
+#include "core/lib/text/tokenizer.h"
 
 namespace forge {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/text.h"
 #include "core/data/examples/examples.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

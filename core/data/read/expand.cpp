@@ -7,11 +7,11 @@
 #include <map>
 #include <optional>
 
-#include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/base/near_path.h"
-#include "core/base/text.h"
 #include "core/data/read/sources.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/near_path.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

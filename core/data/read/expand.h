@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/job/job.h"
 
 namespace forge {
 

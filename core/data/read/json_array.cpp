@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/text.h"
 #include "core/data/read/source_readers.h"
 #include "core/data/rows/advice.h"
 #include "core/data/rows/rows.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 
@@ -171,12 +171,18 @@ class JsonArray : public RowSource {
     for (skip_blanks(); in_object_ && reader_.peek() != '}'; skip_blanks()) {
       expect(',', "a comma or }");
       const std::string key = skip_key();
-      if (reader_.peek() == '[')
-        fail_at(reader_.path(), reader_.line(), reader_.column(),
+      if (reader_.peek() == '[') {
+        const int64_t line = reader_.line(), column = reader_.column();
+        reader_.advance();
+        skip_blanks();
+        const bool rows = reader_.peek() == '{' || reader_.peek() == '[';
+        fail_at(reader_.path(), line, column,
                 "a second array in the object, " + key + " beside " + array_key_ + ", expected one array of rows",
                 array_key_ == "\"columns\"" && (key == "\"index\"" || key == "\"data\"")
                     ? "pandas wrote it with orient=\"split\"; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)"
-                    : "write each array to a file of its own: jq '.[" + array_key_ + "]' OLD.json > NEW.json");
+                : !rows ? "this is a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")"
+                        : "write each array to a file of its own: jq '.[" + array_key_ + "]' OLD.json > NEW.json");
+      }
       SourceRow ignored;
       read_value(ignored);
     }

@@ -1,7 +1,7 @@
 // Finds the position of a value in a row's text. Values carry no positions: faults are rare, so the
 // text is read again for each.
-#include "core/base/text.h"
 #include "core/data/read/sources.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

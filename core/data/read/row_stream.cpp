@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/data/rows/mapping.h"
-#include "core/io/compressed.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/compressed.h"
 
 namespace forge {
 namespace {

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/config/row_template.h"
 #include "core/data/read/source_readers.h"
-#include "core/io/encoding.h"
-#include "core/io/parquet.h"
+#include "core/job/row_template.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/encoding.h"
+#include "core/lib/io/parquet.h"
 
 namespace forge {
 namespace {

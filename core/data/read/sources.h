@@ -17,10 +17,10 @@
 #include <optional>
 #include <string>
 
-#include "core/base/placed_error.h"
-#include "core/config/job.h"
-#include "core/io/csv.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/base/placed_error.h"
+#include "core/lib/io/csv.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <set>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
@@ -14,7 +14,7 @@ bool blank(std::string_view text) { return trim(text).empty(); }
 
 void empty_answer(const RowText& text, const Emit& emit) {
   for (const Turn& turn : text)
-    if (is(turn, "assistant") && blank(turn.text) && !turn.calls)
+    if (is(turn, "assistant") && blank(turn.text) && turn.calls == 0)
       emit(turn.pointer, "the answer has no text");
 }
 
@@ -109,14 +109,20 @@ bool is_result(const Turn& turn) { return is(turn, "tool") || is(turn, "function
 
 void orphan_result(const RowText& text, const Emit& emit) {
   for (size_t i = 0; i < text.size(); ++i)
-    if (is_result(text[i]) && (i == 0 || (!is_result(text[i - 1]) && !text[i - 1].calls)))
+    if (is_result(text[i]) && (i == 0 || (!is_result(text[i - 1]) && text[i - 1].calls == 0)))
       emit(text[i].pointer, "a tool's result without a call before it");
 }
 
 void open_call(const RowText& text, const Emit& emit) {
-  for (size_t i = 0; i + 1 < text.size(); ++i)
-    if (text[i].calls && !is_result(text[i + 1]))
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i].calls == 0) continue;
+    int64_t results = 0;
+    for (size_t k = i + 1; k < text.size() && is_result(text[k]); ++k) ++results;
+    if (results == 0)
       emit(text[i].pointer, "a tool call that no result follows");
+    else if (results < text[i].calls)
+      emit(text[i].pointer, format_count(text[i].calls) + " tool calls that " + format_count(results) + (results == 1 ? " result follows" : " results follow"));
+  }
 }
 
 // Emits at most once per turn, for the first needle found.
@@ -367,7 +373,7 @@ RowText text_of(const Row& row) {
       const Json& message = chat->messages[i];
       const std::string index = "/" + std::to_string(i);
       text.push_back({message.value("role", ""), text_member_of(message), "/messages" + index + "/content",
-                      message.contains("tool_calls") && !message["tool_calls"].empty()});
+                      message.contains("tool_calls") ? static_cast<int64_t>(message["tool_calls"].size()) : 0});
     }
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
     text = {{"user", pair->prompt, "/prompt"}, {"assistant", pair->completion, "/completion"}};

@@ -23,7 +23,7 @@ struct Turn {
   std::string role;  // of prompts and completions: user, assistant; of documents: text
   std::string text;
   std::string pointer;  // where it is in the row, as JSON pointer
-  bool calls = false;   // an assistant's turn with tool calls
+  int64_t calls = 0;    // tool calls of an assistant's turn
 };
 // The texts of a row as people wrote them; rows of finished tokens have no turns.
 using RowText = std::vector<Turn>;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/file.h"
-#include "core/base/hash.h"
-#include "core/base/text.h"
 #include "core/data/report/report.h"
-#include "core/io/json.h"
-#include "core/io/members.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
+#include "core/lib/io/members.h"
 
 namespace forge {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 

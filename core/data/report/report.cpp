@@ -5,8 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "core/base/text.h"
 #include "core/data/batch/packing.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

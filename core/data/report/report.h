@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/data/examples/chunk_worker.h"
 #include "core/data/report/checks.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
 #include "core/data/report/report.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/base/hash.h"
-#include "core/base/text.h"
 #include "core/data/report/checks.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "core/base/printable.h"
-#include "core/base/text.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/file.h"
 #include "core/data/dataset.h"
-#include "core/text/tokenizer.h"
+#include "core/lib/base/file.h"
+#include "core/lib/text/tokenizer.h"
 
 namespace forge {
 

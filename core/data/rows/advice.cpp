@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/text.h"
 #include "core/data/rows/common_columns.h"
 #include "core/data/rows/formats/format.h"
 #include "core/data/rows/keys.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

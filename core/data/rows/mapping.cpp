@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
 #include "core/data/rows/keys.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/column.h"
 
 namespace forge {
 namespace {
@@ -90,20 +91,6 @@ std::vector<TemplatePiece> pieces_of(const std::optional<std::string>& text) {
 
 }  // namespace
 
-const Json* find_column(const Json& row, const std::string& path) {
-  if (row.is_object())
-    if (const auto found = row.find(path); found != row.end()) return &*found;
-  const size_t dot = path.find('.');
-  if (dot == std::string::npos && !row.is_array()) return nullptr;
-  const std::string head = path.substr(0, dot);
-  const Json* inner = nullptr;
-  if (row.is_object() && row.contains(head)) inner = &row[head];
-  if (row.is_array() && !head.empty() && head.size() < 10 &&
-      head.find_first_not_of("0123456789") == std::string::npos && std::stoull(head) < row.size())
-    inner = &row[std::stoull(head)];
-  return inner && dot != std::string::npos ? find_column(*inner, path.substr(dot + 1)) : inner;
-}
-
 RowMapping::RowMapping(const DataSource& source, RowKind kind)
     : roles_(source.roles),
       prompt_(pieces_of(source.prompt)),
@@ -157,10 +144,9 @@ Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
 void RowMapping::map_columns(Json& row) const {
   std::vector<std::pair<std::string, Json>> values;
   for (const auto& [field, place] : columns_) {
-    const Json* value = find_column(row, place);
-    values.emplace_back(field, value ? *value : Json(nullptr));
+    if (const Json* value = find_column(row, place)) values.emplace_back(field, *value);
   }
-  for (const auto& [field, place] : columns_) row.erase(head_of(row, place));
+  for (const auto& [field, place] : columns_) row.erase(head_of(row, place)), row.erase(field);
   for (auto& [field, value] : values) row[field] = std::move(value);
 }
 
@@ -218,6 +204,12 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
 
 bool RowMapping::ignores_pictures() const {
   return std::any_of(ignored_.begin(), ignored_.end(), is_media_key);
+}
+
+std::string RowMapping::why(const std::string& message) const {
+  for (const auto& [field, place] : columns_)
+    if (starts_with(message, field + " is missing")) return "; columns names " + place + " for it, which the row does not have";
+  return "";
 }
 
 std::string RowMapping::original(const std::string& pointer) const {

@@ -16,15 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/config/row_template.h"
 #include "core/data/read/sources.h"
 #include "core/data/rows/rows.h"
+#include "core/job/job.h"
+#include "core/job/row_template.h"
 
 namespace forge {
-
-// Returns the value at a key or dotted path; nullptr when there is none.
-const Json* find_column(const Json& row, const std::string& path);
 
 class RowMapping {
  public:
@@ -32,6 +29,9 @@ class RowMapping {
   // Returns the mapped row. A row that is no object is not changed.
   Json apply(Json row, RowFaults& faults) const;
   std::string original(const std::string& pointer) const;
+  // Returns what `columns` has to do with a fault of the mapped row, to be added to its message;
+  // mostly empty.
+  std::string why(const std::string& message) const;
   // True if the job ignores pictures.
   bool ignores_pictures() const;
 

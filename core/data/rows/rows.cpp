@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "core/base/hash.h"
-#include "core/base/text.h"
 #include "core/data/rows/advice.h"
 #include "core/data/rows/common_columns.h"
 #include "core/data/rows/formats/format.h"
 #include "core/data/rows/keys.h"
+#include "core/lib/base/hash.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -17,8 +17,8 @@
 //   text               {"text"}
 //   tokens             {"input_ids", "labels" or masks (kTokenMasks), "attention_mask"}; also as `forge data --dump` writes
 //                      them
-// Answers to judge (core/objective says which objective trains on which; others are shown by `forge
-// data`):
+// Answers to judge (core/learn/objective says which objective trains on which; others are shown by
+// `forge data`):
 //   preference         {"chosen", "rejected", "prompt"}: texts or lists of messages, whose common beginning is the
 //                      prompt where they bring none; or "messages" with
 //                      "rejected_response"; or "conversations" with one turn each in chosen and rejected; or OpenAI's "input",
@@ -36,8 +36,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 

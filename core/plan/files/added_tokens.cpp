@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/families/modules.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/modules.h"
 
 namespace forge {
 namespace {

@@ -4,9 +4,9 @@
 // Added tokens are trained as rows (PEFT's trainable_token_indices): the adapter's file has their
 // values, not a difference, so that they do not depend on the start values of a reader's resized
 // vocabulary.
-#include "core/config/load.h"
-#include "core/families/model_spec.h"
-#include "core/text/tokenizer.h"
+#include "core/job/load.h"
+#include "core/lib/text/tokenizer.h"
+#include "core/model/families/model_spec.h"
 
 namespace forge {
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <map>
 
-#include "core/base/text.h"
-#include "core/families/config_keys.h"
-#include "core/families/family.h"
-#include "core/families/modules.h"
-#include "core/families/stored_file.h"
-#include "core/families/wrapper.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/config_keys.h"
+#include "core/model/families/family.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/stored_file.h"
+#include "core/model/families/wrapper.h"
 
 namespace forge {
 namespace {

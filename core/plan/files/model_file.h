@@ -1,7 +1,7 @@
 #pragma once
 // Checks a weight file against the parameter list.
-#include "core/io/tensor_file.h"
-#include "core/families/parameters.h"
+#include "core/lib/io/tensor_file.h"
+#include "core/model/families/parameters.h"
 
 namespace forge {
 

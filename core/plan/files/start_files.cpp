@@ -5,10 +5,10 @@
 #include <set>
 #include <span>
 
-#include "core/base/file.h"
-#include "core/io/json.h"
-#include "core/io/members.h"
-#include "core/io/model_file.h"
+#include "core/lib/base/file.h"
+#include "core/lib/io/json.h"
+#include "core/lib/io/members.h"
+#include "core/lib/io/model_file.h"
 #include "core/plan/judge_plan.h"
 
 namespace forge {

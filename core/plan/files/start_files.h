@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/io/known_hashes.h"
+#include "core/job/job.h"
+#include "core/lib/io/known_hashes.h"
 
 namespace forge {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "core/plan/machine/profile.h"
 
 namespace forge {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 #include "core/plan/machine/gpu_database.h"
 
 namespace forge {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
-#include "core/config/job.h"
-#include "core/graph/graph.h"
+#include "core/job/job.h"
+#include "core/model/graph/graph.h"
 #include "core/plan/machine/hardware.h"
 
 namespace forge {

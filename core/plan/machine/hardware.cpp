@@ -8,8 +8,8 @@
 #include <map>
 #include <sstream>
 
-#include "core/base/text.h"
-#include "core/io/members.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
 
 namespace forge {
 namespace {

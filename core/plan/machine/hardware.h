@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/instruction_set.h"
-#include "core/io/json.h"
+#include "core/lib/base/instruction_set.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 
@@ -62,7 +62,7 @@ bool bf16_tiles(const CpuInfo& cpu);
 // Sets the three members about GPUs. Obeys CUDA_VISIBLE_DEVICES, as the driver does.
 void probe_gpus(Hardware& hardware);
 // Probes the machine. The environment may state other instructions of the processor
-// (core/base/instruction_set.h).
+// (core/lib/base/instruction_set.h).
 Hardware probe_hardware();
 
 InstructionSet instructions_of(const CpuInfo& cpu);

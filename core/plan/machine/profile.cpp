@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/diagnostics.h"
-#include "core/config/names.h"
-#include "core/config/scalars.h"
+#include "core/job/diagnostics.h"
+#include "core/job/names.h"
+#include "core/job/scalars.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/embedded_file.h"
-#include "core/config/job.h"
+#include "core/job/job.h"
+#include "core/lib/base/embedded_file.h"
 #include "core/plan/machine/device.h"
 
 namespace forge {

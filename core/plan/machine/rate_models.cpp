@@ -1,6 +1,6 @@
 #include "core/plan/machine/rate_models.h"
 
-#include "core/families/config_spec.h"
+#include "core/model/families/config_spec.h"
 
 namespace forge {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/families/step.h"
+#include "core/model/families/step.h"
 
 namespace forge {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/graph/ops.h"
+#include "core/job/names.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/model/graph/ops.h"
 
 namespace forge {
 namespace {

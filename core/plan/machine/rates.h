@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
-#include "core/io/json.h"
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
 #include "core/plan/machine/device.h"
 
 namespace forge {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
+#include "core/lib/base/text.h"
 #include "core/plan/memory/offload.h"
 #include "core/plan/memory/remedy.h"
 #include "core/plan/resolve.h"

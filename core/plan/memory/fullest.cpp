@@ -6,7 +6,7 @@
 
 #include "core/data/batch/order.h"
 #include "core/data/batch/text_groups.h"
-#include "core/objective/objective.h"
+#include "core/learn/objective/objective.h"
 
 namespace forge {
 namespace {

@@ -5,11 +5,11 @@
 #include <set>
 #include <string_view>
 
-#include "core/base/ceil_div.h"
-#include "core/base/error.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/trained_layout.h"
+#include "core/job/names.h"
+#include "core/lib/base/ceil_div.h"
+#include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/trained_layout.h"
 
 namespace forge {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/instruction_set.h"
-#include "core/config/job.h"
-#include "core/families/adapter_sites.h"
-#include "core/families/step_lists.h"
+#include "core/job/job.h"
+#include "core/lib/base/instruction_set.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/step_lists.h"
 
 namespace forge {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base/key_error.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/families/trained_layout.h"
+#include "core/job/names.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/trained_layout.h"
 #include "core/plan/inventory.h"
 #include "core/plan/memory/run_memory.h"
 #include "core/plan/resolve.h"

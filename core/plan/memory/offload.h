@@ -2,7 +2,7 @@
 // Memory that a GPU's run keeps pinned in the host instead of on the card.
 //
 //   train.activation_offloading   the inputs of layers, between forward and backward: copied out and back beside the layers
-//                                 (core/graph/offload.h)
+//                                 (core/model/graph/offload.h)
 //   optimizer.offload             the optimizer's state: the update kernel reads and writes it there, so that a step carries it over PCIe
 //                                 once each way
 //

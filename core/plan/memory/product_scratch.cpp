@@ -6,9 +6,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/base/ceil_div.h"
-#include "core/base/text.h"
-#include "core/config/names.h"
+#include "core/job/names.h"
+#include "core/lib/base/ceil_div.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -16,8 +16,8 @@
 #include <map>
 #include <string>
 
-#include "core/base/instruction_set.h"
-#include "core/config/job.h"
+#include "core/job/job.h"
+#include "core/lib/base/instruction_set.h"
 
 namespace forge {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
+#include "core/job/names.h"
+#include "core/lib/base/text.h"
 #include "core/plan/memory/offload.h"
 #include "core/plan/resolve.h"
 

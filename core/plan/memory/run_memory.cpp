@@ -5,10 +5,10 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/text.h"
-#include "core/config/names.h"
-#include "core/graph/layout.h"
-#include "core/objective/objective.h"
+#include "core/job/names.h"
+#include "core/learn/objective/objective.h"
+#include "core/lib/base/text.h"
+#include "core/model/graph/layout.h"
 #include "core/plan/fp8.h"
 #include "core/plan/rollout_plan.h"
 #include "core/plan/value_plan.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/graph/ops.h"
+#include "core/model/graph/ops.h"
 #include "core/plan/memory/offload.h"
 #include "core/plan/step_choice.h"
 

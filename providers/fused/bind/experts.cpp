@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/graph/layout.h"
+#include "core/model/graph/layout.h"
 #include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_space.h"
 #include "providers/fused/bind.h"

@@ -1,10 +1,10 @@
-// Linear layers whose adapters are folded into their products (core/graph/fold_adapters.h).
+// Linear layers whose adapters are folded into their products (core/model/graph/fold_adapters.h).
 #include <algorithm>
 
-#include "core/graph/fold_adapters.h"
-#include "core/graph/fold_gates.h"
-#include "core/graph/ops.h"
 #include "core/model/functions.h"
+#include "core/model/graph/fold_adapters.h"
+#include "core/model/graph/fold_gates.h"
+#include "core/model/graph/ops.h"
 #include "kernels/lora/gated_space.h"
 #include "providers/fused/bind.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/graph/layout.h"
+#include "core/model/graph/layout.h"
 #include "providers/fused/bind.h"
 
 namespace forge::bind {

@@ -1,8 +1,8 @@
 // An emulated GPU: its tensors are in the host's memory, where LibTorch computes all that kernels
 // do not.
-#include "core/base/error.h"
-#include "core/tensor/counting_allocator.h"
-#include "core/tensor/device.h"
+#include "core/lib/base/error.h"
+#include "core/lib/tensor/counting_allocator.h"
+#include "core/lib/tensor/device.h"
 #include "kernels/device/device_of.h"
 #include "kernels/device/gpu_device.h"
 #include "tests/emulator/engine/tensors.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "core/base/text.h"
-#include "core/config/row_template.h"
 #include "core/data/rows/common_columns.h"
+#include "core/job/row_template.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 
@@ -143,6 +143,14 @@ std::string text_member(const Json& object, const std::string& key, const std::s
   return "";
 }
 
+std::string wide_integer(const Json& value) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return dump_json(value);
+  if (!value.is_structured()) return "";
+  for (const auto& item : value.items())
+    if (std::string wide = wide_integer(item.value()); !wide.empty()) return wide;
+  return "";
+}
+
 namespace {
 
 // Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
@@ -188,6 +196,8 @@ Json tools_member(const Json& row, RowFaults& faults) {
   for (size_t i = 0; i < tools.size(); ++i) {
     const bool written = given->is_string() || tools[i].is_string();  // by somebody, not by a table
     Json tool = wrapped_tool(std::move(tools[i]), "/" + key + "/" + std::to_string(i), faults);
+    if (const std::string wide = wide_integer(tool); !wide.empty())
+      faults.push_back({"/" + key + "/" + std::to_string(i), key + ": the integer " + wide + " is above 2^63 - 1, which templates cannot write, expected it as a text in quotes"});
     tools[i] = written ? std::move(tool) : without_nulls(std::move(tool));
   }
   return tools.empty() ? Json(nullptr) : tools;

@@ -41,6 +41,10 @@ TurnNames likely_turn_names(const Json& turn);
 std::optional<TurnNames> refuse_turn_names(const Json& turn, const char* speaker, const char* text,
                                            const std::string& pointer, RowFaults& faults);
 
+// Returns the first integer in the value that fits 64 bits without a sign only; empty if there is
+// none.
+std::string wide_integer(const Json& value);
+
 // Returns a text member. Adds a fault and returns "" if it is not a text, or absent although
 // `required`.
 std::string text_member(const Json& object, const std::string& key, const std::string& pointer, bool required,

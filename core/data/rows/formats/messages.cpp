@@ -2,10 +2,10 @@
 // chat templates take unchanged.
 #include <algorithm>
 
-#include "core/base/placed_error.h"
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
-#include "core/text/chat_template.h"
+#include "core/lib/base/placed_error.h"
+#include "core/lib/base/text.h"
+#include "core/lib/text/chat_template.h"
 
 namespace forge {
 namespace {
@@ -150,6 +150,8 @@ Json call_arguments(const Json& given, const std::string& place, RowFaults& faul
   }
   if (!arguments.is_object())
     faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
+  else if (const std::string wide = wide_integer(arguments); !wide.empty())
+    faults.push_back({place + "/arguments", "arguments: the integer " + wide + " is above 2^63 - 1, which templates cannot write, expected it as a text in quotes"});
   return arguments;
 }
 

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

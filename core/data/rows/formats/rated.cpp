@@ -3,8 +3,8 @@
 // LLaMA-Factory's "kto_tag"; true, false, 1, 0), "score" (or "reward").
 #include <cmath>
 
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,7 @@
 // {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}: ShareGPT's shape
 // and its variants; [{"input": …, "output": …}] as Capybara has it.
-#include "core/base/text.h"
 #include "core/data/rows/formats/format.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

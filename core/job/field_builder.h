@@ -1,0 +1,155 @@
+#pragma once
+// Builds the entries of the tables in fields/: the member's type gives the kind, chained calls the
+// rest.
+//
+//   key("rank", &AdapterConfig::rank, "Width of the low-rank update.").range(1, 65536)
+//
+// Only those files and job_fields.cpp include it: the templates here cost compile time.
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/job/field.h"
+#include "core/job/names.h"
+
+namespace forge {
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class M>
+FieldValue read_member(const M& member) {
+  if constexpr (IsOptional<M>::value)
+    return member ? read_member(*member) : FieldValue();
+  else if constexpr (std::is_enum_v<M>)
+    return name_of(member);
+  else
+    return member;
+}
+
+template <class M>
+void write_member(M& member, FieldValue value) {
+  if constexpr (IsOptional<M>::value) {
+    member.reset();
+    if (!std::holds_alternative<std::monostate>(value)) write_member(member.emplace(), std::move(value));
+  } else if constexpr (std::is_enum_v<M>) {
+    member = enum_of<M>(std::get<std::string>(value)).value();
+  } else {
+    member = std::get<M>(std::move(value));
+  }
+}
+
+template <class M>
+constexpr FieldKind kind_of() {
+  if constexpr (IsOptional<M>::value)
+    return kind_of<typename M::value_type>();
+  else if constexpr (std::is_enum_v<M>)
+    return FieldKind::choice;
+  else if constexpr (std::is_same_v<M, bool>)
+    return FieldKind::boolean;
+  else if constexpr (std::is_same_v<M, int64_t>)
+    return FieldKind::integer;
+  else if constexpr (std::is_same_v<M, double>)
+    return FieldKind::number;
+  else if constexpr (std::is_same_v<M, std::vector<std::string>>)
+    return FieldKind::texts;
+  else if constexpr (std::is_same_v<M, std::vector<double>>)
+    return FieldKind::numbers;
+  else if constexpr (std::is_same_v<M, std::vector<int64_t>>)
+    return FieldKind::integers;
+  else if constexpr (std::is_same_v<M, InOrder<int64_t>>)
+    return FieldKind::integer_map;
+  else if constexpr (std::is_same_v<M, std::map<std::string, std::vector<int64_t>>>)
+    return FieldKind::integer_lists;
+  else if constexpr (std::is_same_v<M, InOrder<double>>)
+    return FieldKind::number_map;
+  else if constexpr (std::is_same_v<M, std::map<std::string, std::string>>)
+    return FieldKind::text_map;
+  else if constexpr (std::is_same_v<M, std::map<std::string, Scalar>>)
+    return FieldKind::scalar_map;
+  else {
+    static_assert(std::is_same_v<M, std::string>, "a member of this type has no field kind");
+    return FieldKind::text;
+  }
+}
+
+struct Entry {
+  Field field;
+  operator Field() { return std::move(field); }
+
+  Entry& kind(FieldKind kind) { return field.kind = kind, *this; }
+  Entry& range(double minimum, double maximum) {
+    return field.minimum = minimum, field.maximum = maximum, *this;
+  }
+  Entry& at_least(double minimum) { return field.minimum = minimum, *this; }
+  Entry& above(double minimum) { return field.minimum = minimum, field.above_minimum = true, *this; }
+  Entry& below(double maximum) { return field.maximum = maximum, field.below_maximum = true, *this; }
+  Entry& length(int64_t length) { return field.length = length, *this; }
+  Entry& words(std::vector<std::string> words) { return field.choices = std::move(words), *this; }
+  Entry& also(std::vector<std::string> words) { return field.also = std::move(words), *this; }
+  Entry& later(std::vector<std::string> words) { return field.later = std::move(words), *this; }
+  Entry& automatic() { return field.automatic = true, field.optional = false, *this; }
+  Entry& required() { return field.required = true, *this; }
+  Entry& path() { return field.path = true, *this; }
+  Entry& role(KeyRole role) { return field.role = role, *this; }
+  Entry& makes_examples() { return field.makes_examples = true, *this; }
+  Entry& unit(std::string unit) { return field.unit = std::move(unit), *this; }
+  Entry& when_unset(std::string text) { return field.when_unset = std::move(text), *this; }
+  Entry& share_key(std::string key) { return field.share_key = std::move(key), *this; }
+  Entry& shorthand(std::string key) { return field.shorthand = std::move(key), *this; }
+};
+
+// Returns the entry of a plain member.
+template <class S, class M>
+Entry key(std::string name, M S::*member, std::string doc) {
+  Entry entry;
+  Field& field = entry.field;
+  field.key = std::move(name);
+  field.kind = kind_of<M>();
+  field.doc = std::move(doc);
+  field.optional = IsOptional<M>::value;
+  if constexpr (std::is_enum_v<M>)
+    field.choices = names(M());
+  else if constexpr (IsOptional<M>::value)
+    if constexpr (std::is_enum_v<typename M::value_type>) field.choices = names(typename M::value_type());
+  field.get = [member](const void* object) { return read_member(static_cast<const S*>(object)->*member); };
+  field.set = [member](void* object, FieldValue value) {
+    write_member(static_cast<S*>(object)->*member, std::move(value));
+  };
+  return entry;
+}
+
+// Returns the entry of a struct inside the struct.
+template <class S, class M>
+Entry section(std::string name, M S::*member, std::string doc, std::vector<Field> fields) {
+  Entry entry;
+  entry.field.key = std::move(name);
+  entry.field.kind = FieldKind::section;
+  entry.field.doc = std::move(doc);
+  entry.field.fields = std::move(fields);
+  entry.field.member = [member](void* object) -> void* { return &(static_cast<S*>(object)->*member); };
+  return entry;
+}
+
+// Returns the entry of a list of structs.
+template <class S, class E>
+Entry sections(std::string name, std::vector<E> S::*member, std::string doc, std::vector<Field> fields) {
+  Entry entry;
+  Field& field = entry.field;
+  field.key = std::move(name);
+  field.kind = FieldKind::sections;
+  field.doc = std::move(doc);
+  field.fields = std::move(fields);
+  field.resize = [member](void* object, size_t count) {
+    (static_cast<S*>(object)->*member).assign(count, E());
+  };
+  field.size = [member](const void* object) { return (static_cast<const S*>(object)->*member).size(); };
+  field.element = [member](void* object, size_t i) -> void* {
+    return &(static_cast<S*>(object)->*member)[i];
+  };
+  return entry;
+}
+
+}  // namespace forge

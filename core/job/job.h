@@ -1,0 +1,424 @@
+#pragma once
+// The job file as values: one struct per section of job.yaml, with the defaults a user gets. It
+// shows everything that a job can say. The field tables in fields/ have each key's sentence, range
+// and choices (docs/job.md and schemas/job.schema.json are written from them).
+//
+// `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and
+// prints as auto: after make_plan every Auto in Plan::job holds a value, with its reason in
+// Plan::origins.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/job/in_order.h"
+
+namespace forge {
+
+template <class T>
+using Auto = std::optional<T>;  // written `auto` in the file
+
+enum class Quantization { none, nf4, fp4, int8, fp8 };
+enum class ModelInit { file, random };
+enum class BaseDropout { none, config };
+enum class PromptAs { text, user };
+enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
+enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …
+enum class LoraBias { none, lora_only, all };
+enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
+// Loss of dpo over the difference of the two answers' log-ratios; core/learn/objective/dpo.cpp has
+// the formulas.
+enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
+// Tokens of the chosen text whose likelihood is added to a preference loss.
+enum class NllOn { completion, all };
+enum class NllMean { pair, token };  // mean of the likelihood that is added to a preference loss
+// Loss of a policy on the completions that were drawn; core/learn/reinforce has the formulas.
+enum class PolicyTerm { clip, cispo, sapo, reinforce };
+enum class PolicyRatio { token, sequence, sum, group };
+enum class MeanOf { token, sequence, constant };
+enum class Baseline { group, others, none };
+enum class AdvantageScale { group, batch, none };
+enum class KlEstimator { k1, k2, k3 };
+enum class KlPlace { loss, reward };
+enum class RolloutProvider { here, http };
+enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
+// A value whose type is decided by the file: false, 3, 0.5, "deep".
+using Scalar = std::variant<bool, int64_t, double, std::string>;
+
+enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
+enum class RowFormat {
+  automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
+  preference, kto, reward, prompt,  // core/learn/objective says which objective trains on which
+};
+enum class SampleBy { document, paragraph, line };
+enum class Overlong { truncate, drop, split, error };
+enum class TruncationSide { right, left };
+enum class BadRow { error, skip };
+enum class Checkpointing { none, selective, full, chosen };
+enum class Precision { fp32, bf16, fp16 };
+enum class Residual { compute, fp32 };
+enum class OptimizerType { adamw, adamw_8bit, lion, sgd, adafactor, muon, schedule_free };
+enum class Offload { none, host };
+enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, polynomial, inverse_sqrt };
+enum class DecayShape { linear, cosine, sqrt };
+enum class OnNan { stop, skip };
+enum class RewardType {
+  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command, http, model,
+};
+enum class RegexMatch { full, search };
+enum class JsonWhere { whole, fenced, last };
+enum class LengthUnit { tokens, words, characters };
+enum class OnRewardError { stop, unscored };
+
+struct ModelConfig {
+  std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
+  ModelInit init = ModelInit::file;
+  // With init random: settings in place of config.json's.
+  std::map<std::string, Scalar> architecture;
+  BaseDropout dropout = BaseDropout::none;             // inside the base model
+  Quantization quantization = Quantization::none;
+  bool double_quantization = false;
+  double fp8_tolerance = 0.005;  // with fp8: a share of the base's loss
+  std::optional<std::string> repo, revision;  // on the hub; `path` is then in its cache
+  std::vector<std::string> add_tokens;               // texts that become one token each
+  // A token of add_tokens → a text whose tokens' mean its row starts from.
+  std::map<std::string, std::string> add_tokens_from;
+};
+
+// Settings of init: eva, with the names of PEFT's EvaConfig.
+struct EvaConfig {
+  double tau = 0.99;
+  bool use_label_mask = true;
+  bool whiten = false;
+};
+
+struct AdapterConfig {
+  AdapterType type = AdapterType::none;
+  int64_t rank = 16;
+  double alpha = 32;
+  double dropout = 0;
+  // "all-linear", names (suffixes of module paths), or one regex that must match the whole path, as
+  // in PEFT.
+  std::vector<std::string> target_modules{"all-linear"};
+  bool target_is_regex = false;  // the file gave one string that is not all-linear
+  // Parameters that PEFT does not treat as linear layers: a layer's experts in one tensor
+  // ("mlp.experts.down_proj").
+  std::vector<std::string> target_parameters;
+  std::vector<std::string> exclude_modules;
+  bool exclude_is_regex = false;  // the file gave one string that is a regex
+  std::vector<std::string> modules_to_save;
+  // Rows that are trained: a module → ids of tokens. "" is the input embedding, which the file
+  // gives as a plain list.
+  std::map<std::string, std::vector<int64_t>> trainable_token_indices;
+  LoraBias bias = LoraBias::none;
+  bool use_rslora = false;
+  bool use_dora = false;
+  LoraInit init = LoraInit::standard;
+  EvaConfig eva;
+  double lora_plus_ratio = 1;  // learning rate of B over that of A
+  InOrder<int64_t> rank_pattern;  // the first pattern that matches a module counts
+  InOrder<double> alpha_pattern;
+  std::vector<int64_t> layers_to_transform;  // empty: all layers
+  std::optional<std::string> init_from;      // a PEFT adapter folder
+};
+// True if the adapter starts as a part of the base weights, which is subtracted from them (pissa,
+// olora): W ← W − scale · B A.
+inline bool changes_base(const AdapterConfig& adapter) {
+  return (adapter.init == LoraInit::pissa || adapter.init == LoraInit::olora) && !adapter.init_from;
+}
+
+// True if the adapter starts from the inputs of its layers on the training data (eva).
+inline bool starts_from_data(const AdapterConfig& adapter) { return adapter.init == LoraInit::eva && !adapter.init_from; }
+
+struct AdvantageConfig {
+  Baseline baseline = Baseline::group;
+  AdvantageScale scale = AdvantageScale::group;
+};
+
+struct KlConfig {
+  double weight = 0;  // 0: no reference is needed
+  bool measure = false;  // measure the divergence even at weight 0
+  KlEstimator estimator = KlEstimator::k3;
+  KlPlace in = KlPlace::loss;
+};
+
+// The second network of ppo, which predicts rewards.
+struct ValueConfig {
+  double clip = 0.2;           // largest change of a value from that at drawing; 0: no limit
+  double learning_rate_ratio = 5;  // its learning rate over the policy's
+  int64_t pretrain_steps = 0;  // steps in which it alone is trained
+};
+
+struct ObjectiveConfig {
+  ObjectiveType type = ObjectiveType::sft;
+  TrainOn train_on = TrainOn::assistant;
+  double label_smoothing = 0;
+  double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
+  // Keys of objectives that compare answers. Values that are not set depend on the type
+  // (core/learn/objective/objective.h).
+  DpoLoss loss = DpoLoss::sigmoid;
+  std::optional<double> beta;
+  double label_flip = 0;             // assumed share of pairs with swapped labels
+  std::optional<double> nll_weight;  // weight of the chosen answer's mean negative log-likelihood
+  NllMean nll_mean = NllMean::pair;
+  NllOn nll_on = NllOn::completion;
+  double gamma = 1;                  // simpo: target margin
+  double odds_weight = 0.1;          // orpo
+  double desirable_weight = 1, undesirable_weight = 1;  // kto
+  double center = 0.01;              // reward: pulls the two rewards' sum to 0
+  Auto<ReferenceModel> reference;
+  // Compute the reference's log-probabilities once, before the first step.
+  Auto<bool> reference_cache;
+  // Keys of completions that are drawn and scored (grpo).
+  PolicyTerm policy = PolicyTerm::clip;
+  PolicyRatio ratio = PolicyRatio::token;
+  double clip_low = 0.2, clip_high = 0.28;  // widths: 1 − low … 1 + high
+  std::optional<double> dual_clip;
+  MeanOf mean = MeanOf::token;
+  AdvantageConfig advantage;
+  KlConfig kl;
+  double entropy_weight = 0;
+  int64_t updates_per_rollout = 1, epochs_per_rollout = 1;
+  bool mask_truncated = false;
+  // Keys of ppo.
+  double gamma_discount = 1, lambda_policy = 0.95, lambda_value = 0.95;
+  std::optional<double> lambda_length;  // vapo: λ of a completion of n tokens is 1 − 1 / (this · n)
+  double success_nll = 0;               // weight of the likelihood of completions that succeeded
+  ValueConfig value;
+};
+
+struct DataSource {
+  std::string path;  // a file, a folder or a pattern; absolute after load_job
+  RowFormat format = RowFormat::automatic;
+  std::optional<int64_t> limit;  // use only this many rows, over all files of the source
+  int64_t skip = 0;              // skip this many rows first
+  double weight = 1;             // times each row is used; fractions by the row's hash and the seed
+  std::map<std::string, std::string> columns;     // forge's name of a field → its place in the row
+  std::map<std::string, std::string> roles;       // name of a speaker in the data → role
+  std::optional<std::string> prompt, completion;  // own templates: "Q: {question}"
+  std::vector<std::string> ignore;                // keys of rows and turns to ignore deliberately
+  SampleBy sample_by = SampleBy::document;        // text files
+  std::optional<std::string> repo, revision;      // on the hub; `path` is then in its cache
+};
+
+struct DataConfig {
+  std::vector<DataSource> train;
+  std::vector<DataSource> eval;
+  double eval_fraction = 0;
+  std::string template_name = "auto";                // key `template`: auto, a .jinja file or a bundled name
+  std::map<std::string, Scalar> template_variables;  // by the template's names: enable_thinking
+  PromptAs prompt_as = PromptAs::text;               // for rows whose prompt is a text
+  int64_t max_length = 1024;                         // tokens
+  Overlong overlong = Overlong::truncate;
+  TruncationSide truncation_side = TruncationSide::right;
+  std::optional<int64_t> max_prompt_length;      // tokens before the first trained one
+  std::optional<int64_t> max_completion_length;  // tokens from the first trained one on
+  bool packing = true;
+  std::optional<std::string> separator;  // stands between documents in rows of text
+  bool join_documents = false;
+  bool group_by_length = false;
+  bool shuffle = true;
+  BadRow on_bad_row = BadRow::error;
+};
+
+struct TrainConfig {
+  std::optional<double> epochs;  // 1 unless another limit is set
+  std::optional<int64_t> max_steps;
+  std::optional<int64_t> max_tokens;
+  std::optional<double> max_time;   // seconds
+  Auto<int64_t> global_batch_size;  // examples of one optimizer step; auto: 32
+  std::optional<int64_t> global_batch_tokens;
+  Auto<int64_t> micro_batch_size;    // examples
+  Auto<int64_t> micro_batch_tokens;  // with packing
+  Auto<Checkpointing> activation_checkpointing;
+  // With host, a GPU's run keeps layers' inputs for the backward in host memory.
+  Auto<Offload> activation_offloading;
+  Auto<Precision> precision;
+  Auto<Residual> residual;
+  bool master_weights = true;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  double neftune_alpha = 0;
+  OnNan on_nan = OnNan::stop;
+  bool deterministic = false;
+  Auto<int64_t> threads;
+};
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::adamw;
+  double learning_rate = 2e-4;
+  Auto<std::vector<double>> betas;  // auto: default_betas()
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  Auto<double> momentum;  // sgd, muon; auto: default_momentum()
+  Auto<Offload> offload;  // host: a GPU's run keeps the state in host memory
+};
+
+struct ScheduleConfig {
+  ScheduleType type = ScheduleType::cosine;
+  std::optional<int64_t> warmup_steps;
+  double warmup_ratio = 0.0;
+  double min_lr_ratio = 0.0;
+  double decay_ratio = 0.1;  // wsd: the share of steps that decays
+  DecayShape decay = DecayShape::linear;  // wsd
+  int64_t cycles = 1;        // cosine_with_restarts
+  double power = 1;          // polynomial
+};
+
+struct CheckpointConfig {
+  std::optional<int64_t> every_steps;  // null: only at the end of the run
+  int64_t keep_last = 2;
+  int64_t keep_best = 1;
+};
+
+struct EarlyStoppingConfig {
+  int64_t patience = 0;  // evaluations without improvement; 0: never stop early
+  double min_delta = 0;
+};
+
+struct EvalConfig {
+  std::optional<int64_t> every_steps;  // null: at the end only
+  bool at_start = false;
+  int64_t samples = 2;  // prompts answered before and after training, for the report
+  int64_t prompts = 64;  // evaluation prompts answered greedily and scored, for grpo
+  EarlyStoppingConfig early_stopping;
+};
+
+struct LogConfig {
+  int64_t every_steps = 1;
+  bool tensorboard = true;
+};
+
+struct HardwareConfig {
+  std::string profile = "auto";
+  std::string device = "auto";          // auto | cpu | cuda | cuda:N
+  std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
+};
+
+// One reward: a verifier and its weight. core/job/reward_rules.cpp lists the types that each key
+// belongs to.
+struct RewardConfig {
+  std::string name;  // empty: the type's name
+  RewardType type = RewardType::exact;
+  double weight = 1;                 // 0: measured only
+  std::optional<std::string> needs;  // key `requires`: counts only where that reward is above 0
+  OnRewardError on_error = OnRewardError::stop;
+  double max_unscored = 0.1;  // share of a batch
+  // Keys of the comparison between completion and answer.
+  std::optional<std::string> answer;  // column of the reference answer, a dotted path; not set: "answer"
+  std::string extract = "auto";   // where in the completion the answer is
+  bool strip = true;
+  bool casefold = false;
+  double tolerance = 0;  // relative
+  double partial = 0;    // the score of an answer that can be read and is wrong
+  std::vector<std::string> choices{"A", "B", "C", "D"};
+  std::vector<std::string> all, none;  // contains
+  std::optional<std::string> pattern;
+  RegexMatch match = RegexMatch::search;
+  std::optional<std::string> schema;  // a file
+  JsonWhere where = JsonWhere::whole;
+  std::vector<std::string> tags;
+  bool strict = false;
+  // Keys of lengths.
+  LengthUnit unit = LengthUnit::tokens;
+  std::optional<int64_t> min, max;
+  std::optional<std::string> target;  // column of the wanted length
+  double slack = 0;                   // in the unit: how far outside the score falls to 0
+  int64_t ngram = 3;
+  int64_t buffer = 0;  // tokens before max in which the penalty grows
+  double penalty = 1;
+  // Keys of a process.
+  std::vector<std::string> command;
+  int64_t workers = 1;
+  double timeout = 60;  // seconds an item
+  std::optional<int64_t> memory_limit;
+  std::vector<std::string> environment;  // names of variables that the process gets
+  std::optional<std::string> directory;  // absolute after load_job
+  // Keys of a server.
+  std::optional<std::string> url;
+  std::string field = "score";  // field of its answer, a dotted path
+  std::map<std::string, std::string> headers;
+  int64_t concurrency = 4;  // requests at once
+  // Key of a reward model.
+  std::optional<std::string> path;
+};
+
+struct RewardMixConfig {
+  bool normalize_each = false;
+  std::optional<double> clip;
+};
+
+struct DynamicSamplingConfig {
+  std::optional<std::string> reward;  // its name; not set: every group is kept
+  std::vector<double> keep{0, 1};     // a group's mean score lies strictly between
+  int64_t max_rounds = 4;
+};
+
+// A server that draws completions through OpenAI's completions endpoint with vLLM's additions;
+// docs/rollout-server.md.
+struct ServerConfig {
+  std::optional<std::string> url;  // up to and with /v1
+  std::map<std::string, std::string> headers;
+  double timeout = 600;      // seconds a completion
+  int64_t concurrency = 32;  // requests at once
+  // The server's path of the run's rollouts/adapters; not set: the same path.
+  std::optional<std::string> adapter_folder;
+  double max_gap = 0.1;  // mean difference of log-probabilities a token, against the trainer's
+  // Rollouts by which the drawing weights may be older than the trained ones.
+  int64_t max_staleness = 0;
+};
+
+// A process that answers a completion's calls, after which the model continues; docs/tools.md.
+struct ToolsConfig {
+  std::vector<std::string> command;
+  int64_t max_turns = 4;  // turns of the model in one completion
+  OnRewardError on_error = OnRewardError::stop;
+  int64_t workers = 1;
+  double timeout = 60;  // seconds a call
+  std::optional<int64_t> memory_limit;
+  std::vector<std::string> environment;  // names of variables that the process gets
+  std::optional<std::string> directory;  // absolute after load_job
+};
+
+// Settings of drawing completions that are scored.
+struct RolloutConfig {
+  RolloutProvider provider = RolloutProvider::here;
+  int64_t prompts_per_step = 8;  // prompts of one rollout
+  int64_t samples_per_prompt = 8;
+  int64_t max_new_tokens = 512;
+  double temperature = 1;
+  std::vector<std::string> stop;
+  Auto<int64_t> slots;  // completions generated at once
+  // Most tokens of a completion that are guessed at once; 0: no guessing.
+  int64_t lookup_tokens = 0;
+  std::optional<double> correction;  // largest importance weight of a token; not set: correction_limit (policy_rules.h)
+  DynamicSamplingConfig dynamic_sampling;
+  ServerConfig server;
+  ToolsConfig tools;
+};
+
+struct Job {
+  int64_t version = 1;
+  std::string name;  // default: the file's stem
+  int64_t seed = 42;
+  std::string output_dir = "runs";  // absolute after load_job
+  ModelConfig model;
+  AdapterConfig adapter;
+  ObjectiveConfig objective;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  CheckpointConfig checkpoint;
+  EvalConfig eval;
+  LogConfig log;
+  HardwareConfig hardware;
+  std::vector<RewardConfig> rewards;
+  RewardMixConfig reward_mix;
+  RolloutConfig rollout;
+  std::string provider = "auto";
+  std::vector<std::string> allow;  // checks to turn off: foreign_template
+};
+
+}  // namespace forge

@@ -1,0 +1,225 @@
+#include "core/job/reward_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+
+#include "core/job/names.h"
+#include "core/lib/base/printable.h"
+#include "core/lib/base/text.h"
+
+namespace forge {
+namespace {
+
+using enum RewardType;
+
+struct KeyOfTypes {
+  const char* key;
+  std::vector<RewardType> types;
+};
+
+// Keys that only some types read. The other types refuse them.
+const std::vector<KeyOfTypes>& keys_of_types() {
+  static const std::vector<KeyOfTypes> table{
+      {"answer", {exact, regex, numeric, math, choice}},
+      {"extract", {exact, numeric, math, choice}},
+      {"strip", {exact}},
+      {"casefold", {exact, contains}},
+      {"tolerance", {numeric, math}},
+      {"partial", {numeric, math, choice, json_schema}},
+      {"choices", {choice}},
+      {"all", {contains}},
+      {"none", {contains}},
+      {"pattern", {regex}},
+      {"match", {regex}},
+      {"schema", {json_schema}},
+      {"where", {json_schema}},
+      {"tags", {tags}},
+      {"strict", {tags}},
+      {"unit", {length}},
+      {"min", {length}},
+      {"max", {length, overlong}},
+      {"target", {length}},
+      {"slack", {length}},
+      {"ngram", {repetition}},
+      {"buffer", {overlong}},
+      {"penalty", {repetition, overlong}},
+      {"command", {command}},
+      {"workers", {command}},
+      {"timeout", {command, http}},
+      {"memory_limit", {command}},
+      {"environment", {command}},
+      {"directory", {command}},
+      {"url", {http}},
+      {"field", {http}},
+      {"headers", {http}},
+      {"concurrency", {http}},
+      {"path", {model}},
+  };
+  return table;
+}
+
+bool is_header_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+class RewardRules {
+ public:
+  RewardRules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
+      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+
+  void check() {
+    for (size_t i = 0; i < job_.rewards.size(); ++i) {
+      at_ = "rewards[" + std::to_string(i) + "]";
+      const RewardConfig& reward = job_.rewards[i];
+      keys_of_type(reward);
+      needed(reward);
+      values(reward);
+      name(i);
+      if (reward.needs) gate(i);
+    }
+  }
+
+ private:
+  bool given(const std::string& key) const { return parsed_.given.contains(at_ + "." + key); }
+  void fault(const std::string& key, std::string message, std::string hint = "") {
+    auto found = parsed_.given.find(at_ + "." + key);
+    if (found == parsed_.given.end()) found = parsed_.given.find(at_ + ".type");
+    faults_.add(found == parsed_.given.end() ? file_ : found->second, at_ + "." + key, std::move(message),
+                std::move(hint));
+  }
+  static std::string names_of(const std::vector<RewardType>& types) {
+    std::vector<std::string> words;
+    for (RewardType type : types) words.push_back(forge::name_of(type));
+    return alternatives(words);
+  }
+  static std::string name_of(const RewardConfig& reward) {
+    return reward.name.empty() ? forge::name_of(reward.type) : reward.name;
+  }
+
+  void keys_of_type(const RewardConfig& reward) {
+    for (const auto& [key, types] : keys_of_types())
+      if (given(key) && std::find(types.begin(), types.end(), reward.type) == types.end())
+        fault(key,
+              "has no effect: it belongs to " + names_of(types) + ", not to " + forge::name_of(reward.type),
+              "remove it");
+  }
+
+  void needed(const RewardConfig& reward) {
+    const std::string type = forge::name_of(reward.type);
+    auto need = [&](bool there, const char* key, const char* hint) {
+      if (!there) fault(key, "missing: " + type + " needs it", hint);
+    };
+    if (reward.type == regex) need(reward.pattern.has_value(), "pattern", "write pattern: '\\d+'");
+    if (reward.type == json_schema) need(reward.schema.has_value(), "schema", "write schema: FILE");
+    if (reward.type == tags) need(!reward.tags.empty(), "tags", "write tags: [think, answer]");
+    if (reward.type == choice) need(reward.choices.size() > 1, "choices", "write choices: [A, B, C, D]");
+    if (reward.type == command)
+      need(!reward.command.empty(), "command", "write command: [python3, reward.py]");
+    if (reward.type == http) need(reward.url.has_value(), "url", "write url: http://localhost:8000/score");
+    if (reward.type == model) need(reward.path.has_value(), "path", "write path: FOLDER");
+    if (reward.type == contains)
+      need(!reward.all.empty() || !reward.none.empty(), "all", "write all: [TEXT], none: [TEXT], or both");
+    if (reward.type == length)
+      need(reward.min || reward.max || reward.target, "max", "write max: 100, min, or target: COLUMN");
+    if (reward.type == overlong) {
+      need(reward.max.has_value(), "max", "write the limit of completion tokens");
+      need(reward.buffer > 0, "buffer", "write buffer: 100");
+    }
+  }
+
+  void values(const RewardConfig& reward) {
+    if (reward.min && reward.max && *reward.min > *reward.max)
+      fault("min", std::to_string(*reward.min) + " is more than max, " + std::to_string(*reward.max));
+    if (const std::string wrong = header_fault(reward.headers); !wrong.empty()) fault("headers", wrong);
+    if (reward.target && (reward.min || reward.max))
+      fault("target", reward.min ? "min is set too" : "max is set too", "keep one of them");
+    if (reward.type == overlong && reward.max && reward.buffer > *reward.max)
+      fault("buffer", std::to_string(reward.buffer) + " is more than max, " + std::to_string(*reward.max));
+    if (reward.url && !starts_with(*reward.url, "http://") && !starts_with(*reward.url, "https://"))
+      fault("url", "\"" + *reward.url + "\" is not a URL", "write http:// or https:// in front");
+    twice("tags", reward.tags);
+    twice("choices", reward.choices);
+    for (const std::string& tag : reward.tags)
+      if (tag.find_first_of("<>/ \t\n") != std::string::npos)
+        fault("tags", "\"" + tag + "\" is not a name", "write tags without brackets: [think, answer]");
+    for (const std::string& variable : reward.environment)
+      if (variable.find('=') != std::string::npos)
+        fault("environment", "\"" + variable + "\" is not a name",
+              "name the variable; its value is taken from forge's own environment");
+    extract(reward);
+  }
+  void extract(const RewardConfig& reward) {
+    const std::string& how = reward.extract;
+    for (const char* word : {"auto", "whole", "last", "boxed"})
+      if (how == word) {
+        if (reward.type == exact && how == "last")
+          fault("extract", "last means the last number, formula or letter, and exact looks for none",
+                "write \"after TEXT\", \"tag NAME\" or \"regex PATTERN\"");
+        return;
+      }
+    for (const char* form : {"after ", "tag ", "regex "})
+      if (starts_with(how, form) && how.size() > std::string_view(form).size()) return;
+    const std::vector<std::string> known{"auto",       "whole",    "last",         "boxed",
+                                         "after TEXT", "tag NAME", "regex PATTERN"};
+    fault("extract", "\"" + how + "\" is not " + alternatives(known),
+          nearest(how, known).empty() ? "" : "did you mean \"" + nearest(how, known) + "\"?");
+  }
+  void twice(const std::string& key, const std::vector<std::string>& words) {
+    std::set<std::string> seen;
+    for (const std::string& word : words)
+      if (!seen.insert(word).second) fault(key, "\"" + word + "\" appears twice");
+  }
+
+  void name(size_t i) {
+    const std::string name = name_of(job_.rewards[i]);
+    for (size_t other = 0; other < i; ++other)
+      if (name_of(job_.rewards[other]) == name)
+        return fault("name", "\"" + name + "\" is already the name of rewards[" + std::to_string(other) + "]",
+                     "give each reward a name of its own");
+    if (name.find_first_of(" \t\n/.") != std::string::npos)
+      fault("name", "\"" + name + "\" contains a space, a dot or a slash",
+            "metrics are named after it: use letters, digits, _ and -");
+  }
+  // Checks `requires`. It may only name an earlier reward, so that there are no cycles.
+  void gate(size_t i) {
+    std::vector<std::string> before, all;
+    for (size_t k = 0; k < job_.rewards.size(); ++k) {
+      all.push_back(name_of(job_.rewards[k]));
+      if (k < i) before.push_back(all.back());
+    }
+    const std::string& wanted = *job_.rewards[i].needs;
+    if (std::find(before.begin(), before.end(), wanted) != before.end()) return;
+    const bool later = std::find(all.begin(), all.end(), wanted) != all.end();
+    fault("requires",
+          later ? "\"" + wanted + "\" is not listed before this one"
+                : "\"" + wanted + "\" is not the name of a reward" + did_you_mean(wanted, all),
+          later ? "move that one up" : "the names are " + join(all, ", "));
+  }
+
+  const Job& job_;
+  const Parsed& parsed_;
+  const Position& file_;
+  Diagnostics& faults_;
+  std::string at_;
+};
+
+}  // namespace
+
+std::string header_fault(const std::map<std::string, std::string>& headers) {
+  for (const auto& [name, value] : headers) {
+    if (!is_header_name(name)) return show_name(name) + " is not a header name, expected letters, digits and -";
+    if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }))
+      return "the value of " + name + " contains a line break or another control character, which headers cannot";
+  }
+  return "";
+}
+
+void check_rewards(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
+  RewardRules(job, parsed, file, faults).check();
+}
+
+}  // namespace forge

@@ -1,0 +1,49 @@
+#pragma once
+// A mathematical answer as a tree, read from LaTeX or plain text.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/learn/reward/fraction.h"
+
+namespace forge {
+
+struct MathNode {
+  enum class Kind {
+    number,  // `number`
+    symbol,  // `name`: x, \pi, \infty
+    add,
+    multiply,
+    divide,
+    power,
+    negate,
+    // A function `name` of its items: sqrt (radicand, degree), log (argument, base), sin, abs,
+    // factorial, binom and others.
+    call,
+    list,      // `name` is the brackets: "()" "[)" "{}" …; a set's order does not count
+    unite,     // of intervals and sets; their order does not count
+    relation,  // `name`: = < > ≤ ≥ ≠; two items
+    words,     // `name`: a text that is no formula
+  };
+  Kind kind = Kind::number;
+  std::string name = {};
+  Fraction number = {};
+  bool decimal = false;  // a number that was written with a point
+  std::vector<MathNode> items = {};
+};
+
+struct MathAnswer {
+  MathNode node;
+  bool percent = false;  // a percent sign follows
+};
+
+// The longest text that is read as one answer, in bytes, and the deepest nesting.
+constexpr size_t kLongestMath = 2000;
+constexpr int kDeepestMath = 50;
+
+// Returns nothing for a text that is not a formula, number or word. `text` must be valid UTF-8.
+std::optional<MathAnswer> parse_math(std::string_view text);
+
+}  // namespace forge

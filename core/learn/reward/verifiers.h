@@ -1,0 +1,36 @@
+#pragma once
+// The built-in verifiers: each type of reward as a function of a completion. docs/rewards.md
+// describes them.
+//
+//   Verifier verify = make_verifier(job.rewards[0], "rewards[0]");
+//   verify(sample)   // {1, "42 equals 42"}
+#include <string>
+
+#include "core/job/job.h"
+#include "core/learn/reward/score.h"
+
+namespace forge {
+
+// Returns a reward's verifier with its pattern and schema ready; `key` is the reward's
+// ("rewards[0]"). All types have one but command, http and model, whose scores come from processes
+// and servers. Throws KeyError(job) for patterns and schemas that cannot be used,
+// Error(environment) for a schema file that cannot be read.
+Verifier make_verifier(const RewardConfig& reward, const std::string& key);
+
+// True if a reward counts tokens, so that its samples need RewardSample::tokens.
+bool needs_tokens(const RewardConfig& reward);
+
+// One function for each type, each in the file of its kind.
+Verifier make_exact(const RewardConfig& reward, const std::string& key);
+Verifier make_contains(const RewardConfig& reward, const std::string& key);
+Verifier make_regex(const RewardConfig& reward, const std::string& key);
+Verifier make_numeric(const RewardConfig& reward, const std::string& key);
+Verifier make_math(const RewardConfig& reward, const std::string& key);
+Verifier make_choice(const RewardConfig& reward, const std::string& key);
+Verifier make_json_schema(const RewardConfig& reward, const std::string& key);
+Verifier make_tags(const RewardConfig& reward, const std::string& key);
+Verifier make_length(const RewardConfig& reward, const std::string& key);
+Verifier make_repetition(const RewardConfig& reward, const std::string& key);
+Verifier make_overlong(const RewardConfig& reward, const std::string& key);
+
+}  // namespace forge

@@ -1,0 +1,57 @@
+#pragma once
+// Reads the text of a file in order, through one buffer, with the line and column of the next byte.
+// gzip and zstd files are decompressed on the way (compressed.h).
+//
+//   ByteReader reader("train.jsonl.zst");
+//   for (std::string line; reader.read_line(line, kMaxRowBytes);) …
+//
+// A UTF-8 byte order mark at the start is skipped. Throws Error(data): "path: what" for a file that
+// is missing, not regular, or of a kind that is no text (zip, UTF-16, …) or not the data (a Git LFS
+// pointer, a web page), "path:line:col: what" where it is damaged.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/lib/io/compressed.h"
+#include "core/lib/io/json.h"
+
+namespace forge {
+
+class ByteReader {
+ public:
+  explicit ByteReader(const std::string& path);
+
+  // Returns the next byte, or -1 at the end.
+  int peek() { return position_ < filled_ || fill() ? static_cast<unsigned char>(buffer_[position_]) : -1; }
+  void advance() {
+    const char c = buffer_[position_++];
+    if (c == '\n') {
+      ++line_;
+      column_ = 1;
+    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
+      ++column_;
+    }
+  }
+  // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file.
+  // Stops with `text` longer than `limit` when the line is; `cut` then says that the line goes on.
+  bool read_line(std::string& text, int64_t limit, bool* cut = nullptr);
+  int64_t line() const { return line_; }
+  int64_t column() const { return column_; }  // in characters, from 1
+  const std::string& path() const { return path_; }
+
+  // Returns the bytes of the file itself that were used, for progress: exact for plain files, by
+  // the decoder's buffer for compressed ones.
+  int64_t file_position() const;
+
+ private:
+  bool fill();
+  void check_start();
+
+  std::string path_;
+  InputFile file_;
+  std::vector<char> buffer_;
+  size_t position_ = 0, filled_ = 0;
+  int64_t line_ = 1, column_ = 1;
+};
+
+}  // namespace forge

@@ -1,0 +1,88 @@
+#include "core/lib/io/encode.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/lib/base/error.h"
+#include "core/lib/io/quantise.h"
+
+namespace forge {
+namespace {
+
+uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+Quantise quantise_of(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0:
+      return quantise_q4_0;
+    case DType::q5_0:
+      return quantise_q5_0;
+    case DType::q5_1:
+      return quantise_q5_1;
+    case DType::q8_0:
+      return quantise_q8_0;
+    case DType::q4_k:
+      return quantise_q4_k;
+    case DType::q5_k:
+      return quantise_q5_k;
+    case DType::q6_k:
+      return quantise_q6_k;
+    default:
+      return nullptr;
+  }
+}
+
+template <class Convert>
+void convert(const float* values, int64_t count, void* destination, Convert to_stored) {
+  uint8_t* out = static_cast<uint8_t*>(destination);
+  for (int64_t i = 0; i < count; ++i, out += 2) {
+    const uint16_t stored = to_stored(values[i]);
+    std::memcpy(out, &stored, 2);
+  }
+}
+
+}  // namespace
+
+uint16_t half_of(float value) {
+  const uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;                // not a number
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;               // rounds past 65504
+  if (magnitude < 0x38800000u) {                                     // below 2^-14: multiples of 2^-24
+    const float scaled = std::fabs(value) * 0x1p24f;
+    return sign | static_cast<uint16_t>(std::lrintf(scaled));
+  }
+  const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
+  return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
+}
+
+uint16_t bf16_of(float value) {
+  const uint32_t bits = bits_of(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination) {
+  if (count == 0) return;
+  if (const Quantise quantise = quantise_of(dtype)) {
+    FORGE_CHECK(count % block_elements(dtype) == 0, count << " values are not whole blocks of " << name_of(dtype));
+    return quantise(values, count / block_elements(dtype), static_cast<uint8_t*>(destination));
+  }
+  switch (dtype) {
+    case DType::f32:
+      std::memcpy(destination, values, static_cast<size_t>(count) * 4);
+      return;
+    case DType::f16:
+      return convert(values, count, destination, half_of);
+    case DType::bf16:
+      return convert(values, count, destination, bf16_of);
+    default:
+      FORGE_CHECK(false, "no encoder for " << name_of(dtype));
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,313 @@
+#include "core/lib/io/gguf_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+#include "core/lib/base/text.h"
+
+namespace forge {
+namespace {
+
+using Layer = GgufArchitecture::Layer;
+using Part = GgufPart;
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional, .rope_freqs = true, .rope_factors = true},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
+    {.name = "qwen2", .square_attention = true},
+    {.name = "qwen3"},
+    {.name = "phi3", .layer = Layer::phi3, .square_attention = true, .rope_factors = true},
+    {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
+    {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
+    {.name = "gemma3", .norms_plus_one = true, .layer = Layer::sandwich},
+    {.name = "smollm3", .permutes_heads = true},
+    {.name = "granite", .permutes_heads = true, .biases = Part::optional, .rope_freqs = true, .rope_factors = true},
+    {.name = "olmo2", .layer = Layer::olmo2, .head = Part::required, .square_attention = true},
+    {.name = "chatglm", .layer = Layer::glm, .square_attention = true},
+    {.name = "glm4", .layer = Layer::glm4},
+    {.name = "command-r", .head = Part::unknown, .square_attention = true},
+    {.name = "cohere2", .head = Part::unknown, .square_attention = true},
+    {.name = "starcoder2", .layer = Layer::starcoder2, .biases = Part::required, .square_attention = true},
+    {.name = "stablelm", .head = Part::required},
+    {.name = "gptneox", .layer = Layer::gpt_neox, .biases = Part::required, .head = Part::required},
+    {.name = "falcon", .layer = Layer::falcon},
+    {.name = "gpt2", .layer = Layer::gpt2, .biases = Part::required},
+    {.name = "qwen2moe", .layer = Layer::experts, .square_attention = true},
+    {.name = "qwen3moe", .layer = Layer::experts},
+};
+
+struct Name {
+  std::string_view gguf, hugging_face;
+  GgufRole role = GgufRole::weight;
+};
+
+constexpr Name kWhole[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm", GgufRole::norm},
+    {"output", "lm_head"},
+    {"rope_freqs", "", GgufRole::rope_factors},
+    {"rope_factors_short", "", GgufRole::rope_factors},
+    {"rope_factors_long", "", GgufRole::rope_factors},
+};
+
+constexpr Name kWholeGptNeox[] = {
+    {"token_embd", "gpt_neox.embed_in"},
+    {"output_norm", "gpt_neox.final_layer_norm", GgufRole::norm},
+    {"output", "lm_head"},
+};
+constexpr Name kWholeFalcon[] = {
+    {"token_embd", "transformer.word_embeddings"},
+    {"output_norm", "transformer.ln_f", GgufRole::norm},
+    {"output", "lm_head"},
+};
+
+constexpr Name kWholeGpt2[] = {
+    {"token_embd", "transformer.wte"},
+    {"position_embd", "transformer.wpe"},
+    {"output_norm", "transformer.ln_f", GgufRole::norm},
+    {"output", "lm_head"},
+};
+
+constexpr Name kLayer[] = {
+    {"attn_q", "self_attn.q_proj", GgufRole::query},
+    {"attn_k", "self_attn.k_proj", GgufRole::key},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm", GgufRole::norm},
+    {"attn_k_norm", "self_attn.k_norm", GgufRole::norm},
+    {"attn_norm", "input_layernorm", GgufRole::norm},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_rot_embd", "", GgufRole::ignored},  // a buffer of old checkpoints; llama.cpp skips it too
+};
+constexpr Name kPlain[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kLlama[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_gate_inp", "block_sparse_moe.gate"},
+    {"ffn_gate_exps", "block_sparse_moe.experts.*.w1", GgufRole::experts},
+    {"ffn_up_exps", "block_sparse_moe.experts.*.w3", GgufRole::experts},
+    {"ffn_down_exps", "block_sparse_moe.experts.*.w2", GgufRole::experts},
+};
+constexpr Name kExperts[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.*.gate_proj", GgufRole::experts},
+    {"ffn_up_exps", "mlp.experts.*.up_proj", GgufRole::experts},
+    {"ffn_down_exps", "mlp.experts.*.down_proj", GgufRole::experts},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", GgufRole::row},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+};
+constexpr Name kPhi3[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr Name kSandwich[] = {
+    {"post_attention_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_norm", "pre_feedforward_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kOlmo2[] = {
+    {"post_attention_norm", "post_attention_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_feedforward_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.up_proj"},
+};
+constexpr Name kGlm[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr Name kGlm4[] = {
+    {"post_attention_norm", "post_self_attn_layernorm", GgufRole::norm},
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"post_ffw_norm", "post_mlp_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.gate_up_proj"},
+};
+constexpr Name kStarcoder2[] = {
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+};
+constexpr Name kGptNeox[] = {
+    {"attn_qkv", "attention.query_key_value", GgufRole::grouped_qkv},
+    {"attn_output", "attention.dense"},
+    {"ffn_norm", "post_attention_layernorm", GgufRole::norm},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+};
+constexpr Name kFalcon[] = {
+    {"attn_qkv", "self_attention.query_key_value", GgufRole::grouped_qkv},
+    {"attn_output", "self_attention.dense"},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+};
+
+constexpr Name kGpt2[] = {
+    {"attn_norm", "ln_1", GgufRole::norm},
+    {"attn_qkv", "attn.c_attn"},
+    {"attn_output", "attn.c_proj"},
+    {"ffn_norm", "ln_2", GgufRole::norm},
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+};
+
+const Name* find(std::span<const Name> names, std::string_view gguf) {
+  for (const Name& name : names)
+    if (name.gguf == gguf) return &name;
+  return nullptr;
+}
+
+std::span<const Name> own_names(Layer layer) {
+  switch (layer) {
+    case Layer::plain:
+      return kPlain;
+    case Layer::llama:
+      return kLlama;
+    case Layer::experts:
+      return kExperts;
+    case Layer::phi3:
+      return kPhi3;
+    case Layer::sandwich:
+      return kSandwich;
+    case Layer::olmo2:
+      return kOlmo2;
+    case Layer::glm:
+      return kGlm;
+    case Layer::glm4:
+      return kGlm4;
+    case Layer::starcoder2:
+      return kStarcoder2;
+    case Layer::gpt_neox:
+      return kGptNeox;
+    case Layer::falcon:
+      return kFalcon;
+    case Layer::gpt2:
+      return kGpt2;
+  }
+  return {};
+}
+
+std::span<const Name> whole_names(Layer layer) {
+  if (layer == Layer::gpt_neox) return kWholeGptNeox;
+  if (layer == Layer::falcon) return kWholeFalcon;
+  if (layer == Layer::gpt2) return kWholeGpt2;
+  return kWhole;
+}
+
+std::string_view layer_prefix(Layer layer) {
+  if (layer == Layer::gpt_neox) return "gpt_neox.layers.";
+  if (layer == Layer::falcon || layer == Layer::gpt2) return "transformer.h.";
+  return "model.layers.";
+}
+
+const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
+  if (const Name* name = find(own_names(architecture.layer), gguf)) return name;
+  return find(kLayer, gguf);
+}
+
+constexpr std::string_view kExpertsPart = ".experts.";
+
+// Number after ".experts.", and the place of its digits; −1 without a number, or in the name of all
+// experts.
+struct ExpertDigits {
+  int64_t number = -1;
+  size_t begin = 0, count = 0;
+};
+ExpertDigits expert_digits(std::string_view name) {
+  const size_t at = name.find(kExpertsPart);
+  if (at == name.npos) return {};
+  ExpertDigits found{.begin = at + kExpertsPart.size()};
+  const char* begin = name.data() + found.begin;
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), found.number);
+  found.count = static_cast<size_t>(end - begin);
+  if (error != std::errc() || found.number < 0 || std::to_string(found.number).size() != found.count) return {};
+  return found;
+}
+
+// Returns "…experts.*.up_proj" for "…experts.12.up_proj"; other names as they are.
+std::string name_of_all(std::string_view name) {
+  const ExpertDigits digits = expert_digits(name);
+  std::string all(name);
+  if (digits.number >= 0) all.replace(digits.begin, digits.count, "*");
+  return all;
+}
+
+// Splits "blk.12.attn_q" into 12 and "attn_q"; false for anything else, also for "blk.012.…".
+bool split_layer(std::string_view text, int64_t* layer, std::string_view* rest) {
+  if (!starts_with(text, "blk.")) return false;
+  text.remove_prefix(4);
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *layer);
+  const auto digits = static_cast<size_t>(end - text.data());
+  if (error != std::errc() || *layer < 0 || *layer > 1'000'000 || std::to_string(*layer).size() != digits)
+    return false;
+  if (digits == text.size() || text[digits] != '.') return false;
+  *rest = text.substr(digits + 1);
+  return true;
+}
+
+}  // namespace
+
+const GgufArchitecture* gguf_architecture(std::string_view name) {
+  for (const GgufArchitecture& architecture : kArchitectures)
+    if (architecture.name == name) return &architecture;
+  return nullptr;
+}
+
+std::vector<std::string> gguf_architectures() {
+  std::vector<std::string> names;
+  for (const GgufArchitecture& architecture : kArchitectures) names.emplace_back(architecture.name);
+  return names;
+}
+
+GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_view gguf_name) {
+  size_t dot = gguf_name.rfind('.');
+  std::string_view suffix = dot == gguf_name.npos ? std::string_view() : gguf_name.substr(dot);
+  if (suffix != ".weight" && suffix != ".bias") return {};
+  std::string_view stem = gguf_name.substr(0, dot), rest;
+  int64_t layer = -1;
+  const bool in_layer = split_layer(stem, &layer, &rest);
+  const Name* name = in_layer ? find_in_layer(architecture, rest) : find(whole_names(architecture.layer), stem);
+  if (!name || (name->role == GgufRole::rope_factors && suffix != ".weight")) return {};
+  if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
+  std::string prefix = in_layer ? std::string(layer_prefix(architecture.layer)) + std::to_string(layer) + "." : "";
+  return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
+}
+
+int64_t expert_number(std::string_view hugging_face_name) { return expert_digits(hugging_face_name).number; }
+
+std::string name_of_expert(std::string_view name, int64_t expert) {
+  std::string one(name);
+  return one.replace(one.find('*'), 1, std::to_string(expert));
+}
+
+std::string gguf_name(const GgufArchitecture& architecture, std::string_view one_name) {
+  const std::string hugging_face_name = name_of_all(one_name);
+  const std::string_view layers = layer_prefix(architecture.layer);
+  std::string_view stem = std::string_view(hugging_face_name).substr(0, hugging_face_name.rfind('.'));
+  std::string prefix;
+  if (starts_with(stem, layers)) {
+    stem.remove_prefix(layers.size());
+    prefix = "blk." + std::string(stem.substr(0, stem.find('.'))) + ".";
+    stem.remove_prefix(std::min(stem.size(), stem.find('.') + 1));
+  }
+  const auto try_names = [&](std::span<const Name> names) -> std::string {
+    for (const Name& name : names) {
+      if (name.hugging_face != stem || name.hugging_face.empty()) continue;
+      const std::string found =
+          prefix + std::string(name.gguf) + hugging_face_name.substr(hugging_face_name.rfind('.'));
+      // An architecture's own names take precedence over the shared ones.
+      if (forge::hugging_face_name(architecture, found).name == hugging_face_name) return found;
+    }
+    return "";
+  };
+  if (prefix.empty()) return try_names(whole_names(architecture.layer));
+  const std::string own = try_names(own_names(architecture.layer));
+  return own.empty() ? try_names(kLayer) : own;
+}
+
+}  // namespace forge

@@ -1,0 +1,179 @@
+// The component that implements http.h: libcurl for the wire, OpenSSL for digests.
+#include <curl/curl.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/net/http_component.h"
+
+namespace forge {
+namespace {
+
+struct Transfer {
+  const HttpRequest& request;
+  const HttpSink& sink;
+  HttpAnswer answer{};
+  bool begun = false, stopped = false, too_long = false;
+  std::exception_ptr thrown{};  // thrown by the sink: nothing may unwind through libcurl
+};
+
+// Reads a line of a head. Each answer of a chain of redirects starts with no headers.
+size_t take_header(const char* text, size_t size, size_t count, void* user) {
+  auto& answer = static_cast<Transfer*>(user)->answer;
+  const std::string line(text, size * count);
+  if (starts_with(line, "HTTP/")) answer.headers.clear();
+  const size_t colon = line.find(':');
+  if (colon != std::string::npos) answer.headers[lower(line.substr(0, colon))] = std::string(trim(line.substr(colon + 1)));
+  return size * count;
+}
+
+size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const std::string_view part(bytes, size * count);
+  const bool good = transfer.answer.status / 100 == 2;
+  if (!good || !transfer.sink.write) {
+    transfer.too_long = static_cast<int64_t>(transfer.answer.body.size() + part.size()) > transfer.request.most_bytes;
+    if (transfer.too_long) return CURL_WRITEFUNC_ERROR;
+    transfer.answer.body += part;
+    return part.size();
+  }
+  try {
+    if (!transfer.begun) transfer.stopped = transfer.sink.begin && !transfer.sink.begin(transfer.answer);
+    transfer.begun = true;
+    transfer.stopped = transfer.stopped || !transfer.sink.write(part);
+  } catch (...) {
+    transfer.thrown = std::current_exception();
+  }
+  return transfer.stopped || transfer.thrown ? CURL_WRITEFUNC_ERROR : part.size();
+}
+
+struct EasyEnd {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+};
+struct ListEnd {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+template <class Value>
+void set(CURL* easy, CURLoption option, Value value) {
+  const CURLcode code = curl_easy_setopt(easy, option, value);
+  FORGE_CHECK(code == CURLE_OK, "libcurl's option " << option << ": " << curl_easy_strerror(code));
+}
+
+HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  const std::unique_ptr<CURL, EasyEnd> easy(curl_easy_init());
+  FORGE_CHECK(easy, "libcurl gives no handle");
+  Transfer transfer{wanted, sink};
+  std::array<char, CURL_ERROR_SIZE> said{};
+  const bool plain = starts_with(lower(wanted.url), "http://");  // a server that the user named: then its redirects may be plain, too
+  set(easy.get(), CURLOPT_URL, wanted.url.c_str());
+  set(easy.get(), CURLOPT_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set(easy.get(), CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set(easy.get(), CURLOPT_ERRORBUFFER, said.data());
+  set(easy.get(), CURLOPT_NOSIGNAL, 1L);
+  set(easy.get(), CURLOPT_FOLLOWLOCATION, wanted.follow ? 1L : 0L);
+  set(easy.get(), CURLOPT_MAXREDIRS, 10L);
+  set(easy.get(), CURLOPT_UNRESTRICTED_AUTH, 0L);
+  set(easy.get(), CURLOPT_USERAGENT, "forge");
+  set(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(wanted.connect_seconds * 1000));
+  set(easy.get(), CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(wanted.least_bytes_per_second));
+  set(easy.get(), CURLOPT_LOW_SPEED_TIME, static_cast<long>(wanted.idle_seconds + 0.999));
+  set(easy.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(wanted.total_seconds * 1000));
+  set(easy.get(), CURLOPT_HEADERFUNCTION, &take_header);
+  set(easy.get(), CURLOPT_HEADERDATA, &transfer);
+  // The status is known when the body begins.
+  struct Status {
+    CURL* easy;
+    Transfer* transfer;
+  } status{easy.get(), &transfer};
+  set(easy.get(), CURLOPT_WRITEFUNCTION, +[](char* bytes, size_t size, size_t count, void* user) {
+    auto& at = *static_cast<Status*>(user);
+    long code = 0;
+    curl_easy_getinfo(at.easy, CURLINFO_RESPONSE_CODE, &code);
+    at.transfer->answer.status = code;
+    return take_body(bytes, size, count, at.transfer);
+  });
+  set(easy.get(), CURLOPT_WRITEDATA, &status);
+  if (wanted.stopped) {
+    set(easy.get(), CURLOPT_NOPROGRESS, 0L);
+    set(easy.get(), CURLOPT_XFERINFODATA, static_cast<void*>(const_cast<HttpRequest*>(&wanted)));
+    set(easy.get(), CURLOPT_XFERINFOFUNCTION, +[](void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+      return static_cast<const HttpRequest*>(user)->stopped() ? 1 : 0;
+    });
+  }
+  if (!wanted.token.empty()) {
+    set(easy.get(), CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
+    set(easy.get(), CURLOPT_XOAUTH2_BEARER, wanted.token.c_str());
+  }
+  if (wanted.method == "HEAD") set(easy.get(), CURLOPT_NOBODY, 1L);
+  if (wanted.method == "POST") {
+    set(easy.get(), CURLOPT_POST, 1L);
+    set(easy.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(wanted.body.size()));
+    set(easy.get(), CURLOPT_POSTFIELDS, wanted.body.c_str());
+  }
+  std::string range;
+  if (wanted.from_byte > 0) set(easy.get(), CURLOPT_RANGE, (range = std::to_string(wanted.from_byte) + "-").c_str());
+  std::unique_ptr<curl_slist, ListEnd> headers;
+  for (const std::string& line : wanted.headers)
+    headers.reset(curl_slist_append(headers.release(), line.c_str()));
+  if (headers) set(easy.get(), CURLOPT_HTTPHEADER, headers.get());
+
+  const CURLcode code = curl_easy_perform(easy.get());
+  if (transfer.thrown) std::rethrow_exception(transfer.thrown);
+  long answered = 0;
+  curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &answered);
+  transfer.answer.status = answered;
+  if (transfer.too_long)
+    transfer.answer.failure = "the answer is longer than " + format_bytes(wanted.most_bytes);
+  else if (code != CURLE_OK && !transfer.stopped)
+    transfer.answer.failure = said[0] ? said.data() : curl_easy_strerror(code);
+  return std::move(transfer.answer);
+}
+
+struct DigestEnd {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+std::string digest_of(const std::string& path, Digest digest) {
+  const RegularFile file(path, ErrorKind::environment);
+  const std::unique_ptr<EVP_MD_CTX, DigestEnd> context(EVP_MD_CTX_new());
+  FORGE_CHECK(context && EVP_DigestInit_ex(context.get(), digest == Digest::sha256 ? EVP_sha256() : EVP_sha1(), nullptr) == 1,
+              "OpenSSL gives no digest");
+  const auto add = [&](std::string_view bytes) {
+    FORGE_CHECK(EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) == 1, "OpenSSL's digest");
+  };
+  if (digest == Digest::git_blob) add("blob " + std::to_string(file.size()) + std::string(1, '\0'));
+  std::vector<char> block(size_t{1} << 20);
+  for (int64_t at = 0; at < file.size();) {
+    const auto count = static_cast<size_t>(std::min<int64_t>(file.size() - at, static_cast<int64_t>(block.size())));
+    file.read_at(at, {block.data(), count});
+    add({block.data(), count});
+    at += static_cast<int64_t>(count);
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned size = 0;
+  FORGE_CHECK(EVP_DigestFinal_ex(context.get(), bytes.data(), &size) == 1, "OpenSSL's digest");
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
+}  // namespace forge
+
+extern "C" __attribute__((visibility("default"))) const forge::HttpComponent* forge_http() {
+  static const forge::HttpComponent table{&forge::request, &forge::digest_of};
+  return &table;
+}

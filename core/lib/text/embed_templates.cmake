@@ -1,0 +1,17 @@
+# Writes OUTPUT, a C++ file with the templates NAMES from FOLDER as a table. `cmake -P` runs it.
+string(REPLACE "," ";" names "${NAMES}")
+set(text "// Made from core/lib/text/templates by embed_templates.cmake.\n#include \"core/lib/text/chat_template.h\"\n\n")
+string(APPEND text "namespace forge {\n\nconst std::vector<BundledTemplate>& bundled_templates() {\n")
+string(APPEND text "  static const std::vector<BundledTemplate> table{\n")
+set(digit "[0-9a-f]")
+string(REPEAT "${digit}${digit}" 24 row)
+foreach(name ${names})
+  # Hexadecimal in between, because CMake's own strings lose ';' and brackets.
+  file(READ "${FOLDER}/${name}.jinja" hex HEX)
+  string(REGEX REPLACE "(${row})" "\\1|" rows "${hex}")
+  string(REGEX REPLACE "(${digit}${digit})" "\\\\x\\1" bytes "${rows}")
+  string(REPLACE "|" "\"\n       \"" bytes "${bytes}")
+  string(APPEND text "      {\"${name}\",\n       \"${bytes}\"},\n")
+endforeach()
+string(APPEND text "  };\n  return table;\n}\n\n}  // namespace forge\n")
+file(WRITE "${OUTPUT}" "${text}")

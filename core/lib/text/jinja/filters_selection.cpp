@@ -1,0 +1,94 @@
+// map, select, reject and their attribute forms: filters that take the name of another filter or of
+// a test.
+#include "core/lib/text/jinja/builtin_tables.h"
+
+namespace forge::jinja {
+namespace {
+
+const Value* named(const Arguments& arguments, std::string_view name) {
+  for (const auto& [key, value] : arguments.named)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+std::string name_argument(const Arguments& arguments, size_t index) {
+  const Value& name = arguments.positional[index];
+  if (!name.is_text()) fault("the name of a filter or test must be str, not " + type_name(name));
+  return name.bytes();
+}
+
+Arguments without_first(const Arguments& arguments, size_t count) {
+  Arguments rest;
+  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(count),
+                         arguments.positional.end());
+  rest.named = arguments.named;
+  return rest;
+}
+
+Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound) {
+  const Arguments& arguments = bound.raw;
+  std::vector<Value> items;
+  if (!truth(self)) return generator_of({});  // before any argument is looked at, as in jinja2
+  if (const Value* attribute = named(arguments, "attribute"); attribute && arguments.positional.empty()) {
+    for (const auto& [key, value] : arguments.named)
+      if (key != "attribute" && key != "default") fault("Unexpected keyword argument '" + key + "'");
+    const Value* otherwise = named(arguments, "default");
+    if (otherwise && otherwise->is_none()) otherwise = nullptr;
+    for (const Value& item : walk(interpreter, self)) {
+      interpreter.spend(1);
+      items.push_back(attribute_path(item, *attribute, otherwise));
+    }
+    return generator_of(std::move(items));
+  }
+  if (arguments.positional.empty()) fault("map requires a filter argument");
+  const std::string filter = name_argument(arguments, 0);
+  const Arguments rest = without_first(arguments, 1);
+  for (const Value& item : walk(interpreter, self))
+    items.push_back(interpreter.apply_filter(filter, item, rest));
+  return generator_of(std::move(items));
+}
+
+// Selects items. The first `skip` arguments name an attribute, the next a test; without a test,
+// truth decides.
+Value selected(Interpreter& interpreter, const Value& self, const Arguments& arguments, size_t skip,
+               bool wanted) {
+  if (!truth(self)) return generator_of({});
+  if (arguments.positional.size() < skip) fault("Missing parameter for attribute name");
+  const bool tests = arguments.positional.size() > skip;
+  const std::string test = tests ? name_argument(arguments, skip) : "";
+  const Arguments rest = tests ? without_first(arguments, skip + 1) : Arguments{};
+  std::vector<Value> items;
+  for (const Value& item : walk(interpreter, self)) {
+    interpreter.spend(1);
+    const Value value = skip ? attribute_path(item, arguments.positional[0], nullptr) : item;
+    if ((tests ? interpreter.apply_test(test, value, rest) : truth(value)) == wanted) items.push_back(item);
+  }
+  return generator_of(std::move(items));
+}
+
+Value filter_select(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 0, true);
+}
+Value filter_reject(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 0, false);
+}
+Value filter_selectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 1, true);
+}
+Value filter_rejectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
+  return selected(interpreter, self, b.raw, 1, false);
+}
+
+constexpr Builtin kTable[] = {
+    {"map", "*", 0, filter_map},
+    {"select", "*", 0, filter_select},
+    {"reject", "*", 0, filter_reject},
+    {"selectattr", "*", 0, filter_selectattr},
+    {"rejectattr", "*", 0, filter_rejectattr},
+};
+
+}  // namespace
+
+std::span<const Builtin> selection_filters() { return kTable; }
+
+}  // namespace forge::jinja

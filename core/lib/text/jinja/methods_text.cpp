@@ -1,0 +1,349 @@
+// Methods of str.
+#include <algorithm>
+
+#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/format_text.h"
+#include "core/lib/text/jinja/text_operations.h"
+
+namespace forge::jinja {
+namespace {
+
+using I = Interpreter;
+using V = Value;
+using B = Bound;
+
+const std::string* strip_set(const B& b) { return b.has(0) && !b[0]->is_none() ? &b.text(0).bytes : nullptr; }
+
+V strip_sides(I& interpreter, const V& self, const B& b, bool left, bool right) {
+  const std::string* set = strip_set(b);
+  interpreter.spend(self.text().size() / 16 * (set ? 1 + static_cast<int64_t>(set->size()) : 1));
+  return V(stripped(self.text(), set, left, right));
+}
+
+V strip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, true); }
+V lstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, false); }
+V rstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, false, true); }
+
+// Returns the parts between runs of whitespace, as split() without separator does.
+std::vector<V> split_blanks(const MarkedText& text, int64_t limit) {
+  std::vector<V> parts;
+  int64_t at = 0;
+  for (;;) {
+    const MarkedText rest = stripped(text.slice(at, text.size()), nullptr, true, false);
+    at = text.size() - rest.size();
+    if (at >= text.size()) return parts;
+    if (limit-- == 0) {
+      parts.push_back(V(rest));
+      return parts;
+    }
+    int64_t end = at;
+    for (int64_t next = at; next < text.size(); end = next)
+      if (is_space(next_code_point(text.bytes, next))) break;
+    parts.push_back(V(text.slice(at, end)));
+    at = end;
+  }
+}
+
+std::vector<V> split_blanks_from_right(const MarkedText& text, int64_t limit) {
+  std::vector<V> parts;
+  MarkedText rest = stripped(text, nullptr, false, true);
+  while (rest.size() > 0) {
+    if (limit-- == 0) {
+      parts.push_back(V(rest));
+      break;
+    }
+    int64_t word = 0;
+    for (int64_t offset = 0; offset < rest.size();)
+      if (is_space(next_code_point(rest.bytes, offset))) word = offset;
+    parts.push_back(V(rest.slice(word, rest.size())));
+    rest = stripped(rest.slice(0, word), nullptr, false, true);
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+V split(I& interpreter, const V& self, const B& b) {
+  const MarkedText& text = self.text();
+  interpreter.spend_text(text.size());
+  int64_t limit = b.integer(1, -1);
+  if (!b.has(0) || b[0]->is_none()) {
+    interpreter.spend(text.size());
+    return list_of(split_blanks(text, limit));
+  }
+  const MarkedText& separator = b.text(0);
+  if (separator.size() == 0) fault("empty separator");
+  std::vector<V> parts;
+  int64_t at = 0;
+  for (; limit != 0; --limit) {
+    const size_t found = text.bytes.find(separator.bytes, static_cast<size_t>(at));
+    if (found == std::string::npos) break;
+    interpreter.spend(1);
+    parts.push_back(V(text.slice(at, static_cast<int64_t>(found))));
+    at = static_cast<int64_t>(found) + separator.size();
+  }
+  parts.push_back(V(text.slice(at, text.size())));
+  return list_of(std::move(parts));
+}
+
+V rsplit(I& interpreter, const V& self, const B& b) {
+  const MarkedText& text = self.text();
+  interpreter.spend_text(text.size());
+  int64_t limit = b.integer(1, -1);
+  if (!b.has(0) || b[0]->is_none()) {
+    if (limit < 0) return split(interpreter, self, b);
+    interpreter.spend(text.size() * (1 + std::min<int64_t>(limit, text.size())));
+    return list_of(split_blanks_from_right(text, limit));
+  }
+  const MarkedText& separator = b.text(0);
+  if (separator.size() == 0) fault("empty separator");
+  std::vector<V> parts;
+  int64_t end = text.size();
+  for (; limit != 0 && end >= separator.size(); --limit) {
+    const size_t found = std::string_view(text.bytes).substr(0, end).rfind(separator.bytes);
+    if (found == std::string::npos) break;
+    interpreter.spend(1);
+    parts.push_back(V(text.slice(static_cast<int64_t>(found) + separator.size(), end)));
+    end = static_cast<int64_t>(found);
+  }
+  parts.push_back(V(text.slice(0, end)));
+  std::reverse(parts.begin(), parts.end());
+  return list_of(std::move(parts));
+}
+
+V parted(const MarkedText& text, size_t found, const MarkedText& separator, bool from_right) {
+  std::vector<V> parts(3, V::text(""));
+  if (found == std::string::npos) {
+    parts[from_right ? 2 : 0] = V(text);
+  } else {
+    const auto at = static_cast<int64_t>(found);
+    parts = {V(text.slice(0, at)), V(text.slice(at, at + separator.size())),
+             V(text.slice(at + separator.size(), text.size()))};
+  }
+  return V::list(std::move(parts), SequenceKind::tuple);
+}
+
+V partition(I& interpreter, const V& self, const B& b) {
+  if (b.text(0).size() == 0) fault("empty separator");
+  interpreter.spend_text(self.text().size());
+  return parted(self.text(), self.bytes().find(b.text(0).bytes), b.text(0), false);
+}
+
+V rpartition(I& interpreter, const V& self, const B& b) {
+  if (b.text(0).size() == 0) fault("empty separator");
+  interpreter.spend_text(self.text().size());
+  return parted(self.text(), self.bytes().rfind(b.text(0).bytes), b.text(0), true);
+}
+
+// Sets begin and end of the part that find, count and startswith search, as byte offsets. Returns
+// false for an empty part beyond the text.
+bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
+  const int64_t count = code_point_count(self.bytes());
+  const auto offset = [&](size_t index, int64_t otherwise) {
+    int64_t at = b.has(index) && !b[index]->is_none() ? b.integer(index, otherwise) : otherwise;
+    return at < 0 ? std::max<int64_t>(at + count, 0) : at;
+  };
+  const int64_t first = offset(start_index, 0), last = std::min(offset(start_index + 1, count), count);
+  begin = byte_offset(self.bytes(), first);
+  end = byte_offset(self.bytes(), last);
+  return first <= last;
+}
+
+bool affix(const V& self, const B& b, const V& wanted, bool at_end) {
+  if (wanted.is_sequence(SequenceKind::tuple))
+    return std::any_of(wanted.items().begin(), wanted.items().end(),
+                       [&](const V& one) { return affix(self, b, one, at_end); });
+  if (wanted.is_undefined()) undefined_fault(wanted);
+  if (!wanted.is_text())
+    fault(std::string(at_end ? "endswith" : "startswith") + " first arg must be str or a tuple of str, not " +
+          type_name(wanted));
+  int64_t begin = 0, end = 0;
+  if (!window(self, b, 1, begin, end)) return false;
+  const std::string_view part = std::string_view(self.bytes()).substr(begin, end - begin);
+  const std::string& word = wanted.bytes();
+  if (part.size() < word.size()) return false;
+  return part.substr(at_end ? part.size() - word.size() : 0, word.size()) == word;
+}
+
+int64_t found_at(I& interpreter, const V& self, const B& b, bool from_right) {
+  interpreter.spend_text(self.text().size());
+  int64_t begin = 0, end = 0;
+  if (!window(self, b, 1, begin, end)) return -1;
+  const std::string_view part = std::string_view(self.bytes()).substr(0, end);
+  size_t found = from_right ? part.rfind(b.text(0).bytes) : part.find(b.text(0).bytes, begin);
+  if (found == std::string_view::npos || static_cast<int64_t>(found) < begin) return -1;
+  return code_point_count(part.substr(0, found));
+}
+
+V found_or_fault(int64_t index) {
+  if (index < 0) fault("substring not found");
+  return V(index);
+}
+
+V count(I& interpreter, const V& self, const B& b) {
+  interpreter.spend_text(self.text().size());
+  const std::string& word = b.text(0).bytes;
+  int64_t begin = 0, end = 0, total = 0;
+  if (!window(self, b, 1, begin, end)) return V(int64_t{0});
+  const std::string_view part = std::string_view(self.bytes()).substr(0, end);
+  if (word.empty()) return V(code_point_count(part.substr(begin)) + 1);
+  for (size_t at = part.find(word, begin); at != std::string_view::npos;
+       at = part.find(word, at + word.size()))
+    ++total;
+  return V(total);
+}
+
+V replace(I& i, const V& s, const B& b) {
+  return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1)));
+}
+
+V join(I& interpreter, const V& self, const B& b) {
+  std::vector<MarkedText> parts;
+  for (const V& item : walk(interpreter, *b[0])) {
+    if (!item.is_text())
+      fault("sequence item " + std::to_string(parts.size()) + ": expected str instance, " + type_name(item) +
+            " found");
+    parts.push_back(item.text());
+  }
+  return V(joined(interpreter, self.text(), parts));
+}
+
+// Implements str.title: a letter after a non-letter is titlecased, every other lowered.
+V title(I& interpreter, const V& self, const B&) {
+  const MarkedText& text = self.text();
+  interpreter.spend_text(8 * text.size());
+  TextBuilder out;
+  bool inside = false;
+  for (int64_t offset = 0; offset < text.size();) {
+    const Mark mark = text.mark_at(offset);
+    const uint32_t c = next_code_point(text.bytes, offset);
+    out.add(inside ? to_lower(c) : to_title(c), mark);
+    inside = is_upper(c) || is_lower(c);
+  }
+  return V(out.take());
+}
+
+V swapcase(I& interpreter, const V& self, const B&) {
+  interpreter.spend_text(self.text().size());
+  return V(mapped(self.text(), [](uint32_t c) { return is_upper(c) ? to_lower(c) : to_upper(c); }));
+}
+
+bool all_of(const V& self, bool (*holds)(uint32_t)) {
+  const std::string& bytes = self.bytes();
+  for (int64_t offset = 0; offset < static_cast<int64_t>(bytes.size());)
+    if (!holds(next_code_point(bytes, offset))) return false;
+  return !bytes.empty();
+}
+
+V cased(I& interpreter, const V& self, const char* test) { return V(interpreter.apply_test(test, self, {})); }
+
+V justified(I& interpreter, const V& self, int64_t width, const MarkedText& fill, bool left) {
+  const int64_t margin = width - code_point_count(self.bytes());
+  if (margin <= 0) return self;
+  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
+    fault("a text too long to justify");
+  interpreter.spend(margin);
+  TextBuilder out;
+  if (left) out.add(self.text());
+  for (int64_t i = 0; i < margin; ++i) out.add(fill);
+  if (!left) out.add(self.text());
+  return V(out.take());
+}
+
+MarkedText fill_of(const B& b) {
+  if (!b.has(1)) return {" ", kFromTemplate};
+  if (code_point_count(b.text(1).bytes) != 1) fault("The fill character must be exactly one character long");
+  return b.text(1);
+}
+
+V zfill(I& interpreter, const V& self, const B& b) {
+  const std::string& bytes = self.bytes();
+  const bool sign = !bytes.empty() && (bytes[0] == '+' || bytes[0] == '-');
+  const V digits(self.text().slice(sign, self.text().size()));
+  const V padded = justified(interpreter, digits, b.integer(0, 0) - sign, {"0", kFromTemplate}, false);
+  TextBuilder out;
+  out.add(self.text(), 0, sign);
+  out.add(padded.text());
+  return V(out.take());
+}
+
+V lines(I& interpreter, const V& self, const B& b) {
+  interpreter.spend(self.text().size());
+  std::vector<V> items;
+  for (MarkedText& line : split_lines(self.text(), b.flag(0, false))) items.push_back(V(std::move(line)));
+  return list_of(std::move(items));
+}
+
+V without(const V& self, const MarkedText& word, bool at_end) {
+  const MarkedText& text = self.text();
+  const int64_t begin = at_end ? text.size() - word.size() : 0;
+  if (word.size() == 0 || begin < 0 || text.bytes.compare(begin, word.size(), word.bytes) != 0) return self;
+  return V(at_end ? text.slice(0, begin) : text.slice(word.size(), text.size()));
+}
+
+MarkedText paid(I& interpreter, const V& self) {
+  interpreter.spend_text(self.text().size());
+  return self.text();
+}
+
+constexpr Builtin kTable[] = {
+    {"strip", "chars", 0, strip},
+    {"lstrip", "chars", 0, lstrip},
+    {"rstrip", "chars", 0, rstrip},
+    {"split", "sep maxsplit", 0, split},
+    {"rsplit", "sep maxsplit", 0, rsplit},
+    {"partition", "sep", 1, partition},
+    {"rpartition", "sep", 1, rpartition},
+    {"splitlines", "keepends", 0, lines},
+    {"startswith", "prefix start end", 1,
+     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], false)); }},
+    {"endswith", "suffix start end", 1,
+     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], true)); }},
+    {"removeprefix", "prefix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), false); }},
+    {"removesuffix", "suffix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), true); }},
+    {"replace", "old new count", 2, replace},
+    {"join", "iterable", 1, join},
+    {"find", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, false)); }},
+    {"rfind", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, true)); }},
+    {"index", "sub start end", 1,
+     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, false)); }},
+    {"rindex", "sub start end", 1,
+     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, true)); }},
+    {"count", "sub start end", 1, count},
+    {"upper", "", 0, [](I& i, const V& s, const B&) { return V(upper(paid(i, s))); }},
+    {"lower", "", 0, [](I& i, const V& s, const B&) { return V(lower(paid(i, s))); }},
+    {"casefold", "", 0, [](I& i, const V& s, const B&) { return V(lower(paid(i, s))); }},
+    {"capitalize", "", 0, [](I& i, const V& s, const B&) { return V(capitalized(paid(i, s))); }},
+    {"title", "", 0, title},
+    {"swapcase", "", 0, swapcase},
+    {"isdigit", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
+    {"isdecimal", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
+    {"isnumeric", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_numeric)); }},
+    {"isalpha", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_alpha)); }},
+    {"isalnum", "", 0,
+     [](I&, const V& s, const B&) {
+       return V(all_of(s, [](uint32_t c) { return is_alpha(c) || is_digit(c); }));
+     }},
+    {"isspace", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_space)); }},
+    {"isprintable", "", 0,
+     [](I&, const V& s, const B&) { return V(s.bytes().empty() || all_of(s, is_printable)); }},
+    {"isascii", "", 0,
+     [](I&, const V& s, const B&) {
+       return V(s.bytes().empty() || all_of(s, [](uint32_t c) { return c < 0x80; }));
+     }},
+    {"isupper", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "upper"); }},
+    {"islower", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "lower"); }},
+    {"zfill", "width", 1, zfill},
+    {"ljust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), true); }},
+    {"rjust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), false); }},
+    {"center", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return V(centered(i, s.text(), b.integer(0, 0), fill_of(b))); }},
+    {"format", "*", 0, [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
+};
+
+}  // namespace
+
+std::span<const Builtin> text_methods() { return kTable; }
+
+}  // namespace forge::jinja

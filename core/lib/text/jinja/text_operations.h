@@ -1,0 +1,27 @@
+#pragma once
+// Operations on text that filters, methods and operators share. All keep the marks.
+#include <string>
+#include <vector>
+
+#include "core/lib/text/jinja/interpreter.h"
+
+namespace forge::jinja {
+
+using CaseMapping = std::string (*)(uint32_t);
+MarkedText mapped(const MarkedText& text, CaseMapping mapping);
+MarkedText upper(const MarkedText& text);
+MarkedText lower(const MarkedText& text);
+MarkedText capitalized(const MarkedText& text);
+// Returns the text without the characters of `set` (whitespace if null) at its begin and end.
+MarkedText stripped(const MarkedText& text, const std::string* set, bool left, bool right);
+MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const MarkedText& from,
+                    const MarkedText& to, int64_t count);
+MarkedText joined(Interpreter& interpreter, const MarkedText& separator,
+                  const std::vector<MarkedText>& parts);
+std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
+MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill);
+// Returns the text with the five characters of HTML as entities, unless it is safe already. The
+// result is safe.
+MarkedText html_escaped(const MarkedText& text);
+
+}  // namespace forge::jinja

@@ -1,0 +1,28 @@
+#pragma once
+// Reads fields of a tokenizer.json and checks their kind. `where` is the place for messages, e.g.
+// "model/tokenizer.json: normalizer.normalizers[2]".
+#include <cstdint>
+#include <string>
+
+#include "core/lib/io/json.h"
+
+namespace forge::text {
+
+const Json& member(const Json& object, const char* key, const std::string& where);  // must be there
+const Json* find_member(const Json& object, const char* key);  // nullptr if absent or null
+std::string string_member(const Json& object, const char* key, const std::string& where);
+std::string string_member(const Json& object, const char* key, const std::string& where,
+                          const std::string& absent);
+bool bool_member(const Json& object, const char* key, const std::string& where, bool absent);
+int64_t int_member(const Json& object, const char* key, const std::string& where, int64_t absent);
+const Json& array_member(const Json& object, const char* key, const std::string& where);
+// Returns the one character that the string holds.
+uint32_t character_member(const Json& object, const char* key, const std::string& where);
+// The field {"String": "x"} or {"Regex": "x"}.
+struct PatternField {
+  std::string text;
+  bool is_regex;
+};
+PatternField pattern_member(const Json& object, const std::string& where);
+
+}  // namespace forge::text

@@ -1,0 +1,107 @@
+#include "core/lib/text/tokenizer/load/load_tiktoken.h"
+
+#include <charconv>
+
+#include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/load/base64.h"
+#include "core/lib/text/tokenizer/load/gguf_pre.h"
+#include "core/lib/text/tokenizer/load/parts.h"
+#include "core/lib/text/tokenizer/load/tokenizer_config.h"
+#include "core/lib/text/tokenizer/models/bpe.h"
+#include "core/lib/text/tokenizer/unicode.h"
+
+namespace forge::text {
+namespace {
+
+struct RankedToken {
+  std::string bytes;
+  int64_t rank = -1;
+};
+
+// Returns nothing if the line is not "base64 rank".
+std::optional<RankedToken> parse_line(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const size_t space = line.find(' ');
+  if (space == 0 || space == std::string_view::npos) return std::nullopt;
+  const std::optional<std::string> bytes = decode_base64(line.substr(0, space));
+  RankedToken token;
+  const char* end = line.data() + line.size();
+  const auto [stopped, problem] = std::from_chars(line.data() + space + 1, end, token.rank);
+  if (!bytes || bytes->empty() || problem != std::errc() || stopped != end) return std::nullopt;
+  token.bytes = *bytes;
+  return token;
+}
+
+std::string_view next_line(std::string_view& rest) {
+  const size_t end = rest.find('\n');
+  const std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  return line;
+}
+
+std::string in_alphabet(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) append_utf8(text, byte_to_alphabet(static_cast<unsigned char>(byte)));
+  return text;
+}
+
+BpeSpec parse(const std::string& path, std::string_view content) {
+  BpeSpec bpe;
+  bpe.where = path;
+  bpe.ignore_merges = true;
+  std::vector<RankedToken> tokens;
+  for (int64_t line = 1; !content.empty(); ++line) {
+    const std::string_view text = next_line(content);
+    if (text.empty()) continue;
+    std::optional<RankedToken> token = parse_line(text);
+    if (!token)
+      throw Error(ErrorKind::environment,
+                  path + ":" + std::to_string(line) + ": expected a token in base64, a space and its rank");
+    bpe.vocabulary.add(in_alphabet(token->bytes), token->rank, path + ":" + std::to_string(line));
+    tokens.push_back(std::move(*token));
+  }
+  for (const RankedToken& token : tokens) {
+    for (size_t at = 1; at < token.bytes.size(); ++at) {
+      std::string left = in_alphabet(std::string_view(token.bytes).substr(0, at));
+      std::string right = in_alphabet(std::string_view(token.bytes).substr(at));
+      if (!bpe.vocabulary.id_of(left) || !bpe.vocabulary.id_of(right)) continue;
+      bpe.merges.emplace_back(std::move(left), std::move(right));
+      bpe.ranks.push_back(static_cast<uint32_t>(token.rank));
+    }
+  }
+  return bpe;
+}
+
+}  // namespace
+
+bool looks_like_tiktoken(std::string_view content) { return parse_line(next_line(content)).has_value(); }
+
+Tokenizer load_tiktoken(const std::string& path, std::string_view content, const std::string& config_text) {
+  const TokenizerConfig config(path, config_text);
+  const GgufPre llama3 = gguf_pre_tokenizer("llama-bpe", path);
+  auto parts = std::make_shared<TokenizerParts>();
+  parts->name = path;
+  bool raw_bytes = false;
+  parts->model = make_bpe(parse(path, content), true, &raw_bytes);
+  Json steps = Json::array();
+  for (const std::string& pattern : llama3.patterns)
+    steps.push_back({{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}});
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+  parts->pre_tokenizer =
+      make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", steps}}, path, raw_bytes);
+  parts->decoder = make_decoder(Json{{"type", "ByteLevel"}}, path);
+  parts->byte_decoder = true;
+  if (!config.add_tokens(*parts)) {
+    throw Error(ErrorKind::environment, path + ": a tiktoken file does not hold its control tokens")
+        .hint(
+            "put the model's tokenizer.json into the folder, or a tokenizer_config.json with "
+            "added_tokens_decoder");
+  }
+  config.name_ids(*parts);
+  config.add_template(*parts, parts->bos_id.has_value());
+  parts->finish();
+  parts->content_hash = config.content_hash(content);
+  return Tokenizer(std::move(parts));
+}
+
+}  // namespace forge::text

@@ -1,0 +1,51 @@
+#include "core/lib/text/tokenizer/load/parts.h"
+
+#include <algorithm>
+
+#include "core/lib/base/error.h"
+
+namespace forge {
+
+void TokenizerParts::add_token(const text::AddedToken& token) {
+  if (token.content.empty()) return;
+  if (token.id < 0 || token.id > text::kMaxTokenId) {
+    throw Error(ErrorKind::environment, name + ": the added token \"" + token.content.substr(0, 80) +
+                                            "\" has the id " + std::to_string(token.id) + ", expected 0 to " +
+                                            std::to_string(text::kMaxTokenId));
+  }
+  std::string pattern = token.content;
+  if (token.normalized && normalizer) {
+    const text::Growth growth(name, token.content.size());
+    text::AlignedText content{token.content, std::vector<text::Origin>(token.content.size()), &growth};
+    normalizer->apply(content);
+    pattern = content.text;
+    if (pattern != token.content) added_normalized[token.id] = pattern;
+  }
+  added_ids[token.content] = token.id;
+  added[token.id] = token;
+  if (token.special) special_contents.insert(token.content);
+  (token.normalized ? normalized_tokens : raw_tokens).add(pattern, token, name);
+}
+
+void TokenizerParts::finish() {
+  if (post_processor) post_processor->wrap(before, behind);
+}
+
+std::optional<int32_t> TokenizerParts::id_of(std::string_view token) const {
+  const auto found = added_ids.find(token);
+  return found != added_ids.end() ? std::optional(found->second) : model->id_of(token);
+}
+
+const std::string* TokenizerParts::decoded_token(int32_t id) const {
+  if (const auto form = added_normalized.find(id); form != added_normalized.end()) return &form->second;
+  if (const auto token = added.find(id); token != added.end()) return &token->second.content;
+  return model->token_of(id);
+}
+
+int64_t TokenizerParts::max_id() const {
+  int64_t largest = model->max_id();
+  for (const auto& [id, token] : added) largest = std::max<int64_t>(largest, id);
+  return largest;
+}
+
+}  // namespace forge

@@ -1,0 +1,160 @@
+#include "core/lib/text/tokenizer/models/unigram.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/lib/text/tokenizer/load/json_fields.h"
+#include "core/lib/text/tokenizer/models/piece_index.h"
+#include "core/lib/text/tokenizer/models/word_cache.h"
+#include "core/lib/text/tokenizer/unicode.h"
+
+namespace forge::text {
+namespace {
+
+constexpr double kUnknownPenalty = 10.0;  // an unknown character scores this much below the worst piece
+
+std::vector<std::string_view> texts_of(const std::vector<std::pair<std::string, double>>& pieces) {
+  std::vector<std::string_view> texts;
+  for (const auto& [text, score] : pieces) texts.push_back(text);
+  return texts;
+}
+
+class Unigram : public Model {
+ public:
+  explicit Unigram(UnigramSpec spec) : spec_(std::move(spec)), index_(texts_of(spec_.pieces)) {
+    double worst = std::numeric_limits<double>::infinity();
+    for (size_t id = 0; id < spec_.pieces.size(); ++id) {
+      vocabulary_.add(spec_.pieces[id].first, static_cast<int64_t>(id), spec_.where);
+      worst = std::min(worst, spec_.pieces[id].second);
+    }
+    unknown_score_ = worst - kUnknownPenalty;
+    if (spec_.unk_id && (*spec_.unk_id < 0 || *spec_.unk_id >= static_cast<int64_t>(spec_.pieces.size()))) {
+      throw Error(ErrorKind::environment, spec_.where + ": unk_id " + std::to_string(*spec_.unk_id) +
+                                              " is outside the vocabulary of " +
+                                              std::to_string(spec_.pieces.size()));
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string name = fmt::format("<0x{:02X}>", byte);
+      byte_id_[byte] = vocabulary_.id_of(name).value_or(-1);
+    }
+  }
+
+  void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
+    const auto compute = [this](std::string_view whole, std::vector<WordToken>& fresh) { cut(whole, fresh); };
+    WordCache::each_token(number_, word, compute, [&](const WordToken& token) { tokens.push_back(token); });
+  }
+
+  std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
+  const std::string* token_of(int32_t id) const override {
+    return id >= 0 && static_cast<size_t>(id) < spec_.pieces.size()
+               ? &spec_.pieces[static_cast<size_t>(id)].first
+               : nullptr;
+  }
+  int64_t max_id() const override { return static_cast<int64_t>(spec_.pieces.size()) - 1; }
+  int64_t size() const override { return static_cast<int64_t>(spec_.pieces.size()); }
+  std::optional<int32_t> unk_id() const override {
+    return spec_.unk_id ? std::optional(static_cast<int32_t>(*spec_.unk_id)) : std::nullopt;
+  }
+
+ private:
+  struct Node {
+    double score = 0;
+    int32_t start = -1;
+    int32_t id = 0;
+  };
+
+  bool is_unknown(int32_t id) const { return spec_.unk_id && id == *spec_.unk_id; }
+
+  void cut(std::string_view word, std::vector<WordToken>& tokens) const {
+    std::vector<WordToken> path = best_path(word);
+    // Adjacent unknown characters form one unknown token.
+    for (size_t k = 0; k < path.size(); ++k) {
+      WordToken token = path[k];
+      if (!is_unknown(token.id)) {
+        tokens.push_back(token);
+        continue;
+      }
+      while (k + 1 < path.size() && is_unknown(path[k + 1].id)) token.end = path[++k].end;
+      add_unknown(word, token, tokens);
+    }
+  }
+
+  // Returns the best cut of the word. ends[k] is the best way to cut word[0, k).
+  std::vector<WordToken> best_path(std::string_view word) const {
+    std::vector<Node> ends(word.size() + 1);
+    for (size_t at = 0; at < word.size();) {
+      const auto length = static_cast<size_t>(utf8_length(static_cast<unsigned char>(word[at])));
+      const double here = ends[at].score;
+      bool whole_character = false;
+      const auto offer = [&](size_t end, double score, int32_t id) {
+        Node& node = ends[end];
+        if (node.start < 0 || score > node.score) node = {score, static_cast<int32_t>(at), id};
+      };
+      index_.prefixes(word.substr(at), [&](size_t bytes, int32_t id) {
+        offer(at + bytes, spec_.pieces[static_cast<size_t>(id)].second + here, id);
+        whole_character = whole_character || bytes == length;
+      });
+      if (!whole_character) {
+        if (!spec_.unk_id)
+          throw Error(ErrorKind::data, spec_.where + ": an unknown character, and the model has no unk_id");
+        offer(at + length, unknown_score_ + here, static_cast<int32_t>(*spec_.unk_id));
+      }
+      at += length;
+    }
+    std::vector<WordToken> path;
+    for (auto end = static_cast<int32_t>(word.size()); end > 0; end = ends[static_cast<size_t>(end)].start) {
+      const Node& node = ends[static_cast<size_t>(end)];
+      path.push_back({node.id, node.start, end});
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  void add_unknown(std::string_view word, WordToken token, std::vector<WordToken>& tokens) const {
+    const std::string_view text =
+        word.substr(static_cast<size_t>(token.begin), static_cast<size_t>(token.end - token.begin));
+    if (const auto id = vocabulary_.id_of(text)) {  // unknown characters that happen to spell a token
+      tokens.push_back({*id, token.begin, token.end});
+      return;
+    }
+    bool bytes = spec_.byte_fallback;
+    for (const char c : text) bytes = bytes && byte_id_[static_cast<unsigned char>(c)] >= 0;
+    if (!bytes) return tokens.push_back(token);
+    for (const char c : text)
+      tokens.push_back({byte_id_[static_cast<unsigned char>(c)], token.begin, token.end});
+  }
+
+  UnigramSpec spec_;
+  PieceIndex index_;
+  Vocabulary vocabulary_;
+  double unknown_score_ = 0;
+  int32_t byte_id_[256];
+  uint64_t number_ = WordCache::new_model();
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> make_unigram(UnigramSpec spec) {
+  return std::make_shared<Unigram>(std::move(spec));
+}
+
+std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where) {
+  UnigramSpec unigram;
+  unigram.where = where;
+  const Json& vocab = array_member(spec, "vocab", where);
+  for (size_t id = 0; id < vocab.size(); ++id) {
+    const Json& piece = vocab[id];
+    if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
+      throw Error(ErrorKind::environment,
+                  where + ".vocab[" + std::to_string(id) + "]: expected [token, score]");
+    }
+    unigram.pieces.emplace_back(piece[0].get<std::string>(), piece[1].get<double>());
+  }
+  if (find_member(spec, "unk_id") != nullptr) unigram.unk_id = int_member(spec, "unk_id", where, 0);
+  unigram.byte_fallback = bool_member(spec, "byte_fallback", where, false);
+  return make_unigram(std::move(unigram));
+}
+
+}  // namespace forge::text

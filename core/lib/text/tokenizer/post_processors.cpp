@@ -1,0 +1,189 @@
+#include "core/lib/text/tokenizer/post_processors.h"
+
+#include <algorithm>
+
+#include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
+#include "core/lib/text/tokenizer/models/models.h"
+#include "core/lib/text/tokenizer/unicode.h"
+
+namespace forge::text {
+namespace {
+
+int64_t forward(std::string_view text, int64_t at, int64_t characters) {
+  for (; characters > 0 && at < static_cast<int64_t>(text.size()); --characters) {
+    at += utf8_length(static_cast<unsigned char>(text[static_cast<size_t>(at)]));
+  }
+  return at;
+}
+
+int64_t backward(std::string_view text, int64_t at, int64_t characters) {
+  for (; characters > 0 && at > 0; --characters) {
+    do --at;
+    while (at > 0 && (static_cast<unsigned char>(text[static_cast<size_t>(at)]) & 0xC0) == 0x80);
+  }
+  return at;
+}
+
+// Removes spaces at the ends of tokens from their offsets. A space that add_prefix_space inserted
+// was never in them.
+void trim_offsets(Encoding& encoding, bool add_prefix_space) {
+  for (size_t k = 0; k < encoding.tokens.size(); ++k) {
+    TokenSpan& token = encoding.tokens[k];
+    const std::string text = encoding.text_of(token, k);
+    std::vector<bool> space;
+    for (size_t at = 0; at < text.size();) {
+      const uint32_t code = next_char(text, at);
+      space.push_back(code == byte_to_alphabet(' ') || (classes_of(code) & kSpace));
+    }
+    int64_t leading = std::find(space.begin(), space.end(), false) - space.begin();
+    const int64_t trailing = std::find(space.rbegin(), space.rend(), false) - space.rbegin();
+    if (leading > 0) {
+      if ((k == 0 || token.begin == 0) && add_prefix_space && leading == 1) leading = 0;
+      token.begin = std::min(forward(encoding.input, token.begin, leading), token.end);
+    }
+    if (trailing > 0) token.end = std::max(backward(encoding.input, token.end, trailing), token.begin);
+  }
+}
+
+class Processor : public PostProcessor {
+ public:
+  bool trims = false;
+  bool add_prefix_space = true;
+  std::vector<int32_t> before, behind;
+
+  void apply(Encoding& encoding, bool add_special_tokens) const override {
+    if (trims) trim_offsets(encoding, add_prefix_space);
+    if (!add_special_tokens) return;
+    std::vector<TokenSpan> tokens;
+    tokens.reserve(before.size() + encoding.tokens.size() + behind.size());
+    for (const int32_t id : before) tokens.push_back({id, 0, 0});
+    tokens.insert(tokens.end(), encoding.tokens.begin(), encoding.tokens.end());
+    for (const int32_t id : behind) tokens.push_back({id, 0, 0});
+    encoding.tokens = std::move(tokens);
+  }
+  void wrap(std::vector<int32_t>& first, std::vector<int32_t>& last) const override {
+    first.insert(first.begin(), before.begin(), before.end());
+    last.insert(last.end(), behind.begin(), behind.end());
+  }
+};
+
+class Sequence : public PostProcessor {
+ public:
+  std::vector<std::unique_ptr<PostProcessor>> steps;
+  void apply(Encoding& encoding, bool add_special_tokens) const override {
+    for (const auto& step : steps) step->apply(encoding, add_special_tokens);
+  }
+  void wrap(std::vector<int32_t>& before, std::vector<int32_t>& behind) const override {
+    for (const auto& step : steps) step->wrap(before, behind);
+  }
+};
+
+int32_t checked_id(const Json& id, const std::string& where) {
+  if (!id.is_number_integer() || id < 0 || id > kMaxTokenId) {
+    throw Error(ErrorKind::environment,
+                where + ": expected a token id from 0 to " + std::to_string(kMaxTokenId));
+  }
+  return id.get<int32_t>();
+}
+
+// Returns the id of ["</s>", 2].
+int32_t pair_id(const Json& spec, const char* key, const std::string& where) {
+  const Json& pair = array_member(spec, key, where);
+  if (pair.size() != 2) throw Error(ErrorKind::environment, where + ": " + key + ": expected [token, id]");
+  return checked_id(pair[1], where + "." + key);
+}
+
+std::unique_ptr<PostProcessor> byte_level(const Json& spec, const std::string& where) {
+  auto processor = std::make_unique<Processor>();
+  processor->trims = bool_member(spec, "trim_offsets", where, true);
+  processor->add_prefix_space = bool_member(spec, "add_prefix_space", where, true);
+  return processor;
+}
+
+std::unique_ptr<PostProcessor> bert(const Json& spec, const std::string& where) {
+  auto processor = std::make_unique<Processor>();
+  processor->before = {pair_id(spec, "cls", where)};
+  processor->behind = {pair_id(spec, "sep", where)};
+  return processor;
+}
+
+std::unique_ptr<PostProcessor> roberta(const Json& spec, const std::string& where) {
+  auto processor = std::make_unique<Processor>();
+  processor->trims = bool_member(spec, "trim_offsets", where, true);
+  processor->add_prefix_space = bool_member(spec, "add_prefix_space", where, true);
+  processor->before = {pair_id(spec, "cls", where)};
+  processor->behind = {pair_id(spec, "sep", where)};
+  return processor;
+}
+
+// Reads "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]. "pair" is for
+// two texts and not used.
+std::unique_ptr<PostProcessor> templates(const Json& spec, const std::string& where) {
+  auto processor = std::make_unique<Processor>();
+  const Json& single = array_member(spec, "single", where);
+  const Json* tokens = find_member(spec, "special_tokens");
+  int sequences = 0;
+  for (size_t k = 0; k < single.size(); ++k) {
+    const std::string place = where + ".single[" + std::to_string(k) + "]";
+    if (find_member(single[k], "Sequence") != nullptr) {
+      ++sequences;
+      continue;
+    }
+    const std::string name = string_member(member(single[k], "SpecialToken", place), "id", place);
+    const Json* token = tokens == nullptr ? nullptr : find_member(*tokens, name.c_str());
+    if (token == nullptr) {
+      throw Error(ErrorKind::environment, place + ": the token \"" + name + "\" is not in special_tokens");
+    }
+    for (const Json& id : array_member(*token, "ids", place)) {
+      (sequences == 0 ? processor->before : processor->behind).push_back(checked_id(id, place));
+    }
+  }
+  if (sequences != 1) {
+    throw Error(ErrorKind::environment, where + ": single: expected the text (Sequence) once, found it " +
+                                            std::to_string(sequences) + " times");
+  }
+  return processor;
+}
+
+std::unique_ptr<PostProcessor> sequence(const Json& spec, const std::string& where) {
+  auto result = std::make_unique<Sequence>();
+  const Json& list = array_member(spec, "processors", where);
+  for (size_t k = 0; k < list.size(); ++k) {
+    result->steps.push_back(make_post_processor(list[k], where + ".processors[" + std::to_string(k) + "]"));
+  }
+  return result;
+}
+
+struct Entry {
+  const char* type;
+  std::unique_ptr<PostProcessor> (*make)(const Json& spec, const std::string& where);
+};
+constexpr Entry kPostProcessors[] = {{"BertProcessing", bert},
+                                     {"ByteLevel", byte_level},
+                                     {"RobertaProcessing", roberta},
+                                     {"Sequence", sequence},
+                                     {"TemplateProcessing", templates}};
+
+}  // namespace
+
+std::unique_ptr<PostProcessor> make_post_processor(const Json& spec, const std::string& where) {
+  const std::string type = string_member(spec, "type", where);
+  std::vector<std::string> names;
+  for (const Entry& entry : kPostProcessors) {
+    if (type == entry.type) return entry.make(spec, where);
+    names.push_back(entry.type);
+  }
+  throw Error(ErrorKind::environment,
+              where + ": forge has no post-processor \"" + type + "\"" + did_you_mean(type, names))
+      .hint("known: " + join(names, ", "));
+}
+
+std::unique_ptr<PostProcessor> make_template(std::vector<int32_t> before, std::vector<int32_t> behind) {
+  auto processor = std::make_unique<Processor>();
+  processor->before = std::move(before);
+  processor->behind = std::move(behind);
+  return processor;
+}
+
+}  // namespace forge::text

@@ -1,0 +1,141 @@
+#include "core/lib/text/tokenizer/unicode.h"
+
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/lib/base/error.h"
+
+namespace forge::text {
+namespace {
+
+constexpr ClassRun kRuns[] = {
+#include "core/lib/text/tokenizer/unicode_ranges.inc"
+};
+
+std::unique_ptr<ClassTable> build_table() {
+  std::vector<uint32_t> bits(0x110000, 0);
+  for (size_t k = 0; k < std::size(kRuns); ++k) {
+    const uint32_t end = k + 1 < std::size(kRuns) ? kRuns[k + 1].first : 0x110000;
+    for (uint32_t code = kRuns[k].first; code < end; ++code) bits[code] = kRuns[k].bits;
+  }
+  auto table = std::make_unique<ClassTable>();
+  std::map<std::vector<uint32_t>, uint16_t> pages;
+  for (uint32_t page = 0; page < 0x1100; ++page) {
+    const std::vector<uint32_t> content(bits.begin() + page * 256, bits.begin() + (page + 1) * 256);
+    const auto [place, fresh] = pages.try_emplace(content, static_cast<uint16_t>(pages.size()));
+    FORGE_CHECK(place->second < 1024, "more kinds of pages than the table holds");
+    if (fresh) std::memcpy(table->bits[place->second], content.data(), sizeof(table->bits[0]));
+    table->page[page] = place->second;
+  }
+  return table;
+}
+
+struct Alphabet {
+  std::array<uint16_t, 256> to_char;
+  std::array<int16_t, 512> to_byte;
+  Alphabet() {
+    to_byte.fill(-1);
+    uint16_t next = 256;
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+      to_char[byte] = printable ? static_cast<uint16_t>(byte) : next++;
+      to_byte[to_char[byte]] = static_cast<int16_t>(byte);
+    }
+  }
+};
+
+const Alphabet& alphabet() {
+  static const Alphabet table;
+  return table;
+}
+
+// Returns the length of the well-formed character at bytes[at]; 0 if there is none. Sets `bad` to
+// the length of the longest beginning of a character there (at least 1).
+size_t well_formed(std::string_view bytes, size_t at, size_t* bad) {
+  const auto byte = [&](size_t k) -> unsigned {
+    return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0;
+  };
+  const unsigned lead = byte(at);
+  *bad = 1;
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte's range excludes overlong forms, surrogates and code points past U+10FFFF.
+  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (size_t k = 1; k < length; ++k) {
+    const unsigned next = byte(at + k);
+    if (next < (k == 1 ? low : 0x80) || next > (k == 1 ? high : 0xBF)) return 0;
+    *bad = k + 1;
+  }
+  return length;
+}
+
+}  // namespace
+
+const ClassTable& class_table() {
+  static const std::unique_ptr<ClassTable> table = build_table();
+  return *table;
+}
+
+const ClassRun* class_runs(size_t* count) {
+  *count = std::size(kRuns);
+  return kRuns;
+}
+
+void append_utf8(std::string& out, uint32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += static_cast<char>(0xC0 | code >> 6);
+    out += static_cast<char>(0x80 | (code & 63));
+  } else if (code < 0x10000) {
+    out += static_cast<char>(0xE0 | code >> 12);
+    out += static_cast<char>(0x80 | (code >> 6 & 63));
+    out += static_cast<char>(0x80 | (code & 63));
+  } else {
+    out += static_cast<char>(0xF0 | code >> 18);
+    out += static_cast<char>(0x80 | (code >> 12 & 63));
+    out += static_cast<char>(0x80 | (code >> 6 & 63));
+    out += static_cast<char>(0x80 | (code & 63));
+  }
+}
+
+bool all_ascii(std::string_view text) {
+  size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + at, 8);
+    if (word & 0x8080808080808080u) return false;
+  }
+  for (; at < text.size(); ++at) {
+    if (static_cast<unsigned char>(text[at]) >= 0x80) return false;
+  }
+  return true;
+}
+
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  for (size_t at = 0, bad = 0; at < bytes.size();) {
+    const size_t length = well_formed(bytes, at, &bad);
+    if (length > 0) {
+      out.append(bytes.substr(at, length));
+      at += length;
+    } else {
+      out += "\xEF\xBF\xBD";
+      at += bad;
+    }
+  }
+  return out;
+}
+
+uint32_t byte_to_alphabet(unsigned char byte) { return alphabet().to_char[byte]; }
+
+int alphabet_to_byte(uint32_t code) { return code < 512 ? alphabet().to_byte[code] : -1; }
+
+}  // namespace forge::text

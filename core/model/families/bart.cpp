@@ -1,0 +1,133 @@
+// BART (Lewis et al., 2020): layer norms after each half and after the embeddings, learned
+// positions whose table begins with two unused rows, biases everywhere. final_logits_bias, a buffer
+// of zeros in published files, is refused if it is not zero (core/plan/files/model_file.cpp).
+#include <cmath>
+
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+#include "core/model/families/parameters.h"
+
+namespace forge {
+namespace {
+
+void same_in_both(Settings& settings, const char* encoder, const char* decoder, int64_t size) {
+  if (settings.integer(encoder, 1, kMostIntermediate, size) != size)
+    settings.unsupported(encoder, std::string("differs from ") + decoder + ", forge needs both stacks to have one shape");
+}
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.num_layers = settings.integer("decoder_layers", 1, kMostLayers, 12);
+  spec.encoder_layers = settings.integer("encoder_layers", 1, kMostLayers, 12);
+  same_in_both(settings, "encoder_attention_heads", "decoder_attention_heads", spec.num_heads);
+  same_in_both(settings, "encoder_ffn_dim", "decoder_ffn_dim", spec.intermediate_size);
+  spec.num_kv_heads = spec.num_heads, spec.head_dim = spec.hidden_size / spec.num_heads;
+  if (spec.num_heads * spec.head_dim != spec.hidden_size) settings.broken("decoder_attention_heads", "does not divide d_model");
+  spec.rope.partial_rotary_factor = 0;
+  spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
+  spec.learned_positions = true, spec.position_offset = 2;
+  if (settings.flag("scale_embedding", false)) spec.embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size));
+  if (!settings.has("bos_token_id")) spec.bos_token_id = 0;
+  if (!settings.has("pad_token_id")) spec.pad_token_id = 1;
+  if (!settings.has("eos_token_id")) spec.eos_token_ids = {2};
+  spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, 2);
+  settings.must_be("is_encoder_decoder", true, "an encoder-decoder");
+}
+
+void write(const ModelSpec& spec, Json& config) {
+  for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "head_dim", "rms_norm_eps"}) config.erase(key);
+  config["encoder_layers"] = spec.encoder_layers;
+  config["encoder_attention_heads"] = spec.num_heads, config["encoder_ffn_dim"] = spec.intermediate_size;
+  config["is_encoder_decoder"] = true, config["decoder_start_token_id"] = spec.decoder_start_id;
+  config["scale_embedding"] = spec.embedding_scale != 1;
+}
+
+// Records the attention of `module` for x, with keys and values from `seen`.
+ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight) {
+  const int64_t width = m.hidden_size;
+  const std::string q_name = module + ".q_proj", k_name = module + ".k_proj", v_name = module + ".v_proj", o_name = module + ".out_proj";
+  Recorder::AttentionOptions options = attention_of(m, 0);
+  options.sight = sight;
+  ValueId mixed;
+  if (x == seen) {
+    auto [q, k, v] = g.linear(x, {{q_name.c_str(), width, true}, {k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
+    mixed = g.attention(q, k, v, heads_of(m), options);
+  } else {
+    ValueId q = g.linear(x, {q_name.c_str(), width, true});
+    auto [k, v] = g.linear(seen, {{k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
+    mixed = g.attention(q, k, v, heads_of(m), options);
+  }
+  return g.linear(mixed, {o_name.c_str(), width, true});
+}
+
+ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  x = g.activation(g.linear(x, {"fc1", m.intermediate_size, true}), ActivationKind::gelu);
+  return g.linear(x, {"fc2", m.hidden_size, true});
+}
+
+// Records the norm after an addition. Its result is the residual stream.
+ValueId stream_norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
+  return g.stream_norm(x, module, m.rms_norm_eps, m.norm_bias);
+}
+
+ValueId embedded(Recorder& g, const ModelSpec& m, const char* positions, Rows rows) {
+  const ValueId h = g.embed("model.shared", m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m), rows);
+  const int64_t all = m.max_position_embeddings + m.position_offset;
+  return g.add(h, g.embed_positions(positions, all, m.hidden_size, m.position_offset, rows));
+}
+
+ValueId encoder(Recorder& g, const ModelSpec& m) {
+  ValueId h = stream_norm(g, m, embedded(g, m, "model.encoder.embed_positions", Rows::source), "model.encoder.layernorm_embedding");
+  for (int64_t layer = 0; layer < m.encoder_layers; ++layer) {
+    g.enter_layer(layer, "model.encoder.layers." + std::to_string(layer) + ".");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
+    h = g.add(h, mlp(g, m, h));
+    // Only products read the encoder's output, so it is not recorded as a stream.
+    h = layer + 1 < m.encoder_layers ? stream_norm(g, m, h, "final_layer_norm") : norm(g, m, h, "final_layer_norm");
+  }
+  g.leave_layer();
+  return h;
+}
+
+ValueId stacks(Recorder& g, const ModelSpec& m) {
+  const ValueId source = encoder(g, m);
+  ValueId h = stream_norm(g, m, embedded(g, m, "model.decoder.embed_positions", Rows::tokens), "model.decoder.layernorm_embedding");
+  for (int64_t layer = 0; layer < m.num_layers; ++layer) {
+    g.enter_layer(m.encoder_layers + layer, "model.decoder.layers." + std::to_string(layer) + ".");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::causal)), "self_attn_layer_norm");
+    h = stream_norm(g, m, g.add(h, attention(g, m, "encoder_attn", h, source, Sight::source)), "encoder_attn_layer_norm");
+    h = g.add(h, mlp(g, m, h));
+    if (layer + 1 < m.num_layers) h = stream_norm(g, m, h, "final_layer_norm");
+  }
+  // The last norm reads the supervised rows alone.
+  const std::string last = "model.decoder.layers." + std::to_string(m.num_layers - 1) + ".final_layer_norm";
+  g.leave_layer();
+  return norm(g, m, g.gather(h), last.c_str());
+}
+
+}  // namespace
+
+Family bart_family() {
+  return {.name = "bart",
+          .architecture = "BartForConditionalGeneration",
+          .gguf_architecture = "",
+          .max_position_embeddings = 1024,
+          .activation = "gelu",
+          .norm_eps = 1e-5,
+          .tied = true,
+          .spelling = {{"hidden_size", "d_model"},
+                       {"num_hidden_layers", "decoder_layers"},
+                       {"num_attention_heads", "decoder_attention_heads"},
+                       {"intermediate_size", "decoder_ffn_dim"},
+                       {"hidden_act", "activation_function"},
+                       {"initializer_range", "init_std"}},
+          .modules = {.embedding = "model.shared",
+                      .positions = "model.decoder.embed_positions",
+                      .layers = "model.decoder.layers.",
+                      .final_norm = "final_layer_norm"},
+          .encoder_decoder = true,
+          .read = read,
+          .write = write,
+          .stacks = stacks};
+}
+
+}  // namespace forge

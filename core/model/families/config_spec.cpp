@@ -1,0 +1,206 @@
+// Reads config.json of a Hugging Face folder as a ModelSpec, with the defaults of transformers'
+// configuration classes.
+#include "core/model/families/config_spec.h"
+
+#include <algorithm>
+
+#include "core/lib/base/text.h"
+#include "core/model/families/config_keys.h"
+#include "core/model/families/family.h"
+#include "core/model/families/wrapper.h"
+
+namespace forge {
+namespace {
+
+void read_sizes(Settings& settings, const Family& family, ModelSpec& spec) {
+  spec.vocab_size = settings.integer("vocab_size", 1, kMostVocab);
+  spec.hidden_size = settings.integer("hidden_size", 1, kMostHidden);
+  const auto by_ratio = family.mlp_ratio > 0 ? std::optional(family.mlp_ratio * spec.hidden_size) : std::nullopt;
+  spec.intermediate_size = settings.integer("intermediate_size", 1, kMostIntermediate, by_ratio);
+  spec.num_layers = settings.integer("num_hidden_layers", 1, kMostLayers);
+  spec.num_heads = settings.integer("num_attention_heads", 1, kMostHeads);
+  // null means one for each head; a missing key means the family's default.
+  const bool grouped = family.num_kv_heads > 0 && !settings.has("num_key_value_heads");
+  spec.num_kv_heads =
+      settings.integer("num_key_value_heads", 1, kMostHeads, grouped ? family.num_kv_heads : spec.num_heads);
+  spec.head_dim = settings.integer("head_dim", 1, kMostHeadDim, spec.hidden_size / spec.num_heads);
+  spec.max_position_embeddings =
+      settings.integer("max_position_embeddings", 1, kMostPositions, family.max_position_embeddings);
+}
+
+void read_tokens(Settings& settings, ModelSpec& spec) {
+  spec.eos_token_ids = settings.ids("eos_token_id");
+  const auto first = [](const std::vector<int64_t>& ids) { return ids.empty() ? int64_t{-1} : ids.front(); };
+  spec.bos_token_id = first(settings.ids("bos_token_id"));
+  spec.pad_token_id = first(settings.ids("pad_token_id"));
+}
+
+// transformers counts labels by their names. Without names it assumes two.
+void read_score_head(Settings& settings, ModelSpec& spec) {
+  const Json* names = settings.find("id2label");
+  settings.find("label2id");
+  settings.find("problem_type");
+  const int64_t labels = names && names->is_object() ? static_cast<int64_t>(names->size()) : 2;
+  if (settings.integer("num_labels", 1, 1 << 20, labels) != 1)
+    settings.unsupported("num_labels", "is not 1: forge trains and reads models that give one score");
+  spec = with_score_head(spec);
+}
+
+// True for checkpoints that are converted when they are read (dequantised_file.h).
+bool reads_stored(const Json& quantization) {
+  const Json method = quantization.is_object() ? quantization.value("quant_method", Json()) : Json();
+  return method == "mxfp4" || (method == "fp8" && quantization.contains("weight_block_size"));
+}
+
+// Refuses settings that differ from what every family here shares. They would need another decoder.
+void refuse_other_decoders(Settings& settings, const Family& family) {
+  const std::string activation = settings.text("hidden_act", family.activation);
+  if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
+    settings.must_be("hidden_act", family.activation, "the activation of this family");
+  if (!family.encoder_decoder) settings.must_be("is_causal", true, "causal attention");
+  if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
+    settings.unsupported("quantization_config",
+                         "says that the weights are already quantised, in a way that forge does not read (mxfp4, and fp8 in "
+                         "blocks); use the original weights and set model.quantization");
+}
+
+// Returns "LlamaForCausalLM" for "LlamaForSequenceClassification".
+std::string decoder_that_scores(const std::string& architecture) {
+  const std::string stem = architecture.substr(0, architecture.size() - kScoringSuffix.size());
+  for (const Family& family : families())
+    if (family.architecture == stem + "LMHeadModel") return family.architecture;
+  return stem + "ForCausalLM";
+}
+
+// Returns the dropouts of the base model that its class computes in training.
+std::vector<std::string> read_dropouts(Settings& settings, const Json& config, const ConfigKeys& keys) {
+  std::vector<std::string> dropouts;
+  for (const auto& [key, value] : config.items()) {
+    if (!keys.is_dropout(key)) continue;
+    const double share = settings.number(key, 0, 1, 0);
+    if (share > 0) dropouts.push_back(key + " " + format_number(share));
+  }
+  return dropouts;
+}
+
+// Returns the first entry of `architectures`; empty if there is none.
+std::string stated_architecture(Settings& settings) {
+  const Json* all = settings.find("architectures");
+  const bool stated = all && all->is_array() && !all->empty() && all->front().is_string();
+  return stated ? all->front().get<std::string>() : "";
+}
+
+// Returns the family that transformers' Auto classes build, which is that of model_type. If forge
+// does not know the type, as with code that a repository brings along, returns the family of the
+// class `named`.
+const Family& family_that_is_built(Settings& settings, const std::string& named, bool scores) {
+  const std::string decoder = scores ? decoder_that_scores(named) : named;
+  const Json* type = settings.find("model_type");
+  const Family* family = type ? find_family(*type) : nullptr;
+  if (!family || (scores && family->encoder_decoder)) return family_of_architecture(decoder, settings.name());
+  return *family;
+}
+
+// Returns a sentence if the class is not the one that config.json names, else an empty text. `own`
+// is the class of the model_type `known`.
+std::string built_instead(Settings& settings, const std::string& known, const std::string& own, const std::string& named,
+                          const std::string& built) {
+  const Json* type = settings.find("model_type");
+  if (!type) return "config.json has no model_type, without which transformers refuses it: built as " + built + ", which architectures names";
+  if (*type != known)
+    return "config.json's model_type " + dump_json(*type) + " is unknown here: built as " + built + ", which architectures names";
+  const std::string stem = own.substr(0, std::min(own.find("For"), own.find("LMHead")));
+  const bool base = named == stem + "Model" || named.empty();
+  if (base || named == built) return "";
+  return "config.json names " + named + " together with model_type " + known + ": built as " + built + ", as transformers does";
+}
+
+}  // namespace
+
+ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
+
+namespace {
+
+// Reads the language model of a class with towers, from the settings of text_settings().
+ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
+  ReadConfig read = read_config(text_settings(wrapper, config, settings.name()), settings.name() + ": text_config");
+  read.spec.wrapper = wrapper.name;
+  read.spec.architecture = read.notes.architecture = wrapper.architecture;
+  settings.use(config_keys_of(wrapper.name));
+  read.notes.built = built_instead(settings, wrapper.name, wrapper.architecture, named, wrapper.architecture);
+  if (ends_with(named, kScoringSuffix))
+    settings.unsupported("architectures", "names " + named + ": for models with towers forge computes only logits");
+  for (const char* key : {"text_config", "quantization_config", "tie_word_embeddings", "eos_token_id", "bos_token_id", "pad_token_id",
+                          "initializer_range"})
+    settings.find(key);
+  for (const std::string& key : wrapper.image_settings) settings.find(key);
+  settings.finish(harmless_setting);
+  for (std::string& key : read.notes.ignored) key.insert(0, "text_config.");
+  read.notes.ignored.insert(read.notes.ignored.begin(), settings.ignored().begin(), settings.ignored().end());
+  for (const std::string& key : wrapper.unread)
+    if (const Json cap = config["text_config"].value(key, Json()); !cap.is_null())
+      read.notes.ignored.push_back("text_config." + key + " (" + dump_json(cap) + ")");
+  return read;
+}
+
+}  // namespace
+
+ReadConfig read_config(const Json& config, const std::string& name) {
+  Settings settings(config, name);
+  ReadConfig read;
+  ModelSpec& spec = read.spec;
+  const std::string named = stated_architecture(settings);
+  if (const Wrapper* wrapper = find_wrapper(config.value("model_type", Json()), named))
+    return read_wrapped(*wrapper, settings, config, named);
+  const bool scores = ends_with(named, kScoringSuffix);
+  const Family& family = family_that_is_built(settings, named, scores);
+  const ConfigKeys& keys = config_keys_of(family.name);
+  spec.family = family.name;
+  spec.architecture = scores ? scoring_architecture(spec) : family.architecture;
+  read.notes.built = built_instead(settings, family.name, family.architecture, named, spec.architecture);
+  read.notes.architecture = spec.architecture;
+  settings.remark(read.notes.built);
+  settings.use(keys);
+  settings.spell(family.spelling);
+  read_sizes(settings, family, spec);
+  spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
+  spec.tie_word_embeddings = settings.flag("tie_word_embeddings", family.tied);
+  if (scores) read_score_head(settings, spec);
+  spec.initializer_range = settings.number("initializer_range", 0, 100, 0.02);
+  if (keys.reads.count("rope_parameters") > 0) read_rope(settings, family, spec);
+  read_tokens(settings, spec);
+  family.read(settings, spec);
+  refuse_other_decoders(settings, family);
+  read.notes.dropouts = read_dropouts(settings, config, keys);
+  for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
+  settings.finish(harmless_setting);
+  read.notes.ignored = settings.ignored();
+  return read;
+}
+
+std::vector<std::string> spec_faults(const ModelSpec& spec) {
+  std::vector<std::string> faults;
+  if (spec.num_kv_heads < 1 || spec.num_heads % spec.num_kv_heads != 0)
+    faults.push_back("num_attention_heads " + std::to_string(spec.num_heads) +
+                     " is not a multiple of num_key_value_heads " + std::to_string(spec.num_kv_heads));
+  if (spec.head_dim < 2 || spec.head_dim % 2 != 0)
+    faults.push_back("head_dim " + std::to_string(spec.head_dim) + " is not an even number");
+  if (spec.rotary_dim() % 2 != 0)
+    faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " rotates " +
+                     std::to_string(spec.rotary_dim()) + " features of a head, not an even number");
+  const auto half = static_cast<size_t>(spec.rotary_dim() / 2);
+  if (spec.rope.type == RopeType::longrope &&
+      (spec.rope.short_factors.size() != half || spec.rope.long_factors.size() != half))
+    faults.push_back("longrope does not have one factor for each of " + std::to_string(half) + " frequencies");
+  const bool has_vocabulary = spec.vocab_size > 1;  // else its size is a fault of its own
+  if (spec.reads_source() && (spec.decoder_start_id < 0 || spec.decoder_start_id >= spec.vocab_size))
+    faults.push_back("decoder_start_token_id " + std::to_string(spec.decoder_start_id) + " is not a token, expected one from 0 to " +
+                     std::to_string(spec.vocab_size - 1));
+  for (int64_t id : spec.eos_token_ids)
+    if (has_vocabulary && (id < 0 || id >= spec.vocab_size))
+      faults.push_back("eos_token_id " + std::to_string(id) + " is outside the vocabulary of " +
+                       std::to_string(spec.vocab_size) + " tokens");
+  return faults;
+}
+
+}  // namespace forge

@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "core/lib/base/text.h"
+#include "core/lib/io/architectures.h"
+#include "core/model/families/family.h"
+#include "core/model/families/wrapper.h"
+
+namespace forge {
+namespace {
+
+[[noreturn]] void unknown_architecture(const std::string& architecture, const std::string& where,
+                                       const std::vector<std::string>& known) {
+  const std::string what =
+      architecture.empty() ? "no architecture is named"
+                           : "the architecture " + architecture + architecture_refusal(architecture, known);
+  throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
+      .hint(nearest_way(architecture, known));
+}
+
+}  // namespace
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> table{
+      llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   phi3_family(),
+      gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
+      olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
+      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
+      falcon_family(), stablelm_family(), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
+      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family()};
+  return table;
+}
+
+const Family& family_of_architecture(const std::string& architecture, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (family.architecture == architecture) return family;
+    known.push_back(family.architecture);
+  }
+  for (const Wrapper& wrapper : wrappers()) known.push_back(wrapper.architecture);
+  unknown_architecture(architecture, where, known);
+}
+
+const Family* find_family(const Json& type) {
+  const auto found = std::find_if(families().begin(), families().end(), [&](const Family& family) { return type == family.name; });
+  return found == families().end() ? nullptr : &*found;
+}
+
+const Family& family_of_type(const Json& type) {
+  if (const Family* family = find_family(type)) return *family;
+  std::vector<std::string> known;
+  for (const Family& family : families()) known.push_back(family.name);
+  throw Error(ErrorKind::job, "model.architecture: model_type is " + dump_json(type) + ", forge knows " + join(known, ", "));
+}
+
+const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where) {
+  std::vector<std::string> known;
+  // `plain` has no windows of its own. `other` disagrees with the file on experts, and will refuse
+  // it.
+  const Family *plain = nullptr, *other = nullptr;
+  for (const Family& family : families()) {
+    if (family.gguf_architecture.empty()) continue;
+    if (family.gguf_architecture == architecture && family.mixture == kind.mixture) {
+      if (family.gguf_windows && kind.windows) return family;
+      if (!family.gguf_windows) plain = &family;
+    }
+    if (family.gguf_architecture == architecture) other = &family;
+    if (std::find(known.begin(), known.end(), family.gguf_architecture) == known.end()) known.push_back(family.gguf_architecture);
+  }
+  if (plain) return *plain;
+  if (other) return *other;
+  unknown_architecture(architecture, where, known);
+}
+
+const Family& family_of(const ModelSpec& spec) {
+  for (const Family& family : families())
+    if (family.name == spec.family) return family;
+  // Tests build specs by hand, with no known family.
+  return families().front();
+}
+
+const OuterModules& outer_modules(const ModelSpec& spec) {
+  static const OuterModules wrapped{.embedding = "model.language_model.embed_tokens",
+                                    .layers = "model.language_model.layers.",
+                                    .final_norm = "model.language_model.norm"};
+  return spec.wrapper.empty() ? family_of(spec).modules : wrapped;
+}
+
+}  // namespace forge

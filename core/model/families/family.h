@@ -1,0 +1,164 @@
+#pragma once
+// Family describes a model family: the settings that only it has, its decoder layer, and its names
+// in the files of transformers and llama.cpp. Each family has its own file; families.cpp lists
+// them.
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/model/families/gguf_spec.h"
+#include "core/model/families/model_spec.h"
+#include "core/model/families/settings.h"
+#include "core/model/graph/recorder.h"
+
+namespace forge {
+
+// Names of the modules around the layers.
+struct OuterModules {
+  const char *embedding = "model.embed_tokens", *positions = "";  // positions: the learned table
+  const char* layers = "model.layers.";
+  const char *final_norm = "model.norm", *head = "lm_head";
+  const char* stored_head = "";  // the head's name in checkpoints, if it is another
+};
+
+struct Family {
+  std::string name;               // ModelSpec::family, and config.json's model_type
+  std::string architecture;       // config.json: architectures[0]
+  std::string gguf_architecture;  // general.architecture; empty: never read from a GGUF
+  bool mixture = false;           // has experts; tells families of one GGUF architecture apart
+  bool gguf_windows = false;      // its GGUF files have a window; tells families apart, too
+  // Defaults of the architecture's configuration class in transformers, for keys that config.json
+  // lacks.
+  int64_t max_position_embeddings = 0, num_kv_heads = 0;  // 0: as many as heads
+  const char* activation = "silu";                        // hidden_act
+  std::vector<std::string> same_activations = {};         // other words for it, or for another that `read` tells apart
+  double norm_eps = 1e-6, rope_theta = 10000;
+  double window_rope_theta = 0;  // base of layers with a window; 0: rope_theta
+  bool partial_rotary = false;   // reads partial_rotary_factor
+  double partial_rotary_factor = 1;
+  bool tied = false;
+  int64_t mlp_ratio = 0;  // default of intermediate_size / hidden_size; 0: none
+  std::map<std::string, std::string> spelling = {};  // its own names of settings (Settings::spell)
+  OuterModules modules = {};
+  bool padding_row = true;          // the embedding's row of pad_token_id is never trained
+  bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
+  bool encoder_decoder = false;     // reads a source; `stacks` replaces `layer`
+  bool further_layers = false;  // files hold layers after the last, which predict further tokens
+  // Reads the settings that only this family has, and refuses those that it would have to ignore.
+  void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
+  // Writes those settings into `config`.
+  void (*write)(const ModelSpec& spec, Json& config) = nullptr;
+  // Reads those settings from a GGUF's metadata, after the sizes, biases and window; null: nothing
+  // more.
+  void (*read_gguf)(GgufSettings& settings, ModelSpec& spec) = nullptr;
+  // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden].
+  ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
+  // Records an encoder, and a decoder that attends to its output → the normed supervised rows
+  // [targets, hidden]. Layers are numbered from the encoder's first to the decoder's last.
+  ValueId (*stacks)(Recorder& g, const ModelSpec& m) = nullptr;
+};
+
+// The families, one file each.
+Family llama_family();
+Family mistral_family();
+Family qwen2_family();
+Family qwen3_family();
+Family phi3_family();
+Family gemma_family();
+Family gemma2_family();
+Family gemma3_family();
+Family smollm3_family();
+Family granite_family();
+Family olmo2_family();
+Family olmo3_family();
+Family glm_family();
+Family glm4_family();
+Family cohere_family();
+Family cohere2_family();
+Family starcoder2_family();
+Family gpt_neox_family();
+Family falcon_family();
+Family stablelm_family();
+Family gpt2_family();
+Family t5_family();
+Family bart_family();
+Family mixtral_family();
+Family qwen2_moe_family();
+Family qwen3_moe_family();
+Family gpt_oss_family();
+Family deepseek_v2_family();
+Family deepseek_v3_family();
+
+const std::vector<Family>& families();
+
+// Return the family by the name that a file uses. Throw Error(job) "unknown architecture X; forge
+// knows …".
+const Family& family_of_architecture(const std::string& architecture, const std::string& where);
+// Properties of a GGUF that tell families of one architecture apart.
+struct GgufKind {
+  bool mixture = false;  // it counts experts
+  bool windows = false;  // it has a sliding window
+};
+const Family& family_of_gguf(const std::string& architecture, GgufKind kind, const std::string& where);
+// Returns the family of config.json's model_type; null if forge does not know it.
+const Family* find_family(const Json& type);
+// Returns the family of model.architecture. Throws Error(job) for an unknown one.
+const Family& family_of_type(const Json& type);
+// Returns the family of ModelSpec::family.
+const Family& family_of(const ModelSpec& spec);
+
+// Returns the modules around the layers under the names in this model's files: the family's, or
+// those inside a class with towers.
+const OuterModules& outer_modules(const ModelSpec& spec);
+
+// ---- shared by several families ----
+
+ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
+Recorder::Heads heads_of(const ModelSpec& m);
+Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
+
+// Parts of layers, under the names that most checkpoints have.
+ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);
+// q, k, v → mixed: rotated by position if the layer has rotary positions, then attention.
+ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v);
+// x → self_attn.{q,k,v}_proj, norms of q and k, attention, self_attn.o_proj
+ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+// x → mlp.{gate,up}_proj, f(gate) · up, mlp.down_proj
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
+// Like gated_mlp(), for gate and up in one matrix, mlp.gate_up_proj.
+ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
+
+// A family's names of its router and experts. An expert's layer is `experts`, its number, and
+// `gate`, `up` or `down`.
+struct ExpertNames {
+  const char *router, *experts, *gate, *up, *down;
+  LinearUse router_use = LinearUse::router;
+  const char* correction = "";  // bias of the scores that choose experts
+};
+// Returns the rule by which the spec chooses experts: by softmax over all.
+RouteRule route_rule(const ModelSpec& m);
+// x → a router, f(gate) · up and down of each token's experts, their weighted sum
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names);
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
+// Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
+// be read before.
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);
+void write_router(const ModelSpec& spec, Json& config);
+
+// Returns sliding_window: `absent` if the key is missing, 0 for null.
+int64_t window_setting(Settings& settings, int64_t absent);
+// Set the window, and the layers with full attention: those that the file lists, else every
+// `period`-th layer. `absent_window` is the window if the file states none.
+void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
+void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
+// Returns the window; null if there is none.
+Json window_json(const ModelSpec& spec);
+Json layer_types_json(const ModelSpec& spec);
+// Refuses the window of a GGUF that does not say which layers it is for.
+void refuse_window(GgufSettings& settings, ModelSpec& spec);
+// Sets the layers with full attention: those that layer_types lists, else those for which `full` is
+// true. The others have spec.sliding_window.
+void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full);
+
+}  // namespace forge

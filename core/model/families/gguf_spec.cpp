@@ -1,0 +1,195 @@
+#include "core/model/families/gguf_spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/lib/base/text.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+// Returns the scaling that has these divisors, which are all that a GGUF keeps. For Llama 3.1 and
+// later the factor is the largest divisor, and the other settings are those of every released
+// model. Any other divisors are longrope's, the same within the original context and past it.
+RopeSpec rope_of_divisors(const RopeSpec& plain, const std::vector<float>& divisors, int64_t context) {
+  RopeSpec llama3 = plain;
+  llama3.factor = *std::max_element(divisors.begin(), divisors.end());
+  if (std::all_of(divisors.begin(), divisors.end(), [](float divisor) { return divisor == 1; })) return plain;
+  llama3.type = RopeType::llama3;
+  llama3.low_freq_factor = 1;
+  llama3.high_freq_factor = 4;
+  llama3.original_max_position_embeddings = 8192;
+  const auto near = [](float a, float b) { return std::abs(a - b) <= 1e-4f * b; };
+  const std::vector<float> expected = llama3_divisors(llama3, 2 * static_cast<int64_t>(divisors.size()));
+  if (std::equal(divisors.begin(), divisors.end(), expected.begin(), near)) return llama3;
+  RopeSpec any = plain;
+  any.type = RopeType::longrope;
+  any.short_factors.assign(divisors.begin(), divisors.end());
+  any.long_factors = any.short_factors;
+  any.original_max_position_embeddings = context;
+  any.attention_factor = 1;
+  return any;
+}
+
+// True if there is one factor above zero for each rotated frequency.
+bool require_factors(const char* tensor, const std::vector<float>& factors, Settings& settings, const ModelSpec& spec) {
+  const int64_t half = spec.rotary_dim() / 2;
+  if (static_cast<int64_t>(factors.size()) != half)
+    settings.broken(tensor, "has " + std::to_string(factors.size()) + " values, expected " + std::to_string(half) +
+                                " (half of the rotated features)");
+  else if (!std::all_of(factors.begin(), factors.end(), [](float factor) { return factor > 1e-6f && factor < 1e6f; }))
+    settings.broken(tensor, "has a factor that is not between 1e-6 and 1e6");
+  else
+    return true;
+  return false;
+}
+
+void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, Settings& settings, ModelSpec& spec) {
+  RopeSpec& rope = spec.rope;
+  if (factors.empty()) {
+    if (rope.type == RopeType::longrope) metadata.unsupported("rope.scaling.type", "is \"longrope\", and the file has no factors");
+    return;
+  }
+  if (rope.type != RopeType::standard && rope.type != RopeType::longrope)
+    return settings.unsupported("rope factors", std::string("appear together with rope.scaling.type \"") + name_of(rope.type) + "\"");
+  if (!factors.always.empty() && (!factors.up_to.empty() || rope.type == RopeType::longrope))
+    return settings.unsupported("rope_freqs.weight", "appears together with the factors of longrope");
+  if (!factors.always.empty()) {
+    if (require_factors("rope_freqs.weight", factors.always, settings, spec))
+      rope = rope_of_divisors(rope, factors.always, spec.max_position_embeddings);
+    return;
+  }
+  if (!require_factors("rope_factors_short.weight", factors.up_to, settings, spec) ||
+      !require_factors("rope_factors_long.weight", factors.past, settings, spec))
+    return;
+  rope.type = RopeType::longrope;
+  rope.short_factors.assign(factors.up_to.begin(), factors.up_to.end());
+  rope.long_factors.assign(factors.past.begin(), factors.past.end());
+  rope.original_max_position_embeddings =
+      metadata.integer("rope.scaling.original_context_length", 1, int64_t{1} << 40, spec.max_position_embeddings);
+  rope.attention_factor = metadata.number("rope.scaling.attn_factor", 1e-6, 1e6, 1);
+  rope.factor = std::max(1.0, static_cast<double>(spec.max_position_embeddings) / static_cast<double>(rope.original_max_position_embeddings));
+}
+
+void read_rope(GgufSettings& metadata, const Family& family, bool longrope, ModelSpec& spec) {
+  RopeSpec& rope = spec.rope;
+  rope.theta = metadata.number("rope.freq_base", 1, 1e12, 10000.0);
+  const int64_t turned = metadata.integer("rope.dimension_count", 1, kMostHeadDim, spec.head_dim);
+  rope.partial_rotary_factor = static_cast<double>(turned) / static_cast<double>(spec.head_dim);
+  if (turned != spec.head_dim && !family.partial_rotary)
+    metadata.unsupported("rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
+  // llama.cpp takes a file without a type for linear. Its factor is 1 unless one is stated; 0
+  // states none.
+  const std::string type = metadata.text("rope.scaling.type", "linear");
+  const double old_factor = metadata.number("rope.scale_linear", 0, 1e6, 0);
+  const double factor = metadata.number("rope.scaling.factor", 0, 1e6, 0);
+  if (type == "longrope") {
+    rope.type = RopeType::longrope;  // with the factors of read_rope_factors()
+    return;
+  }
+  if (!longrope && type != "yarn") metadata.must_be("rope.scaling.attn_factor", 1.0, "cosines and sines as they are");
+  if (type == "none") return;
+  rope.factor = factor > 0 ? factor : old_factor > 0 ? old_factor : 1;
+  if (type == "linear") {
+    if (rope.factor != 1) rope.type = RopeType::linear;
+  } else if (type == "yarn") {
+    rope.type = RopeType::yarn;
+    rope.original_max_position_embeddings = metadata.integer("rope.scaling.original_context_length", 1,
+                                                             int64_t{1} << 40, spec.max_position_embeddings);
+    rope.beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
+    rope.beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
+    rope.attention_factor = metadata.number("rope.scaling.yarn_attn_factor", 0, 1e6, 0);
+    metadata.must_be("rope.scaling.yarn_ext_factor", 1.0, "full extrapolation");
+    metadata.must_be("rope.scaling.attn_factor", 1.0, "the factor that follows from rope.scaling.factor");
+  } else {
+    metadata.unsupported("rope.scaling.type", "is \"" + type + "\", forge computes none, linear, yarn and longrope");
+  }
+}
+
+void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
+  spec.hidden_size = metadata.integer("embedding_length", 1, 1 << 18);
+  spec.intermediate_size = metadata.integer("feed_forward_length", 1, 1 << 20);
+  spec.num_layers = metadata.integer("block_count", 1, 1 << 10);
+  spec.num_heads = metadata.integer("attention.head_count", 1, 1 << 12);
+  spec.num_kv_heads = metadata.integer("attention.head_count_kv", 1, 1 << 12, spec.num_heads);
+  spec.head_dim = metadata.integer("attention.key_length", 1, 1 << 12, spec.hidden_size / spec.num_heads);
+  spec.max_position_embeddings = metadata.integer("context_length", 1, int64_t{1} << 40);
+  const bool rms = !metadata.has("attention.layer_norm_epsilon");
+  spec.rms_norm_eps = metadata.number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0, 1);
+  metadata.must_be("attention.value_length", spec.head_dim, "keys and values of one size");
+  spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
+}
+
+void read_experts(GgufSettings& metadata, ModelSpec& spec) {
+  spec.num_experts = metadata.integer("expert_count", 1, kMostExperts);
+  spec.experts_per_token = metadata.integer("expert_used_count", 1, spec.num_experts);
+  spec.expert_size = metadata.integer("expert_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
+  spec.normalise_experts = true;
+  metadata.must_be("expert_weights_scale", 1.0, "weights that are not scaled");
+  metadata.must_be("expert_gating_func", 1, "the softmax of all experts");
+}
+
+void read_tensors(const TensorFile& file, const OuterModules& modules, Settings& settings, ModelSpec& spec) {
+  const auto has = [&](const std::string& tensor) { return file.find(tensor) >= 0; };
+  spec.tie_word_embeddings = !has(std::string(modules.head) + ".weight");
+  spec.qkv_bias = has("model.layers.0.self_attn.q_proj.bias");
+  spec.o_bias = has("model.layers.0.self_attn.o_proj.bias");
+  spec.mlp_bias = has("model.layers.0.mlp.gate_proj.bias");
+  spec.qk_norm = has("model.layers.0.self_attn.q_norm.weight");
+  const int64_t embedding = file.find(std::string(modules.embedding) + ".weight");
+  if (embedding < 0 || file.tensors()[static_cast<size_t>(embedding)].shape.size() != 2)
+    settings.broken("token_embd.weight", "is missing or not a matrix");
+  else
+    spec.vocab_size = file.tensors()[static_cast<size_t>(embedding)].shape[0];
+}
+
+// True for a key of a model that never changes the computation, or changes it only under another
+// rotary scaling.
+bool harmless_model_key(std::string_view key) {
+  for (const char* harmless : {"vocab_size", "tensor_data_layout", "pooling_type", "rope.scaling.finetuned", "rope.scaling.factor",
+                               "rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
+                               "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "expert_weights_norm"})
+    if (key == harmless) return true;
+  return false;
+}
+
+// A GGUF also describes its tokenizer, licence and quantisation. Only keys under an architecture's
+// name are the model's settings.
+bool harmless_gguf_key(const std::string& key) {
+  const size_t dot = key.find('.');
+  return dot == key.npos || !gguf_architecture(key.substr(0, dot)) || harmless_model_key(std::string_view(key).substr(dot + 1));
+}
+
+}  // namespace
+
+ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name) {
+  Settings settings(metadata, name);
+  ModelSpec spec;
+  spec.architecture = settings.text("general.architecture", "");
+  GgufSettings own(settings, spec.architecture);
+  const int64_t experts = own.integer("expert_count", 0, kMostExperts, 0);
+  const Family& family = family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = own.integer("attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
+  spec.family = family.name;
+  read_sizes(own, spec);
+  if (family.mixture)
+    read_experts(own, spec);
+  else if (experts > 0)
+    own.unsupported("expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
+  read_tensors(file, family.modules, settings, spec);
+  own.must_be("attention.causal", true, "each token sees those before it");
+  read_rope(own, family, !factors.up_to.empty(), spec);
+  read_rope_factors(factors, own, settings, spec);
+  if (family.read_gguf) family.read_gguf(own, spec);
+  if (spec.window_rope_theta == 0) own.must_be("rope.freq_base_swa", spec.rope.theta, "one base of the angles for all layers");
+  if (settings.has("tokenizer.ggml.eos_token_id"))
+    spec.eos_token_ids = settings.ids("tokenizer.ggml.eos_token_id");
+  spec.bos_token_id = settings.integer("tokenizer.ggml.bos_token_id", 0, 1 << 24, -1);
+  spec.pad_token_id = settings.integer("tokenizer.ggml.padding_token_id", 0, 1 << 24, -1);
+  for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
+  settings.finish(harmless_gguf_key, "use another GGUF of the model, or its Hugging Face folder");
+  return spec;
+}
+
+}  // namespace forge

@@ -1,0 +1,60 @@
+// GLM-4 (Zeng et al., 2024) and its successor of 2025: gate and up in one matrix, rotary positions
+// on neighbouring pairs in the first half of each head. The successor has norms on both sides of
+// attention and of the MLP.
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+void read(Settings& settings, ModelSpec& spec) {
+  if (!settings.has("head_dim")) spec.head_dim = 128;
+  spec.rope.interleaved = true;
+  spec.qkv_bias = settings.flag("attention_bias", true);
+}
+
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  refuse_window(settings, spec);
+  spec.rope.interleaved = true;
+}
+
+void write(const ModelSpec& spec, Json& config) { config["attention_bias"] = spec.qkv_bias; }
+
+ValueId glm_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return g.add(h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+}
+
+ValueId glm4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
+  h = g.add(h, norm(g, m, x, "post_self_attn_layernorm"));
+  x = merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"));
+  return g.add(h, norm(g, m, x, "post_mlp_layernorm"));
+}
+
+}  // namespace
+
+Family glm_family() {
+  return {.name = "glm",
+          .architecture = "GlmForCausalLM",
+          .gguf_architecture = "chatglm",
+          .max_position_embeddings = 131072,
+          .num_kv_heads = 2,
+          .norm_eps = 1.5625e-7,
+          .partial_rotary = true,
+          .partial_rotary_factor = 0.5,
+          .read = read,
+          .write = write,
+          .read_gguf = read_gguf,
+          .layer = glm_layer};
+}
+
+Family glm4_family() {
+  Family family = glm_family();
+  family.name = "glm4";
+  family.architecture = "Glm4ForCausalLM";
+  family.gguf_architecture = "glm4";
+  family.layer = glm4_layer;
+  return family;
+}
+
+}  // namespace forge

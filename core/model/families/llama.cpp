@@ -1,0 +1,38 @@
+// Llama (Touvron et al., 2023): norms before attention and before a gated MLP, rotary positions,
+// grouped queries. Mistral and Qwen2 are the same layer with other biases and windows; Qwen3 norms
+// the heads of q and k.
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
+  spec.mlp_bias = settings.flag("mlp_bias", false);
+}
+
+void write(const ModelSpec& spec, Json& config) {
+  config["attention_bias"] = spec.qkv_bias;
+  config["mlp_bias"] = spec.mlp_bias;
+}
+
+}  // namespace
+
+Family llama_family() {
+  return {.name = "llama",
+          .architecture = "LlamaForCausalLM",
+          .gguf_architecture = "llama",
+          .max_position_embeddings = 2048,
+          .num_kv_heads = 0,
+          .read = read,
+          .write = write,
+          .read_gguf = refuse_window,
+          .layer = llama_layer};
+}
+
+ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return g.add(h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+}
+
+}  // namespace forge

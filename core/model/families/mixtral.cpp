@@ -1,0 +1,48 @@
+// Mixtral (Jiang et al., 2024): Mistral's layer with experts in the place of the MLP.
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+constexpr ExpertNames kNames{"block_sparse_moe.gate", "block_sparse_moe.experts.", ".w1", ".w3", ".w2"};
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.num_experts = settings.integer("num_local_experts", 1, kMostExperts, 8);
+  read_router(settings, spec, 2);
+  spec.expert_size = spec.intermediate_size;
+  spec.normalise_experts = true;
+  settings.must_be("router_jitter_noise", 0.0, "no noise on the router's input");
+  spec.sliding_window = window_setting(settings, 0);
+  read_layer_types(settings, spec, [](int64_t) { return false; });
+}
+
+void write(const ModelSpec& spec, Json& config) {
+  config["num_local_experts"] = spec.num_experts;
+  write_router(spec, config);
+  config["sliding_window"] = window_json(spec);
+}
+
+ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return g.add(h, sparse_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), kNames));
+}
+
+}  // namespace
+
+Family mixtral_family() {
+  return {.name = "mixtral",
+          .architecture = "MixtralForCausalLM",
+          .gguf_architecture = "llama",
+          .mixture = true,
+          .max_position_embeddings = 131072,
+          .num_kv_heads = 8,
+          .norm_eps = 1e-5,
+          .rope_theta = 1000000,
+          .read = read,
+          .write = write,
+          .read_gguf = refuse_window,
+          .layer = layer};
+}
+
+}  // namespace forge

@@ -1,0 +1,210 @@
+#include "core/model/families/model_spec.h"
+
+#include "core/lib/base/file.h"
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/lib/io/members.h"
+#include "core/lib/io/python_json.h"
+#include "core/job/job_json.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+#include "core/model/families/gguf_spec.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/wrapper.h"
+#include "core/lib/io/model_file.h"
+
+namespace forge {
+namespace {
+
+constexpr auto kRopeMembers = [](auto& rope, auto&& member) {
+  member("type", rope.type, "as config.json names it");
+  member("theta", rope.theta, "base of the frequencies", at_least(1e-6));
+  member("factor", rope.factor, "how many times longer the context is than before scaling", between(1e-6, 1e9));
+  member("original_max_position_embeddings", rope.original_max_position_embeddings, "context before scaling", between(0, kMostPositions));
+  member("low_freq_factor", rope.low_freq_factor, "llama3", between(1e-6, 1e9));
+  member("high_freq_factor", rope.high_freq_factor, "llama3", between(1e-6, 1e9));
+  member("beta_fast", rope.beta_fast, "yarn", between(1e-6, 1e9));
+  member("beta_slow", rope.beta_slow, "yarn", between(1e-6, 1e9));
+  member("attention_factor", rope.attention_factor, "yarn; 0: derived from factor and mscale", between(0, 1e9));
+  member("mscale", rope.mscale, "yarn; 0: absent", between(0, 1e9));
+  member("mscale_all_dim", rope.mscale_all_dim, "yarn; 0: absent", between(0, 1e9));
+  member("truncate", rope.truncate, "yarn: the bounds of the ramp are whole numbers");
+  member.later("short_factors", rope.short_factors, "longrope: factor of each frequency within the original context", between(1e-9, 1e9));
+  member.later("long_factors", rope.long_factors, "longrope: factor of each frequency past it", between(1e-9, 1e9));
+  member.later("interleaved", rope.interleaved, "neighbouring features form a pair, instead of one from each half");
+  member("partial_rotary_factor", rope.partial_rotary_factor, "share of each head that is rotated", between(0, 1));
+};
+
+constexpr auto kAddedRowMembers = [](auto& row, auto&& member) {
+  member("id", row.id, "id of the token", at_least(0));
+  member("from", row.from, "tokens whose mean the row starts from; none: all", at_least(0));
+};
+
+constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
+  member("family", spec.family, "the family that forge builds");
+  member("architecture", spec.architecture, "the architecture that the file names");
+  member.later("wrapper", spec.wrapper, "model_type of the class with towers around the language model; empty: none");
+  member("vocab_size", spec.vocab_size, "rows of the embedding", between(1, kMostVocab));
+  member("hidden_size", spec.hidden_size, "width of the residual stream", between(1, kMostHidden));
+  member("intermediate_size", spec.intermediate_size, "width inside the MLP", between(1, kMostIntermediate));
+  member("num_layers", spec.num_layers, "decoder layers", between(1, kMostLayers));
+  member("num_heads", spec.num_heads, "attention heads", between(1, kMostHeads));
+  member("num_kv_heads", spec.num_kv_heads, "heads of keys and values", between(1, kMostHeads));
+  member("head_dim", spec.head_dim, "width of a head", between(1, kMostHeadDim));
+  member("max_position_embeddings", spec.max_position_embeddings, "longest context", between(1, kMostPositions));
+  member("sliding_window", spec.sliding_window, "tokens that attention looks back at; 0: all", between(0, kMostPositions));
+  member("rms_norm_eps", spec.rms_norm_eps, "added to the mean square", between(0, 1));
+  member("tie_word_embeddings", spec.tie_word_embeddings, "the embedding is also the head");
+  member("qkv_bias", spec.qkv_bias, "q_proj, k_proj and v_proj have biases");
+  member("o_bias", spec.o_bias, "o_proj has a bias");
+  member("mlp_bias", spec.mlp_bias, "gate_proj, up_proj and down_proj have biases");
+  member.later("score_head", spec.score_head, "the head gives one number for a text instead of logits");
+  member.later("qk_norm", spec.qk_norm, "each head of q and k is normed");
+  member.later("full_layers", spec.full_layers, "layers that see everything although there is a sliding_window");
+  member.later("parallel_residual", spec.parallel_residual, "attention and MLP read the same stream");
+  member.later("tanh_gelu", spec.tanh_gelu, "gelu is computed with tanh");
+  member.later("layer_norm", spec.layer_norm, "norms subtract the mean");
+  member.later("norm_bias", spec.norm_bias, "norms have biases");
+  member.later("window_rope_theta", spec.window_rope_theta, "theta of the layers with a sliding_window; 0: as the others", between(0, 1e12));
+  member.later("no_rope_layers", spec.no_rope_layers, "layers without rotary positions");
+  member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
+  member.later("position_offset", spec.position_offset, "the row of position 0 in that table", between(0, kMostPositions));
+  member.later("encoder_layers", spec.encoder_layers, "encoder layers, whose output each of num_layers sees; 0: no encoder", between(0, kMostLayers));
+  member.later("decoder_start_id", spec.decoder_start_id, "encoder-decoder: the token that an answer follows", at_least(-1));
+  member.later("position_buckets", spec.position_buckets, "buckets of the bias of scores by distance; 0: no bias", between(0, kMostPositions));
+  member.later("position_distance", spec.position_distance, "distance in tokens from which on that bias is constant", between(0, kMostPositions));
+  member.later("gated_mlp", spec.gated_mlp, "the MLP has a gate, in a family that has both kinds");
+  member.later("num_experts", spec.num_experts, "experts in place of an MLP; 0: none", between(0, kMostExperts));
+  member.later("experts_per_token", spec.experts_per_token, "experts that a token goes through", between(0, kMostExperts));
+  member.later("expert_size", spec.expert_size, "width inside an expert", between(0, kMostIntermediate));
+  member.later("shared_expert_size", spec.shared_expert_size, "width inside the expert that every token goes through; 0: none", between(0, kMostIntermediate));
+  member.later("dense_layers", spec.dense_layers, "layers with an MLP instead of experts");
+  member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts sum to 1");
+  member.later("expert_groups", spec.expert_groups, "groups that experts are chosen within", between(1, kMostExperts));
+  member.later("groups_per_token", spec.groups_per_token, "groups that a token may choose from", between(1, kMostExperts));
+  member.later("expert_scale", spec.expert_scale, "multiplies the weights of a token's experts", between(1e-9, 1e9));
+  member.later("attention_sinks", spec.attention_sinks, "a logit for each head takes its share of the softmax");
+  member.later("gate_limit", spec.gate_limit, "limit of a clamped gate; 0: none", between(0, 1e9));
+  member.later("gate_alpha", spec.gate_alpha, "alpha of a clamped gate", between(-1e9, 1e9));
+  member.later("q_latent", spec.q_latent, "width that q is made from; 0: the stream", between(0, kMostHidden));
+  member.later("kv_latent", spec.kv_latent, "width that k and v are made from; 0: the stream", between(0, kMostHidden));
+  member.later("rope_head_dim", spec.rope_head_dim, "latent attention: features of a head that are rotated", between(0, kMostHeadDim));
+  member.later("value_head_dim", spec.value_head_dim, "latent attention: width of a head's values", between(0, kMostHeadDim));
+  member.later("router_loss", spec.router_loss, "weight of the loss that balances the experts; 0: none", between(0, 1e6));
+  member.later("norm_offset", spec.norm_offset, "added to the weights of norms", between(0, 1));
+  member.later("embedding_scale", spec.embedding_scale, "multiplies the embeddings", between(1e-9, 1e9));
+  member.later("residual_scale", spec.residual_scale, "multiplies what a layer adds to the stream", between(1e-9, 1e9));
+  member.later("logit_scale", spec.logit_scale, "multiplies the logits", between(1e-9, 1e9));
+  member.later("attention_scale", spec.attention_scale, "factor of q·k; 0: 1 / sqrt(head_dim)", between(0, 1e9));
+  member.later("attention_softcap", spec.attention_softcap, "bounds the scores; 0: none", between(0, 1e9));
+  member.later("logit_softcap", spec.logit_softcap, "bounds the logits; 0: none", between(0, 1e9));
+  member("rope", spec.rope, "rotary position embedding");
+  member("eos_token_ids", spec.eos_token_ids, "tokens that end a text", at_least(0));
+  member("bos_token_id", spec.bos_token_id, "-1: none", at_least(-1));
+  member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
+  member.later("base_vocab_size", spec.base_vocab_size, "rows in the model's file if tokens were added; 0: vocab_size", between(0, kMostVocab));
+  member.later("added_rows", spec.added_rows, "added tokens, whose rows are not in the file");
+  member.later("initializer_range", spec.initializer_range, "standard deviation of randomly initialised weights", between(0, 100));
+};
+
+constexpr int64_t kLargestConfig = 16 << 20;
+
+// Returns the text that messages begin with.
+std::string config_name(const ModelConfig& model) {
+  return model.architecture.empty() ? model.path + "/config.json" : "model.architecture";
+}
+
+}  // namespace
+
+void to_json(Json& json, RopeType type) { json = name_of(type); }
+void from_json(const Json& json, RopeType& type) {
+  std::string name;
+  read_value(json, name);
+  type = rope_type_of(name);
+}
+Json schema_of(RopeType) { return {{"type", "string"}}; }
+
+void to_json(Json& json, const RopeSpec& rope) { json = write_members(rope, kRopeMembers); }
+void from_json(const Json& json, RopeSpec& rope) { read_members(json, rope, kRopeMembers); }
+Json schema_of(const RopeSpec& rope) { return members_schema(rope, kRopeMembers); }
+
+void to_json(Json& json, const AddedRow& row) { json = write_members(row, kAddedRowMembers); }
+void from_json(const Json& json, AddedRow& row) { read_members(json, row, kAddedRowMembers); }
+Json schema_of(const AddedRow& row) { return members_schema(row, kAddedRowMembers); }
+
+void to_json(Json& json, const ModelSpec& spec) { json = write_members(spec, kSpecMembers); }
+void from_json(const Json& json, ModelSpec& spec) {
+  read_members(json, spec, kSpecMembers);
+  for (const std::string& fault : spec_faults(spec)) throw MemberFault(": " + fault);
+}
+Json schema_of(const ModelSpec& spec) { return members_schema(spec, kSpecMembers); }
+
+ModelSpec with_score_head(ModelSpec spec) {
+  spec.score_head = true;
+  spec.tie_word_embeddings = false;
+  return spec;
+}
+
+bool starts_score_head(const ModelSpec& spec) { return spec.score_head && !ends_with(spec.architecture, kScoringSuffix); }
+
+ModelSpec read_model_spec(const std::string& path) {
+  if (!is_directory(path)) {
+    if (ends_with(lower(path), ".gguf")) return model_spec_of_gguf(path);
+    if (!file_exists(path))
+      throw Error(ErrorKind::environment, path + ": no such model")
+          .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
+    throw Error(ErrorKind::environment, path + ": not a model")
+        .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
+  }
+  const Json config = model_config({.path = path});
+  ModelSpec spec = model_spec_from_config(config, path + "/config.json");
+  // transformers shares the weights of head and embedding of such a file unless it holds both
+  // tensors.
+  if (!spec.wrapper.empty() && !says_tying(config) && has_weights(path))
+    spec.tie_word_embeddings = current_names(open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
+  return spec;
+}
+
+Json model_config(const ModelConfig& model) {
+  const std::string file = model.path + "/config.json";
+  Json config = Json::object();
+  if (file_exists(file))
+    config = parse_python_json(read_file(file, kLargestConfig, ErrorKind::environment), file);
+  else if (!model.architecture.contains("model_type")) {
+    const std::string gguf = name_with_suffix(model.path, ".gguf");
+    throw Error(ErrorKind::environment, model.path + (is_directory(model.path) ? ": a folder without config.json" : ": no folder with a config.json"))
+        .hint(model.init == ModelInit::random ? "describe the whole model in model.architecture, beginning with model_type"
+              : gguf.empty()                  ? "model.path is a Hugging Face folder with config.json, or a .gguf file"
+                                              : "the folder holds " + gguf + ": name that file in model.path");
+  }
+  if (model.architecture.empty() || !config.is_object()) return config;
+  const Json stated = json_of(model.architecture);
+  if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {
+    family_of_type(*type);  // or it is unknown
+    config = Json::object();
+  }
+  config.update(stated);
+  return config;
+}
+
+ConfigNotes config_notes(const ModelConfig& model) {
+  if (!is_directory(model.path) && model.init == ModelInit::file) return {};
+  ConfigNotes notes = read_config(model_config(model), config_name(model)).notes;
+  if (model.dropout == BaseDropout::config && !notes.dropouts.empty())
+    throw KeyError(ErrorKind::job, "model.dropout",
+                   "is config, and config.json has " + join(notes.dropouts, ", ") + ": forge computes no dropout inside the base model",
+                   "model.dropout: none trains without it; adapter.dropout is the adapter's own");
+  return notes;
+}
+
+ModelSpec read_model_spec(const ModelConfig& model) {
+  if (model.init == ModelInit::file) return read_model_spec(model.path);
+  const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
+  if (!spec.wrapper.empty())
+    throw KeyError(ErrorKind::job, "model.init",
+                   "random initialises only a language model, and " + spec.architecture + " also has towers",
+                   "write model.architecture with the language model's own model_type, " + spec.family);
+  return spec;
+}
+
+}  // namespace forge

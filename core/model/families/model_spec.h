@@ -1,0 +1,167 @@
+#pragma once
+// ModelSpec describes a model, as read from config.json or a GGUF's metadata before any weight is
+// touched.
+//
+//   ModelSpec spec = read_model_spec("models/SmolLM2-135M-Instruct.gguf");
+//   for (const Parameter& p : base_parameters(spec)) …
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/job/job.h"
+#include "core/lib/io/json.h"
+#include "core/lib/io/tensor_file.h"
+
+namespace forge {
+
+// Rotary position embedding, with the names of transformers' modeling_rope_utils.
+enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
+
+struct RopeSpec {
+  RopeType type = RopeType::standard;
+  double theta = 10000;
+  double factor = 1;
+  int64_t original_max_position_embeddings = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  double attention_factor = 0;                       // yarn, longrope; 0: derived from factor (and mscale)
+  double mscale = 0, mscale_all_dim = 0;             // yarn, as DeepSeek writes it; 0: absent
+  bool truncate = true;                              // yarn
+  std::vector<double> short_factors, long_factors;   // longrope: [rotary_dim / 2], within the original context and past it
+  double partial_rotary_factor = 1;
+  bool interleaved = false;  // the pairs are features 2i and 2i + 1, not i and i + half
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+inline int64_t rotary_dim_of(int64_t head_dim, double partial_rotary_factor) {
+  return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
+}
+
+// A token whose rows of the embedding and the head are not in the file. They are the mean of the
+// rows `from`, or of all rows if `from` is empty.
+struct AddedRow {
+  int64_t id = 0;
+  std::vector<int64_t> from;
+
+  bool operator==(const AddedRow&) const = default;
+};
+
+struct ModelSpec {
+  bool operator==(const ModelSpec&) const = default;
+
+  std::string family;        // a row of families.cpp: "llama"
+  std::string architecture;  // name in the file: "LlamaForCausalLM", or a GGUF's "llama"
+  std::string wrapper;       // model_type of the class with towers around the language model (wrapper.h): "gemma3"; empty: none
+  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
+  int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  int64_t sliding_window = 0;        // tokens that attention looks back on, itself included; 0: all
+  std::vector<int64_t> full_layers;  // layers without that window
+  double window_rope_theta = 0;      // RoPE base of layers with a window; 0: rope.theta
+  std::vector<int64_t> no_rope_layers;  // layers without rotary positions
+  bool learned_positions = false;       // a row of a table is added for each position
+  int64_t position_offset = 0;          // the row of position 0
+  int64_t encoder_layers = 0;    // layers that read a source; 0: a decoder alone
+  int64_t decoder_start_id = -1; // encoder-decoder: the token that precedes an answer
+  // Buckets of a bias of scores by distance, and the distance from which on all have one bias; 0:
+  // none.
+  int64_t position_buckets = 0, position_distance = 0;
+  bool gated_mlp = true;         // for a family that has both kinds (T5)
+  bool tanh_gelu = false;        // gelu by its formula with tanh, for a family that has both (GPT-NeoX)
+  double rms_norm_eps = 1e-6;  // epsilon of layer norms, too
+  bool tie_word_embeddings = false;
+  bool score_head = false;  // one number for a text at its last token ("score") in place of logits; never tied
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool parallel_residual = false;  // attention and MLP read the same stream
+  bool qk_norm = false;        // each head of q and k is normed
+  bool layer_norm = false, norm_bias = false;  // norms take the mean away; they have biases
+  int64_t num_experts = 0;      // experts that replace an MLP; 0: none
+  int64_t experts_per_token = 0, expert_size = 0;  // expert_size: an expert's intermediate size
+  int64_t shared_expert_size = 0;  // intermediate size of the expert for every token; 0: none
+  std::vector<int64_t> dense_layers;               // layers that have an MLP instead of experts
+  bool normalise_experts = false;                  // the weights of a token's experts have the sum 1
+  int64_t expert_groups = 1, groups_per_token = 1;  // experts are chosen within the best groups
+  double expert_scale = 1;                          // factor of the weights of a token's experts
+  double router_loss = 0;  // factor of the loss that balances the experts; 0: none
+  double norm_offset = 0;      // added to the weights of norms
+  double embedding_scale = 1;  // rounded to the compute type
+  double residual_scale = 1;   // factor of what a layer adds to the residual stream
+  double logit_scale = 1;
+  double attention_scale = 0;  // factor of q·k; 0: 1 / sqrt(head_dim)
+  bool attention_sinks = false;       // a logit for each head takes its share of the softmax
+  // Bound and alpha of a clamped gate (gpt-oss); gate_limit 0: none.
+  double gate_limit = 0, gate_alpha = 1;
+  // Widths of latent attention (DeepSeek-V2). q_latent is 0 if q is made from the stream directly;
+  // kv_latent is 0 if q, k and v are.
+  int64_t q_latent = 0, kv_latent = 0;
+  // Rotated features of a head; features of its values.
+  int64_t rope_head_dim = 0, value_head_dim = 0;
+  bool latent() const { return kv_latent > 0; }
+  bool reads_source() const { return encoder_layers > 0; }
+  double attention_softcap = 0, logit_softcap = 0;  // c tanh(x / c) over scores and logits; 0: none
+  RopeSpec rope;
+  std::vector<int64_t> eos_token_ids;
+  int64_t bos_token_id = -1, pad_token_id = -1;
+  double initializer_range = 0.02;  // standard deviation of random initial weights
+
+  int64_t base_vocab_size = 0;  // rows that the model's file has, where tokens were added; 0: vocab_size
+  std::vector<AddedRow> added_rows;
+
+  // Returns the number of rotated features of a head.
+  int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
+  // Returns the number of cosines and sines of a token.
+  int64_t angles() const { return rotary_dim() * (window_rope_theta > 0 ? 2 : 1); }
+  RopeSpec window_rope() const {
+    return {.theta = window_rope_theta, .partial_rotary_factor = rope.partial_rotary_factor, .interleaved = rope.interleaved};
+  }
+  bool turns(int64_t layer) const {
+    return rotary_dim() > 0 && std::count(no_rope_layers.begin(), no_rope_layers.end(), layer) == 0;
+  }
+  // True if layer number `layer` has no experts.
+  bool dense(int64_t layer) const {
+    return num_experts == 0 || std::count(dense_layers.begin(), dense_layers.end(), layer) > 0;
+  }
+  // Returns the window of layer number `layer`; 0: full attention.
+  int64_t window(int64_t layer) const {
+    return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;
+  }
+};
+
+void to_json(Json& json, const AddedRow& row);
+void from_json(const Json& json, AddedRow& row);
+Json schema_of(const AddedRow& row);
+void to_json(Json& json, const ModelSpec& spec);
+void from_json(const Json& json, ModelSpec& spec);
+Json schema_of(const ModelSpec& spec);
+
+// Returns the model with a score head in place of its vocabulary's head.
+ModelSpec with_score_head(ModelSpec spec);
+// True if the score head is not in the file, which holds a language model. The head then starts at
+// zero.
+bool starts_score_head(const ModelSpec& spec);
+
+// Notes on a config.json beside the spec.
+struct ConfigNotes {
+  std::vector<std::string> ignored;   // "KEY (VALUE)": the class that transformers builds never reads them
+  std::vector<std::string> dropouts;  // "KEY VALUE" inside the base model, above 0
+  std::string built;                  // a sentence where the class is not the one that architectures names; else empty
+  std::string architecture;           // the class in transformers
+};
+
+// Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture that
+// forge does not know (with the known list) or a setting that it would have to ignore,
+// Error(environment) for a missing or broken file.
+ModelSpec read_model_spec(const std::string& path);
+
+// Returns the model of a job: that of its path, or, if its weights are drawn, that of config.json
+// and model.architecture together.
+ModelSpec read_model_spec(const ModelConfig& model);
+// Returns the config.json of a folder, with the settings of model.architecture over it.
+Json model_config(const ModelConfig& model);
+// Returns the notes beside the spec; none for a GGUF. Throws KeyError(job) if model.dropout asks
+// for dropouts of config.json.
+ConfigNotes config_notes(const ModelConfig& model);
+
+}  // namespace forge

@@ -1,0 +1,100 @@
+#include "core/model/families/modules.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "core/lib/base/key_error.h"
+#include "core/lib/base/text.h"
+#include "core/model/families/family.h"
+#include "core/model/families/step.h"
+
+namespace forge {
+namespace {
+
+Role role_of(ModuleKind kind) {
+  switch (kind) {
+    case ModuleKind::embedding:
+      return Role::embedding;
+    case ModuleKind::norm:
+      return Role::norm;
+    case ModuleKind::linear:
+      return Role::linear;
+    case ModuleKind::head:
+      return Role::head;
+    case ModuleKind::vector:
+      return Role::vector;
+    case ModuleKind::experts:
+      return Role::experts;
+  }
+  return Role::linear;
+}
+
+// Returns "embed_tokens" for "model.embed_tokens".
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+std::vector<Module> recorded_modules(const ModelSpec& spec) {
+  std::vector<Module> modules;
+  for (const ModuleUse& use : forward_list({spec}).modules)
+    modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias, use.use, use.experts, use.constant});
+  // A state_dict names a layer's linear layers before its norms.
+  std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {
+    return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
+  });
+  return modules;
+}
+
+}  // namespace
+
+std::vector<Module> modules_of(const ModelSpec& spec) {
+  // A plan asks some twenty times, and recording a large model's list takes a millisecond.
+  static std::mutex guard;
+  static ModelSpec last;
+  static std::vector<Module> modules;
+  const std::lock_guard lock(guard);
+  if (modules.empty() || !(spec == last)) modules = recorded_modules(spec), last = spec;
+  return modules;
+}
+
+std::string weight_name(ModuleKind kind, const std::string& path) {
+  return kind == ModuleKind::vector || kind == ModuleKind::experts ? path : path + ".weight";
+}
+std::string bias_name(ModuleKind kind, const std::string& path) {
+  return path + (kind == ModuleKind::experts ? "_bias" : ".bias");
+}
+bool adaptable(const Module& module) { return module.role == Role::linear && module.use != LinearUse::bare_router; }
+
+std::string embedding_name(const ModelSpec& spec) {
+  return std::string(outer_modules(spec).embedding) + ".weight";
+}
+std::string logits_head_name(const ModelSpec& spec) { return std::string(outer_modules(spec).head) + ".weight"; }
+std::string head_name(const ModelSpec& spec) {
+  return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
+}
+
+std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
+  std::vector<Module> saved;
+  if (adapter.modules_to_save.empty()) return saved;
+  std::vector<bool> used(adapter.modules_to_save.size(), false);
+  for (const Module& module : modules_of(spec)) {
+    bool wanted = false;
+    for (size_t i = 0; i < adapter.modules_to_save.size(); ++i) {
+      if (!ends_with(module.path, adapter.modules_to_save[i])) continue;
+      used[i] = wanted = true;
+    }
+    if (wanted && module.role == Role::linear && family_of(spec).transposed_linears)
+      throw KeyError(ErrorKind::job, "adapter.modules_to_save", module.path + " is a Conv1D, which forge does not keep whole",
+                     "adapt it (adapter.target_modules), or train everything (adapter: none)");
+    if (wanted) saved.push_back(module);
+  }
+  std::vector<std::string> unknown;
+  const OuterModules& outer = outer_modules(spec);
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) unknown.push_back('"' + adapter.modules_to_save[i] + '"');
+  if (unknown.empty() || adapter.init_from) return saved;  // PEFT wrote these names, and passes over those of no module
+  throw KeyError(
+      ErrorKind::job, "adapter.modules_to_save", join(unknown, ", ") + " names no module of this model",
+      std::string("modules with weights are ") + last_part(outer.embedding) + ", " + last_part(outer.head) + ", " +
+          last_part(outer.final_norm) + ", and those of a layer");
+}
+
+}  // namespace forge

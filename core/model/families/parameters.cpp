@@ -1,0 +1,160 @@
+#include "core/model/families/parameters.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+#include "core/lib/base/text.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/family.h"
+#include "core/model/families/modules.h"
+
+namespace forge {
+
+int64_t Parameter::count() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+namespace {
+
+constexpr std::string_view kWrappedBias = ".base_layer.bias";
+
+bool decays(Role role) { return role != Role::norm && role != Role::bias; }
+
+ModuleKind kind_of(const Module& module) {
+  return module.role == Role::vector ? ModuleKind::vector : module.role == Role::experts ? ModuleKind::experts : ModuleKind::linear;
+}
+
+Parameter weight_of(const Module& module) {
+  std::vector<int64_t> shape{module.out_features};
+  if (module.role == Role::experts)
+    shape = {module.experts, module.in_features, module.out_features};
+  else if (module.role != Role::norm && module.role != Role::vector)
+    shape.push_back(module.in_features);
+  Parameter weight{weight_name(kind_of(module), module.path), shape, module.role, module.layer, false, false, decays(module.role)};
+  weight.quantizable = module.role == Role::linear && module.use == LinearUse::layer;
+  weight.constant = module.constant;
+  return weight;
+}
+
+Parameter bias_of(const Module& module) {
+  Parameter bias{bias_name(kind_of(module), module.path), {module.out_features}, Role::bias, module.layer, false, false, false};
+  if (module.experts > 0) bias.shape.insert(bias.shape.begin(), module.experts);
+  return bias;
+}
+
+// Adds the factors of `sites`. In each layer every A comes first: the gradients of those that read
+// the same input are then one product.
+void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<Parameter>& parameters) {
+  const auto add = [&](const AdapterSite& site, const char* name, std::vector<int64_t> shape, Role role) {
+    parameters.push_back({site.adapter + name, std::move(shape), role, site.layer, true, false, decays(role)});
+  };
+  for (auto begin = sites.begin(); begin != sites.end();) {
+    const auto end = std::find_if(begin, sites.end(), [&](const AdapterSite& site) { return site.layer != begin->layer; });
+    const auto ranks = [](const AdapterSite& site) { return site.rank * std::max<int64_t>(site.experts, 1); };
+    for (auto site = begin; site != end; ++site) add(*site, ".lora_A.weight", {ranks(*site), site->in_features}, Role::lora_a);
+    for (; begin != end; ++begin) {
+      add(*begin, ".lora_B.weight", {begin->out_features, ranks(*begin)}, Role::lora_b);
+      if (dora) add(*begin, ".lora_magnitude_vector", {begin->out_features}, Role::dora_magnitude);
+    }
+  }
+}
+
+void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parameter>& parameters) {
+  const auto add = [&](std::string name, std::vector<int64_t> shape, Role role) {
+    parameters.push_back({std::move(name), std::move(shape), role, -1, true, false, decays(role)});
+  };
+  for (const VocabularySite& site : sites) {
+    if (!site.tokens.empty()) add(site.rows(), {static_cast<int64_t>(site.tokens.size()), site.hidden}, Role::token_rows);
+    if (site.rank == 0) continue;
+    add(site.a(), {site.rank, site.embedding ? site.vocabulary : site.hidden}, Role::lora_a);
+    add(site.b(), {site.embedding ? site.hidden : site.vocabulary, site.rank}, Role::lora_b);
+  }
+}
+
+// Adds the biases of adapted layers, or of every module. They are trained in place of the base's.
+// PEFT's files name a bias of an adapted layer as the wrapped layer's.
+void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
+  std::set<std::string> adapted;
+  for (const AdapterSite& site : sites) adapted.insert(site.module);
+  for (const Module& module : modules_of(spec)) {
+    const bool wrapped = adapted.count(module.path) > 0;
+    if (!module.bias || !(all || wrapped)) continue;
+    Parameter bias = bias_of(module);
+    bias.name = kSavedPrefix + (wrapped ? module.path + std::string(kWrappedBias) : bias.name);
+    bias.trainable = true;
+    parameters.push_back(std::move(bias));
+  }
+}
+
+// Adds copies of a module that is trained whole beside its frozen original:
+// "base_model.model.lm_head.weight".
+void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
+  std::vector<Parameter> copies{weight_of(module)};
+  if (module.bias) copies.push_back(bias_of(module));
+  for (Parameter& copy : copies) {
+    copy.name = kSavedPrefix + copy.name;
+    copy.trainable = true;
+    parameters.push_back(std::move(copy));
+  }
+}
+
+}  // namespace
+
+std::vector<Parameter> base_parameters(const ModelSpec& spec) {
+  std::vector<Parameter> parameters;
+  for (const Module& module : modules_of(spec)) {
+    if (module.role == Role::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
+    parameters.push_back(weight_of(module));
+    if (module.bias) parameters.push_back(bias_of(module));
+  }
+  return parameters;
+}
+
+std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization) {
+  std::vector<Parameter> parameters = base_parameters(spec);
+  for (Parameter& parameter : parameters) {
+    parameter.trainable = adapter.type == AdapterType::none && !parameter.constant;
+    parameter.quantized = quantization != Quantization::none && parameter.quantizable;
+  }
+  if (adapter.type == AdapterType::none) return parameters;
+  const auto [sites, vocabulary] = adapter_places(spec, adapter);
+  add_adapters(sites, adapter.use_dora, parameters);
+  if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
+  add_vocabulary(vocabulary, parameters);
+  for (const Module& module : saved_modules(spec, adapter)) {
+    // A module that is trained whole starts from its full weight, and its frozen original stays as
+    // it is.
+    for (Parameter& parameter : parameters)
+      if (parameter.name == module.path + ".weight") parameter.quantized = false;
+    add_saved_copy(module, parameters);
+  }
+  return parameters;
+}
+
+std::string base_name(const Parameter& parameter) {
+  using enum Role;
+  for (const Role own : {lora_a, lora_b, dora_magnitude, token_rows})
+    if (parameter.role == own) return "";
+  if (!starts_with(parameter.name, kSavedPrefix)) return parameter.name;
+  std::string name = parameter.name.substr(std::string_view(kSavedPrefix).size());
+  if (ends_with(name, kWrappedBias)) name = name.substr(0, name.size() - kWrappedBias.size()) + ".bias";
+  return name;
+}
+
+int64_t frozen_embedding_row(const ModelSpec& spec) {
+  return spec.pad_token_id < spec.vocab_size && family_of(spec).padding_row ? spec.pad_token_id : -1;
+}
+
+ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {
+  ParameterCounts counts;
+  for (const Parameter& parameter : parameters) {
+    counts.total += parameter.count();
+    if (parameter.trainable) counts.trainable += parameter.count();
+  }
+  return counts;
+}
+
+}  // namespace forge

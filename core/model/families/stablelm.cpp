@@ -1,0 +1,54 @@
+// StableLM 2 (Bellagente et al., 2024): Llama's layer between layer norms with biases, with rotary
+// positions on a part of each head.
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.layer_norm = spec.norm_bias = true;
+  spec.qkv_bias = settings.flag("use_qkv_bias", false);
+  spec.parallel_residual = settings.flag("use_parallel_residual", false);
+  settings.must_be("qk_layernorm", false, "no norms of q and k");
+}
+
+void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+  spec.layer_norm = spec.norm_bias = true;
+  spec.parallel_residual = settings.flag("use_parallel_residual", false);
+}
+
+void write(const ModelSpec& spec, Json& config) {
+  config["use_qkv_bias"] = spec.qkv_bias;
+  config["use_parallel_residual"] = spec.parallel_residual;
+}
+
+ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+  ValueId x = norm(g, m, h, "input_layernorm");
+  ValueId attended = self_attention(g, m, layer, x);
+  if (m.parallel_residual) {
+    ValueId changed = gated_mlp(g, m, x);
+    return g.add(g.add(h, attended), changed);
+  }
+  h = g.add(h, attended);
+  return g.add(h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+}
+
+}  // namespace
+
+Family stablelm_family() {
+  return {.name = "stablelm",
+          .architecture = "StableLmForCausalLM",
+          .gguf_architecture = "stablelm",
+          .max_position_embeddings = 4096,
+          .num_kv_heads = 32,
+          .norm_eps = 1e-5,
+          .partial_rotary = true,
+          .partial_rotary_factor = 0.25,
+          .spelling = {{"rms_norm_eps", "layer_norm_eps"}},
+          .read = read,
+          .write = write,
+          .read_gguf = read_gguf,
+          .layer = layer};
+}
+
+}  // namespace forge

@@ -1,0 +1,77 @@
+#pragma once
+// Builds the lists of operations that a provider runs: a family's layers with everything around
+// them.
+//
+//   Graph step = training_step({spec, module_training(spec, adapter, sites)});
+#include <utility>
+#include <vector>
+
+#include "core/job/job.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/graph/recompute.h"
+#include "core/model/graph/recorder.h"
+#include "core/model/families/trained_layout.h"
+
+namespace forge {
+
+// Returns the modules that a job trains. `sites` are those of adapter_sites(), or an adapter
+// folder's. `quantization` is that of the frozen weights.
+ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
+                               const std::vector<AdapterSite>& sites, Quantization quantization = Quantization::none);
+// Returns the training of the job's base by itself: nothing is trained. Modules that the job trains
+// whole are not quantised.
+ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization);
+
+// Elements that a run trains, and the bytes that one update reads and writes.
+struct TrainedSize {
+  int64_t elements = 0, update_bytes = 0;
+  bool operator==(const TrainedSize&) const = default;
+};
+// Returns the size of `layout`. Weights have a copy in the compute type `precision` unless it is
+// fp32.
+TrainedSize trained_size(const TrainedLayout& layout, Precision precision);
+
+// Returns the type of a job's residual stream. A job of an older forge, which does not say it, had
+// the compute type.
+inline Residual residual_of(const Job& job) { return job.train.residual.value_or(Residual::compute); }
+
+// The choices of a run for a model's lists.
+struct StepChoice {
+  Recomputed recompute;
+  TrainedSize trained;      // no elements: no update
+  bool fused_head = false;  // no logits: kernels/lm_head
+  bool folded_adapters = false;  // into products of frozen weights (core/model/graph/fold_adapters.h)
+  bool kept_norms = false;       // norms' results stay for the gradients of weights that read them
+  bool folded_residuals = false;  // branches are added to the stream by their last product (core/model/graph/fold_residuals.h)
+  bool offloaded = false;         // layers' inputs wait in host memory (core/model/graph/offload.h)
+
+  bool operator==(const StepChoice&) const = default;
+};
+// Everything that determines the lists of a run.
+struct StepShape : StepChoice {
+  ModelSpec spec;
+  ModuleTraining training;
+  Residual residual = Residual::compute;  // the type of the residual stream
+
+  StepShape() = default;
+  StepShape(ModelSpec model, ModuleTraining trains = {}, StepChoice choice = {}, Residual stream = Residual::compute)
+      : StepChoice(std::move(choice)), spec(std::move(model)), training(std::move(trains)), residual(stream) {}
+};
+
+// Returns the values that `policy` computes again in the backward.
+Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
+
+// Returns the training list: embedding, layers, final norm and head, forward and backward, and the
+// update.
+Graph training_step(const StepShape& shape);
+// Return the training list in two steps. Of the choices, the forward list depends on fused_head
+// alone.
+Graph training_forward(const StepShape& shape);
+Graph training_step(Graph forward, const StepChoice& choice);
+// Returns the forward list alone, which ends in the log-probabilities of the targets.
+Graph evaluation_step(const StepShape& shape);
+// Returns the forward list as the family wrote it, op by op. It is run under autograd and, with
+// caches, in decoding.
+Graph forward_list(const StepShape& shape);
+
+}  // namespace forge

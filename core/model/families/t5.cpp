@@ -1,0 +1,134 @@
+// T5 (Raffel et al., "Exploring the limits of transfer learning", 2020) and its version 1.1, which
+// Flan-T5 is (Chung et al., 2022): RMS norms before each half, scores without a scale and with a
+// bias by distance that a stack's layers share, and in 1.1 a gated MLP and a head of its own.
+#include <cmath>
+
+#include "core/model/families/config_spec.h"
+#include "core/model/families/family.h"
+
+namespace forge {
+namespace {
+
+constexpr const char* kGated = "gated-gelu";
+
+void read(Settings& settings, ModelSpec& spec) {
+  spec.encoder_layers = spec.num_layers;
+  spec.num_layers = settings.integer("num_decoder_layers", 1, kMostLayers, spec.encoder_layers);
+  spec.num_kv_heads = spec.num_heads;
+  spec.rope.partial_rotary_factor = 0;
+  spec.max_position_embeddings = kMostPositions;  // distances are not bounded
+  spec.attention_scale = 1;
+  spec.position_buckets = settings.integer("relative_attention_num_buckets", 4, kMostPositions, 32);
+  spec.position_distance = settings.integer("relative_attention_max_distance", 1, kMostPositions, 128);
+  if (spec.position_distance <= spec.position_buckets / 2)
+    settings.broken("relative_attention_max_distance", "is at most half of relative_attention_num_buckets, expected more");
+  const std::string mlp = settings.text("feed_forward_proj", "relu");
+  if (mlp != "relu" && mlp != kGated)
+    settings.unsupported("feed_forward_proj", "is \"" + mlp + "\", forge computes relu and " + kGated);
+  spec.gated_mlp = mlp == kGated;
+  // transformers 5 has this key because it writes tie_word_embeddings: true in any case.
+  if (settings.flag("scale_decoder_outputs", spec.tie_word_embeddings))
+    spec.logit_scale = 1 / std::sqrt(static_cast<double>(spec.hidden_size));
+  if (!settings.has("pad_token_id")) spec.pad_token_id = 0;
+  if (!settings.has("eos_token_id")) spec.eos_token_ids = {1};
+  spec.decoder_start_id = settings.integer("decoder_start_token_id", 0, kMostVocab, spec.pad_token_id);
+  settings.must_be("is_encoder_decoder", true, "an encoder-decoder");
+  // transformers derives the first two from feed_forward_proj and sets is_decoder for each stack.
+  for (const char* key : {"dense_act_fn", "is_gated_act", "is_decoder"}) settings.find(key);
+}
+
+void write(const ModelSpec& spec, Json& config) {
+  for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "hidden_act", "max_position_embeddings"}) config.erase(key);
+  config["num_decoder_layers"] = spec.num_layers, config["num_hidden_layers"] = spec.encoder_layers;
+  config["is_encoder_decoder"] = true, config["decoder_start_token_id"] = spec.decoder_start_id;
+  config["relative_attention_num_buckets"] = spec.position_buckets, config["relative_attention_max_distance"] = spec.position_distance;
+  config["feed_forward_proj"] = spec.gated_mlp ? kGated : "relu";
+  config["scale_decoder_outputs"] = spec.logit_scale != 1;
+}
+
+// Records the attention of `module` for x, with keys and values from `seen`.
+ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight,
+                  const Recorder::PositionBias& bias) {
+  const int64_t width = m.num_heads * m.head_dim;
+  const std::string q_name = module + ".q", k_name = module + ".k", v_name = module + ".v", o_name = module + ".o";
+  const Recorder::AttentionOptions options{.scale = m.attention_scale, .sight = sight, .bias = bias};
+  ValueId mixed;
+  if (x == seen) {
+    auto [q, k, v] = g.linear(x, {{q_name.c_str(), width}, {k_name.c_str(), width}, {v_name.c_str(), width}});
+    mixed = g.attention(q, k, v, heads_of(m), options);
+  } else {
+    ValueId q = g.linear(x, {q_name.c_str(), width});
+    auto [k, v] = g.linear(seen, {{k_name.c_str(), width}, {v_name.c_str(), width}});
+    mixed = g.attention(q, k, v, heads_of(m), options);
+  }
+  return g.linear(mixed, {o_name.c_str(), m.hidden_size});
+}
+
+ValueId mlp(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x) {
+  const std::string in = module + ".wi", gate_name = module + ".wi_0", up_name = module + ".wi_1", out = module + ".wo";
+  if (!m.gated_mlp) {
+    x = g.activation(g.linear(x, {in.c_str(), m.intermediate_size}), ActivationKind::relu);
+    return g.linear(x, {out.c_str(), m.hidden_size});
+  }
+  auto [gate, up] = g.linear(x, {{gate_name.c_str(), m.intermediate_size}, {up_name.c_str(), m.intermediate_size}});
+  return g.linear(g.glu(gate, up, GateKind::gelu_tanh), {out.c_str(), m.hidden_size});
+}
+
+Recorder::PositionBias bias_of(Recorder& g, const ModelSpec& m, const std::string& stack) {
+  return g.position_bias(stack + ".block.0.layer.0.SelfAttention.relative_attention_bias", m.position_buckets, m.num_heads,
+                         m.position_distance);
+}
+
+ValueId encoder(Recorder& g, const ModelSpec& m) {
+  ValueId h = g.embed("shared", m.vocab_size, m.hidden_size, 1, -1, Rows::source);
+  const Recorder::PositionBias bias = bias_of(g, m, "encoder");
+  for (int64_t layer = 0; layer < m.encoder_layers; ++layer) {
+    g.enter_layer(layer, "encoder.block." + std::to_string(layer) + ".");
+    ValueId x = norm(g, m, h, "layer.0.layer_norm");
+    h = g.add(h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::whole, bias));
+    h = g.add(h, mlp(g, m, "layer.1.DenseReluDense", norm(g, m, h, "layer.1.layer_norm")));
+  }
+  g.leave_layer();
+  return norm(g, m, h, "encoder.final_layer_norm");
+}
+
+ValueId stacks(Recorder& g, const ModelSpec& m) {
+  const ValueId source = encoder(g, m);
+  ValueId h = g.embed("shared", m.vocab_size, m.hidden_size);
+  const Recorder::PositionBias bias = bias_of(g, m, "decoder");
+  for (int64_t layer = 0; layer < m.num_layers; ++layer) {
+    g.enter_layer(m.encoder_layers + layer, "decoder.block." + std::to_string(layer) + ".");
+    ValueId x = norm(g, m, h, "layer.0.layer_norm");
+    h = g.add(h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::causal, bias));
+    x = norm(g, m, h, "layer.1.layer_norm");
+    h = g.add(h, attention(g, m, "layer.1.EncDecAttention", x, source, Sight::source, {}));
+    h = g.add(h, mlp(g, m, "layer.2.DenseReluDense", norm(g, m, h, "layer.2.layer_norm")));
+  }
+  g.leave_layer();
+  return norm(g, m, g.gather(h), "decoder.final_layer_norm");
+}
+
+}  // namespace
+
+Family t5_family() {
+  return {.name = "t5",
+          .architecture = "T5ForConditionalGeneration",
+          .gguf_architecture = "",
+          .max_position_embeddings = 512,
+          .activation = "relu",
+          .tied = true,
+          .spelling = {{"hidden_size", "d_model"},
+                       {"intermediate_size", "d_ff"},
+                       {"num_hidden_layers", "num_layers"},
+                       {"num_attention_heads", "num_heads"},
+                       {"head_dim", "d_kv"},
+                       {"rms_norm_eps", "layer_norm_epsilon"}},
+          .modules = {.embedding = "shared", .layers = "decoder.block.", .final_norm = "decoder.final_layer_norm"},
+          .padding_row = false,
+          .encoder_decoder = true,
+          .read = read,
+          .write = write,
+          .stacks = stacks};
+}
+
+}  // namespace forge

@@ -1,0 +1,128 @@
+#include "core/model/graph/fold_gates.h"
+
+#include <algorithm>
+
+namespace forge {
+namespace {
+
+bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
+
+bool two_inputs(const Graph& graph, const Op& op) {
+  return op.attributes.gate != GateKind::clamped && graph.buffer_of(op.in.back()).rows == Rows::tokens;
+}
+
+bool within(const Graph& graph, const Op& op, int64_t most) {
+  for (size_t i = 0; i < op.modules.size(); ++i)
+    if (graph.module(op, i).rank > most) return false;
+  return true;
+}
+
+// View of the ops from one on that belong to the same layer.
+class Ahead {
+ public:
+  Ahead(const std::vector<Op>& ops, size_t at) : ops_(ops), at_(at) {}
+  const Op* next(OpKind kind) const {
+    return at_ + 1 < ops_.size() && ops_[at_ + 1].layer == ops_[at_].layer && ops_[at_ + 1].kind == kind ? &ops_[at_ + 1] : nullptr;
+  }
+  bool read_behind(ValueId value, size_t from) const {
+    for (size_t i = at_ + from; i < ops_.size() && ops_[i].layer == ops_[at_].layer; ++i)
+      if (reads(ops_[i], value)) return true;
+    return false;
+  }
+
+ private:
+  const std::vector<Op>& ops_;
+  size_t at_;
+};
+
+// Returns the op that makes s of the adapter that reads y, if it follows directly.
+const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
+  const Op& glu = ops[at];
+  if (glu.kind != OpKind::glu || !two_inputs(graph, glu)) return nullptr;
+  const Op* sums = Ahead(ops, at).next(OpKind::adapter_sums);
+  const bool fits = sums && sums->in[0] == glu.out[0] && sums->modules.size() == 1 && within(graph, *sums, kMostGatedSums);
+  return fits ? sums : nullptr;
+}
+
+// Returns the op that makes d A of the adapter that reads y, if nothing else reads y and d y is not
+// read again.
+const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
+  const Op& back = ops[at];
+  const Ahead ahead(ops, at);
+  const Op* reader = back.out.size() > 2 ? ahead.next(OpKind::adapter_input_gradient) : nullptr;
+  const bool fits = reader && reader->in[1] == back.out[2] && reader->modules.size() == 1 && within(graph, *reader, kMostGatedGradients) &&
+                    !ahead.read_behind(back.out[2], 2) && !ahead.read_behind(back.in[0], 1);
+  return fits ? reader : nullptr;
+}
+
+// Returns the op that makes d s and d B of gate's and up's adapters, whose d y is d gate and d up
+// side by side.
+const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t at, size_t behind) {
+  const Op& back = ops[at];
+  const size_t place = at + behind;
+  if (place >= ops.size() || ops[place].layer != back.layer || ops[place].kind != OpKind::adapter_sums_gradient) return nullptr;
+  const Op& makers = ops[place];
+  const Value &gate = graph.value(back.out[0]), &up = graph.value(back.out[1]), &both = graph.value(makers.in[0]);
+  const bool fits = makers.modules.size() == 2 && within(graph, makers, kMostGatedGradients) && gate.buffer == both.buffer &&
+                    up.buffer == both.buffer && gate.column == both.column && up.column == gate.column + gate.width &&
+                    both.width == gate.width + up.width && graph.module(makers, 0).out == gate.width;
+  return fits ? &makers : nullptr;
+}
+
+}  // namespace
+
+void fold_gates(Graph& graph) {
+  std::vector<Op> ops = std::move(graph.ops);
+  graph.ops.clear();
+  graph.ops.reserve(ops.size());
+  const size_t forward = graph.forward_ops;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Op& op = ops[i];
+    if (i == forward) graph.forward_ops = graph.ops.size();
+    if (const Op* sums = sums_behind(graph, ops, i); sums && i + 1 != forward) {
+      op.kind = OpKind::glu_sums;
+      op.out.insert(op.out.end(), sums->out.begin(), sums->out.end()), op.modules = sums->modules;
+      ++i;
+    } else if (op.kind == OpKind::glu_backward && two_inputs(graph, op)) {
+      const Op* reader = reader_behind(graph, ops, i);
+      const bool apart = op.out.size() > 2 && !reader;  // y is wanted in memory
+      const Op* makers = apart ? nullptr : makers_behind(graph, ops, i, reader ? 2 : 1);
+      if (reader || makers) op.kind = OpKind::glu_adapters_backward;
+      if (reader) op.out.resize(2), op.in.push_back(reader->in[0]), op.modules = reader->modules, ++i;
+      if (makers) {
+        op.in.push_back(makers->in[1]), op.out.push_back(makers->out[0]);
+        op.modules.insert(op.modules.end(), makers->modules.begin(), makers->modules.end()), ++i;
+      }
+    }
+    graph.ops.push_back(std::move(op));
+  }
+  if (forward == ops.size()) graph.forward_ops = graph.ops.size();
+}
+
+std::vector<Op> gate_parts(const Op& folded) {
+  const auto part = [&](OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out) {
+    return Op{.kind = kind, .layer = folded.layer, .in = std::move(in), .out = std::move(out), .attributes = folded.attributes};
+  };
+  std::vector<Op> parts;
+  if (folded.kind == OpKind::glu_sums) {
+    parts.push_back(part(OpKind::glu, folded.in, {folded.out[0]}));
+    parts.push_back(part(OpKind::adapter_sums, {folded.out[0]}, {folded.out.begin() + 1, folded.out.end()}));
+    parts.back().modules = folded.modules;
+    return parts;
+  }
+  const GateModules gate = gate_modules(folded);
+  const ValueId d_y = folded.in[0];
+  parts.push_back(part(OpKind::glu_backward, {d_y, folded.in[1], folded.in[2]}, {folded.out[0], folded.out[1]}));
+  if (gate.reader) {
+    parts[0].out.push_back(d_y);
+    parts.push_back(part(OpKind::adapter_input_gradient, {folded.in[3], d_y}, {}));
+    parts.back().modules = {folded.modules[0]};
+  }
+  if (gate.makers) {
+    parts.push_back(part(OpKind::adapter_sums_gradient, {folded.out[0], folded.in.back()}, {folded.out[2]}));
+    parts.back().modules = {folded.modules.end() - 2, folded.modules.end()};
+  }
+  return parts;
+}
+
+}  // namespace forge

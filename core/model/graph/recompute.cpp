@@ -1,0 +1,361 @@
+#include "core/model/graph/recompute.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <string_view>
+
+#include "core/lib/base/text.h"
+#include "core/model/graph/ops.h"
+
+namespace forge {
+namespace {
+
+bool is_norm(const Op& op) { return op.kind == OpKind::norm || op.kind == OpKind::layer_norm; }
+
+// Cost of a FLOP of attention, in FLOPs of products: its tiles are small, and half of what they
+// touch is masked.
+constexpr double kAttentionCost = 3;
+
+constexpr int64_t kMostLayers = 100'000;
+
+bool overlap(const Value& a, const Value& b) {
+  return a.buffer == b.buffer && a.column < b.column + b.width && b.column < a.column + a.width;
+}
+
+// Returns values that a later op writes over; nothing could be kept of them.
+std::set<ValueId> overwritten(const Graph& forward) {
+  std::set<ValueId> gone;
+  for (const Op& op : forward.ops)
+    for (ValueId in : op.in)
+      for (ValueId out : op.out)
+        if (overlap(forward.value(in), forward.value(out))) gone.insert(in);
+  return gone;
+}
+
+// Returns "gate_proj+up_proj" for "layers.3.gate_proj+up_proj".
+std::string local_name(const std::string& name) {
+  return name.substr(name.find('.', name.find('.') + 1) + 1);
+}
+
+// Returns the op that makes the next layer's input: the last op of a layer, `at`, or the one whose
+// result a last norm reads, as in BART.
+const Op& end_of_layer(const Graph& forward, size_t at) {
+  const int64_t layer = forward.ops[at].layer;
+  while (at > 0 && is_norm(forward.ops[at]) && forward.ops[at - 1].layer == layer) --at;
+  return forward.ops[at];
+}
+
+struct Group {
+  std::string name;
+  int64_t layer = -1;
+  bool always_kept = false;  // holds the layer's result, or what weights alone decide
+  std::vector<int32_t> ops;  // that write it, in order
+  std::vector<ValueId> values;
+};
+
+// The groups of a forward list.
+class Groups {
+ public:
+  explicit Groups(const Graph& forward)
+      : forward_(forward), parent_(forward.values.size()), group_of_(forward.values.size(), -1) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    join_values();
+    for (size_t v = 0; v < parent_.size(); ++v) collect(static_cast<ValueId>(v));
+    mark_layer_ends();
+  }
+
+  const std::vector<Group>& all() const { return groups_; }
+  const Group* of(ValueId value) const {
+    const int32_t at = group_of_[static_cast<size_t>(value)];
+    return at < 0 ? nullptr : &groups_[static_cast<size_t>(at)];
+  }
+
+ private:
+  ValueId root(ValueId value) {
+    while (parent_[static_cast<size_t>(value)] != value) value = parent_[static_cast<size_t>(value)];
+    return value;
+  }
+  void join(ValueId a, ValueId b) {
+    a = root(a), b = root(b);
+    parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
+  }
+  void join_values() {
+    std::map<int32_t, ValueId> first;  // of each buffer
+    for (size_t v = 0; v < parent_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      auto [found, is_new] = first.try_emplace(forward_.values[v].buffer, id);
+      if (!is_new) join(id, found->second);
+    }
+    for (const Op& op : forward_.ops)
+      for (const auto* values : {&op.out, &op.parts})
+        for (ValueId value : *values)
+          if (!op.out.empty()) join(value, op.out[0]);
+    // A sum and what a layer adds are one also where the types differ, so that the sum is not in
+    // the other's place.
+    for (const Op& op : forward_.ops)
+      if (op.kind == OpKind::add && forward_.ops[static_cast<size_t>(forward_.producers[static_cast<size_t>(op.in[1])])].layer == op.layer)
+        join(op.in[1], op.out[0]);
+  }
+  void collect(ValueId value) {
+    const int32_t producer = forward_.producers[static_cast<size_t>(value)];
+    if (producer < 0 || forward_.ops[static_cast<size_t>(producer)].layer < 0) return;
+    int32_t& at = group_of_[static_cast<size_t>(root(value))];
+    if (at < 0) {
+      at = static_cast<int32_t>(groups_.size());
+      groups_.push_back(
+          {local_name(forward_.value(value).name), forward_.ops[static_cast<size_t>(producer)].layer});
+    }
+    group_of_[static_cast<size_t>(value)] = at;
+    Group& group = groups_[static_cast<size_t>(at)];
+    group.values.push_back(value);
+    group.always_kept |= forward_.buffer_of(value).rows == Rows::one;
+    if (std::find(group.ops.begin(), group.ops.end(), producer) == group.ops.end())
+      group.ops.push_back(producer);
+  }
+  void mark_layer_ends() {
+    for (size_t i = 0; i + 1 < forward_.ops.size(); ++i) {
+      if (forward_.ops[i].layer < 0 || forward_.ops[i].layer == forward_.ops[i + 1].layer) continue;
+      const int32_t at = group_of_[static_cast<size_t>(end_of_layer(forward_, i).out[0])];
+      groups_[static_cast<size_t>(at)].always_kept = true;
+    }
+  }
+
+  const Graph& forward_;
+  std::vector<ValueId> parent_;
+  std::vector<int32_t> group_of_;
+  std::vector<Group> groups_;
+};
+
+bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == OpKind::activation; }
+
+// True for results of norms, activations and casts, which cost a pass over memory.
+bool never_kept(const Graph& forward, ValueId value) {
+  const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
+  const bool result = value == op.out[0];  // and not 1 / rms
+  return op.layer >= 0 && ((is_norm(op) && result) || is_activation(op) || op.kind == OpKind::cast);
+}
+
+// Returns the buffers of what is only added to a stream of another type: nothing reads them again.
+std::set<int32_t> only_added(const Graph& forward) {
+  std::set<ValueId> added, read;
+  for (const Op& op : forward.ops)
+    for (ValueId in : op.in) {
+      const bool apart = op.kind == OpKind::add && forward.buffer_of(in).type != forward.buffer_of(op.out[0]).type;
+      (apart ? added : read).insert(in);
+    }
+  std::set<int32_t> buffers;
+  for (ValueId value : added)
+    if (read.count(value) == 0) buffers.insert(forward.value(value).buffer);
+  return buffers;
+}
+
+// True if an activation reads the group.
+bool feeds_activation(const Graph& forward, const Group& group) {
+  return std::any_of(forward.ops.begin() + group.ops.back(), forward.ops.end(), [&](const Op& op) {
+    return is_activation(op) && op.layer == group.layer &&
+           std::find(group.values.begin(), group.values.end(), op.in[0]) != group.values.end();
+  });
+}
+
+// Returns the bytes of what could be kept of the group. `added`: only_added().
+int64_t bytes_of(const Graph& forward, const Group& group, const std::set<int32_t>& added, const StepSizes& sizes) {
+  std::set<int32_t> buffers = added;
+  int64_t bytes = 0;
+  for (ValueId value : group.values) {
+    const Buffer& b = forward.buffer_of(value);
+    if (!never_kept(forward, value) && buffers.insert(forward.value(value).buffer).second)
+      bytes += sizes.rows(b.rows) * b.width * sizes.element(b.type);
+  }
+  return bytes;
+}
+
+double flops_of(const Graph& forward, int32_t index, const StepSizes& sizes, double mean_length) {
+  const Op& op = forward.ops[static_cast<size_t>(index)];
+  return cost_of(forward, op, sizes, mean_length).flops * (op.kind == OpKind::attention ? kAttentionCost : 1);
+}
+
+// Returns the lowest layer that learns. Nothing is kept below it.
+int64_t lowest_layer(const Graph& forward) {
+  int64_t lowest = INT64_MAX;
+  for (const ModuleUse& module : forward.modules)
+    if (module.learns())
+      lowest = std::min(lowest, module.kind == ModuleKind::embedding ? 0
+                                : module.layer < 0                   ? INT64_MAX
+                                                                     : module.layer);
+  return lowest;
+}
+
+// Returns the number of cuts of the stream before each op.
+std::vector<int32_t> segments(const Graph& forward) {
+  const std::vector<bool> cuts = stream_cuts(forward);
+  std::vector<int32_t> numbers;
+  int32_t number = 0;
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
+    numbers.push_back(number);
+    number += cuts[i];
+  }
+  return numbers;
+}
+
+// Joins the units of each segment into one, which costs all of the segment.
+std::vector<RecomputeUnit> joined(const Graph& forward,
+                                  const std::vector<std::pair<int32_t, RecomputeUnit>>& units,
+                                  const StepSizes& sizes, double mean_length) {
+  std::map<int32_t, RecomputeUnit> by_segment;
+  for (const auto& [segment, unit] : units) {
+    RecomputeUnit& whole = by_segment[segment];
+    whole.layer = unit.layer;
+    whole.bytes += unit.bytes;
+    whole.groups.insert(whole.groups.end(), unit.groups.begin(), unit.groups.end());
+  }
+  const std::vector<int32_t> numbers = segments(forward);
+  for (size_t i = 0; i < forward.ops.size(); ++i)
+    if (auto found = by_segment.find(numbers[i]); found != by_segment.end())
+      found->second.flops += flops_of(forward, static_cast<int32_t>(i), sizes, mean_length);
+  std::vector<RecomputeUnit> result;
+  for (auto& [segment, unit] : by_segment) result.push_back(std::move(unit));
+  return result;
+}
+
+}  // namespace
+
+Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
+  Recomputed again;
+  if (policy == Checkpointing::none) return again;
+  const Groups groups(forward);
+  for (const Group& group : groups.all())
+    if (!group.always_kept && (policy == Checkpointing::full || feeds_activation(forward, group)))
+      again.add(group.name, group.layer);
+  return again;
+}
+
+std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
+                                           bool whole_segments) {
+  const int64_t lowest = lowest_layer(forward);
+  const std::vector<int32_t> numbers = segments(forward);
+  const Groups groups(forward);
+  const std::set<int32_t> added = only_added(forward);
+  std::vector<std::pair<int32_t, RecomputeUnit>> found;
+  for (const Group& group : groups.all()) {
+    const int64_t bytes = bytes_of(forward, group, added, sizes);
+    if (group.always_kept || group.layer < lowest || bytes == 0) continue;
+    RecomputeUnit unit{{group.name}, group.layer, 0, bytes};
+    for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);
+    found.push_back({numbers[static_cast<size_t>(group.ops[0])], unit});
+  }
+  std::vector<RecomputeUnit> units;
+  if (whole_segments)
+    units = joined(forward, found, sizes, mean_length);
+  else
+    for (auto& [segment, unit] : found) units.push_back(std::move(unit));
+  const auto per_byte = [](const RecomputeUnit& unit) {
+    return unit.flops / static_cast<double>(unit.bytes);
+  };
+  std::sort(units.begin(), units.end(), [&](const RecomputeUnit& a, const RecomputeUnit& b) {
+    return std::make_pair(per_byte(a), a.layer) < std::make_pair(per_byte(b), b.layer);
+  });
+  return units;
+}
+
+std::vector<bool> stream_cuts(const Graph& forward) {
+  std::vector<size_t> last(forward.values.size(), 0);
+  for (size_t i = 0; i < forward.ops.size(); ++i)
+    for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
+  std::set<ValueId> alive, source;  // what is read later; of rows of the source in `source`
+  const auto group = [&](ValueId value) -> std::set<ValueId>& {
+    return forward.buffer_of(value).rows == Rows::source ? source : alive;
+  };
+  std::vector<bool> cuts;
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
+    const Op& op = forward.ops[i];
+    for (const auto* made : {&op.out, &op.parts})
+      for (ValueId value : *made)
+        if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
+    for (ValueId in : op.in)
+      if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
+    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
+    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
+  }
+  return cuts;
+}
+
+void Recomputed::add(const RecomputeUnit& unit) {
+  for (const std::string& group : unit.groups) add(group, unit.layer);
+}
+
+bool Recomputed::has(const std::string& group, int64_t layer) const {
+  const auto found = layers.find(group);
+  return found != layers.end() && found->second.count(layer) > 0;
+}
+
+KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms) {
+  const std::set<ValueId> gone = overwritten(forward);
+  const Groups groups(forward);
+  KeptValues kept;
+  for (size_t v = 0; v < forward.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (forward.producers[v] < 0 || gone.count(id)) continue;
+    const bool norm = norms && is_norm(forward.ops[static_cast<size_t>(forward.producers[v])]);
+    if (!norm && never_kept(forward, id)) continue;
+    const Group* group = groups.of(id);
+    if (!group || group->always_kept || !again.has(group->name, group->layer)) kept.insert(id);
+  }
+  return kept;
+}
+
+std::vector<ValueId> layer_inputs(const Graph& forward) {
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i + 1 < forward.ops.size(); ++i)
+    if (forward.ops[i + 1].layer >= 0 && forward.ops[i + 1].layer != forward.ops[i].layer)
+      inputs.push_back(end_of_layer(forward, i).out[0]);
+  return inputs;
+}
+
+std::vector<bool> computed_again(const Graph& forward, const Recomputed& again) {
+  const Groups groups(forward);
+  std::vector<bool> repeated;
+  for (const Op& op : forward.ops) {
+    const Group* group = op.out.empty() ? nullptr : groups.of(op.out[0]);
+    repeated.push_back(group && !group->always_kept && again.has(group->name, group->layer));
+  }
+  return repeated;
+}
+
+std::string layer_ranges(const std::set<int64_t>& layers) {
+  std::vector<std::string> parts;
+  for (auto at = layers.begin(); at != layers.end();) {
+    const int64_t first = *at;
+    int64_t last = first;
+    while (++at != layers.end() && *at == last + 1) last = *at;
+    parts.push_back(first == last ? std::to_string(first)
+                                  : std::to_string(first) + "-" + std::to_string(last));
+  }
+  return join(parts, ",");
+}
+
+std::optional<std::set<int64_t>> layers_of(const std::string& ranges) {
+  const auto number = [](std::string_view text) {
+    int64_t value = -1;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return fault == std::errc() && end == text.data() + text.size() && value < kMostLayers ? value : -1;
+  };
+  std::set<int64_t> layers;
+  for (const std::string& part : split(ranges, ',')) {
+    const size_t dash = std::min(part.find('-'), part.size());
+    const int64_t first = number(std::string_view(part).substr(0, dash));
+    const int64_t last = dash == part.size() ? first : number(std::string_view(part).substr(dash + 1));
+    if (first < 0 || last < first) return std::nullopt;
+    for (int64_t layer = first; layer <= last; ++layer) layers.insert(layer);
+  }
+  return layers;
+}
+
+std::string describe(const Recomputed& again) {
+  std::vector<std::string> parts;
+  for (const auto& [group, layers] : again.layers)
+    parts.push_back(group + (layers.size() == 1 ? " in layer " : " in layers ") + layer_ranges(layers));
+  return parts.empty() ? "nothing" : join(parts, ", ");
+}
+
+}  // namespace forge

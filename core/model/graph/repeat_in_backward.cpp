@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <iterator>
+
+#include "core/model/graph/backward.h"
+
+namespace forge {
+namespace {
+
+bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
+
+// Returns the index of the backward of a norm or a gated activation that is repeated at `at`; 0:
+// none. A layer's values are read in its own ops alone.
+size_t backward_of(const std::vector<Op>& ops, size_t at) {
+  const Op& again = ops[at];
+  for (size_t i = at + 1; i < ops.size() && ops[i].layer == again.layer; ++i) {
+    const Op& op = ops[i];
+    if (again.kind == OpKind::norm && op.kind == OpKind::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
+        op.in[2] != again.out[1])
+      return i;
+    if (again.kind == OpKind::glu && op.kind == OpKind::glu_backward &&
+        std::equal(again.in.begin(), again.in.end(), op.in.begin() + 1))
+      return i;
+  }
+  return 0;
+}
+
+// Moves the op at `at` into its backward, if nothing but gradients of weights reads it. An empty op
+// is left in its place, since taking one op out of a list of thousands moves all that follow.
+void move_into_backward(std::vector<Op>& ops, size_t at) {
+  const size_t backward = backward_of(ops, at);
+  if (backward == 0) return;
+  const ValueId again = ops[at].out[0];
+  std::vector<size_t> before, readers;
+  for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
+    const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient ||
+                            ops[i].kind == OpKind::expert_weight_gradient;
+    const bool reader = reads(ops[i], again);
+    if (reader && (!of_weights || i > backward)) return;
+    if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;
+    if (i <= backward) (reader ? readers : before).push_back(i);
+  }
+  ops[before.back()].out.push_back(again);
+  before.insert(before.end(), readers.begin(), readers.end());
+  std::vector<Op> moved;
+  for (size_t i : before) moved.push_back(std::move(ops[i]));
+  std::move(moved.begin(), moved.end(), ops.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  ops[at] = Op{.kind = ops[at].kind, .layer = ops[at].layer};
+}
+
+bool emptied(const Op& op) { return op.out.empty() && (op.kind == OpKind::norm || op.kind == OpKind::glu); }
+
+}  // namespace
+
+void repeat_in_backward(Graph& graph) {
+  for (size_t i = graph.ops.size(); i-- > graph.forward_ops;)
+    if ((graph.ops[i].kind == OpKind::norm || graph.ops[i].kind == OpKind::glu) && !emptied(graph.ops[i])) move_into_backward(graph.ops, i);
+  std::erase_if(graph.ops, emptied);
+}
+
+}  // namespace forge

@@ -1,0 +1,322 @@
+#include "core/run/export/gguf_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
+#include "core/lib/base/text.h"
+#include "core/lib/base/threads.h"
+#include "core/lib/io/encode.h"
+#include "core/lib/io/gguf_tensors.h"
+#include "core/lib/text/add_tokens.h"
+#include "core/lib/text/folder_vocabulary.h"
+#include "core/model/families/config_spec.h"
+#include "core/model/families/gguf_spec.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/wrapper.h"
+#include "core/run/export/gguf_metadata.h"
+#include "core/run/model_text.h"
+
+namespace forge {
+namespace {
+
+// A tensor of the file and its source.
+struct Entry {
+  TensorInfo info;
+  std::vector<size_t> sources;  // in MergedModel::tensors(): one, or each expert's
+  GgufRows rows;
+  bool plus_one = false;
+};
+
+std::string require_name(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& tensor) {
+  std::string name = gguf_name(architecture, unwrapped_name(spec, tensor));
+  if (name.empty())
+    throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " has no tensor " + tensor);
+  return name;
+}
+
+GgufRows rows_in_file(const GgufArchitecture& architecture, GgufRole role, const std::vector<int64_t>& shape, const ModelSpec& spec) {
+  return gguf_rows(architecture, role, shape.front(), spec.num_heads, spec.num_kv_heads);
+}
+
+// Checks that llama.cpp's loader asks for the shapes, the biases and the head that the model has,
+// and for no others.
+void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::job, "llama.cpp's architecture " + std::string(architecture.name) + " " + what);
+  };
+  if (architecture.biases == GgufPart::unknown && (spec.o_bias || spec.mlp_bias))
+    refuse("has no biases of attention's output or of the MLP, and this model has them");
+  if (architecture.biases == GgufPart::required && !(spec.o_bias && spec.mlp_bias))
+    refuse("has biases in every linear layer, and this model does not");
+  if (const int64_t width = spec.num_heads * spec.head_dim; architecture.square_attention && width != spec.hidden_size)
+    refuse("expects attention's heads to be as wide as the model, and here they are " + std::to_string(width) + " of " +
+           std::to_string(spec.hidden_size));
+  const GgufRopeFactors factors = rope_factors_of(spec);
+  if ((!factors.always.empty() && !architecture.rope_freqs) || (!factors.up_to.empty() && !architecture.rope_factors))
+    refuse(std::string("has no tensor for the rotary scaling ") + name_of(spec.rope.type) + " of this model");
+  if (architecture.head == GgufPart::unknown && !spec.tie_word_embeddings)
+    refuse("computes logits from the embedding, and this model has a head of its own");
+}
+
+Entry entry_of(const GgufArchitecture& architecture, std::string name, const MergedModel& model, size_t source) {
+  Entry entry{{std::move(name), model.tensors()[source].shape, DType::f32}, {source}};
+  const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
+  entry.rows = rows_in_file(architecture, role, entry.info.shape, model.spec());
+  entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
+  if (role == GgufRole::row) entry.info.shape.erase(entry.info.shape.begin());
+  if (role == GgufRole::experts) {
+    entry.sources.assign(static_cast<size_t>(model.spec().num_experts), source);
+    entry.info.shape.insert(entry.info.shape.begin(), model.spec().num_experts);
+  }
+  return entry;
+}
+
+std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
+  const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
+  require_loadable(architecture, model.spec());
+  // A tied head that the loader requires is written as a second copy of the embedding.
+  const bool twice = architecture.head == GgufPart::required && model.spec().tie_word_embeddings;
+  std::vector<std::pair<std::string, size_t>> named;
+  for (size_t i = 0; i < model.tensors().size(); ++i) {
+    named.emplace_back(require_name(architecture, model.spec(), model.tensors()[i].name), i);
+    if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
+  }
+  std::vector<Entry> entries;
+  std::map<std::string, size_t> places;
+  for (const auto& [name, i] : named) {
+    const auto [place, is_new] = places.try_emplace(name, entries.size());
+    if (is_new) entries.push_back(entry_of(architecture, name, model, i));
+    if (const int64_t expert = expert_number(model.tensors()[i].name); expert >= 0)
+      entries[place->second].sources.at(static_cast<size_t>(expert)) = i;
+  }
+  for (Entry& entry : entries) entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
+  return entries;
+}
+
+// Reorders rows from Hugging Face's order to the file's. The rows begin at a row that keeps its
+// position.
+void reorder(std::span<const float> values, int64_t rows, const GgufRows& order, std::vector<float>& out) {
+  const auto columns = static_cast<int64_t>(values.size()) / rows;
+  out.resize(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(out.data() + order.file_row(row) * columns, values.data() + row * columns, static_cast<size_t>(columns) * 4);
+}
+
+void encode(const Entry& entry, std::span<const float> values, std::vector<char>& bytes) {
+  const DType dtype = entry.info.dtype;
+  const auto count = static_cast<int64_t>(values.size());
+  bytes.resize(static_cast<size_t>(bytes_of(dtype, count)));
+  constexpr int64_t kGrain = 4096;  // whole blocks of every type
+  for_each_range(count, kGrain, [&](int64_t begin, int64_t end) {
+    encode_from_f32(dtype, values.data() + begin, end - begin, bytes.data() + bytes_of(dtype, begin));
+  });
+  if (dtype != DType::f16) return;
+  for (float value : values)
+    if (std::fabs(value) >= 65520)
+      throw Error(ErrorKind::environment, entry.info.name + ": holds " + std::to_string(value) + ", past the range of f16")
+          .hint("write bf16 or f32");
+}
+
+void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
+  std::vector<float> changed;
+  std::vector<char> bytes;
+  const int64_t columns = entry.info.shape.size() == 1 ? 1 : entry.info.shape.back();
+  // Rows that change places among themselves are read together.
+  const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
+  const auto write_rows = [&](int64_t, std::span<const float> values) {
+    std::span<const float> rows = values;
+    if (entry.rows.head_rows > 0) {
+      reorder(values, static_cast<int64_t>(values.size()) / columns, entry.rows, changed);
+      rows = changed;
+    }
+    if (entry.plus_one) {
+      changed.assign(rows.begin(), rows.end());
+      for (float& value : changed) value += 1.0f;
+      rows = changed;
+    }
+    encode(entry, rows, bytes);
+    sink({bytes.data(), bytes.size()});
+  };
+  for (const size_t source : entry.sources) model.read(source, together, write_rows);
+}
+
+// Returns a name with which llama.cpp loads the file. It takes a file whose general.name contains
+// phi3 for one with Phi-3's vocabulary, and does not load it if tokens of that are missing
+// (llama-vocab.cpp). Such a name loses its number.
+std::string loadable_name(std::string name, const std::vector<std::string>& tokens) {
+  for (const char* needed : {"</s>", "<unk>", "<s>", "<|endoftext|>"}) {
+    if (std::find(tokens.begin(), tokens.end(), needed) != tokens.end()) continue;
+    for (const std::string word : {"phi-3", "phi3"})
+      for (size_t at; (at = lower(name).find(word)) != std::string::npos;) name.replace(at, word.size(), "phi");
+    break;
+  }
+  return name;
+}
+
+// Adds the tokens that an adapter's tokenizer has after the GGUF's own.
+void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, GgufMetadata& metadata) {
+  std::vector<std::string> added;
+  for (auto id = static_cast<int64_t>(vocabulary.tokens.size()); id < tokenizer.vocab_size(); ++id)
+    added.push_back(tokenizer.token_of(static_cast<int32_t>(id)).value_or(""));
+  add_tokens(vocabulary, added);
+  metadata.texts("tokenizer.ggml.tokens", vocabulary.tokens);
+  metadata.integers("tokenizer.ggml.token_type", vocabulary.token_types);
+  if (!vocabulary.scores.empty()) metadata.numbers("tokenizer.ggml.scores", vocabulary.scores);
+}
+
+GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
+  GgufMetadata metadata;
+  std::vector<std::string> tokens;
+  std::optional<int64_t> eos;
+  if (is_directory(source.model_path)) {
+    const GgufVocabulary vocabulary =
+        vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
+    add_model_keys(spec, metadata);
+    add_vocabulary_keys(vocabulary, metadata);
+    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
+  } else {
+    const Gguf gguf(source.model_path);
+    copy_keys(gguf, metadata);
+    GgufVocabulary vocabulary = gguf_vocabulary(gguf);
+    if (spec.base_vocab_size > 0) take_added_tokens(open_tokenizer(source.text_path), vocabulary, metadata);
+    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
+  }
+  if (source.end_of_turn && source.end_of_turn != eos) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
+  metadata.text("general.type", "model");
+  metadata.text("general.name", loadable_name(source.name, tokens));
+  metadata.integer("general.file_type", format.file_type);
+  metadata.integer("general.quantization_version", 2);
+  if (!source.chat_template.empty()) metadata.text("tokenizer.chat_template", source.chat_template);
+  if (!source.tool_template.empty()) metadata.text("tokenizer.chat_template.tool_use", source.tool_template);
+  return metadata;
+}
+
+// Checks that llama.cpp would read the settings used in training. The file's metadata is read back
+// into a ModelSpec: this is the one guard against files that load and compute something else.
+void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
+  const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
+  if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot describe all of this model: " + join(lost, "; "));
+}
+
+}  // namespace
+
+void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path) {
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  require_loadable(architecture, spec);
+  for (const Parameter& parameter : base_parameters(spec)) require_name(architecture, spec, parameter.name);
+  metadata_of(spec, {.model_path = model_path, .text_path = text_path}, gguf_formats().front());
+}
+
+int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format) {
+  int64_t bytes = 0;
+  for (const Entry& entry : entries_of(model, format)) bytes += bytes_of(entry.info.dtype, entry.info.count());
+  return bytes;
+}
+
+void write_gguf_model(const MergedModel& model, const GgufSource& source, const GgufFormat& format, const std::string& path,
+                      const Written& written) {
+  const std::vector<Entry> entries = entries_of(model, format);
+  const GgufMetadata metadata = metadata_of(model.spec(), source, format);
+  const GgufRopeFactors factors = rope_factors_of(model.spec());
+  const std::map<std::string, const std::vector<float>*> rope{{"rope_freqs.weight", &factors.always},
+                                                              {"rope_factors_short.weight", &factors.up_to},
+                                                              {"rope_factors_long.weight", &factors.past}};
+  std::vector<TensorInfo> tensors;
+  for (const auto& [name, values] : rope)
+    if (!values->empty()) tensors.push_back({name, {static_cast<int64_t>(values->size())}, DType::f32});
+  std::map<std::string, const Entry*> by_name;
+  for (const Entry& entry : entries) {
+    tensors.push_back(entry.info);
+    by_name[entry.info.name] = &entry;
+  }
+  const auto total = static_cast<double>(bytes_of_gguf(model, format));
+  int64_t done = 0;
+  write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
+    const auto found = by_name.find(tensor.name);
+    if (found == by_name.end()) {
+      const std::vector<float>& values = *rope.at(tensor.name);
+      return sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    }
+    written(static_cast<double>(done) / total);
+    write_tensor(model, *found->second, sink);
+    done += bytes_of(tensor.dtype, tensor.count());
+  });
+  require_nothing_lost(model.spec(), path);
+  written(1);
+}
+
+namespace {
+
+void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
+        .hint("export the merged model: --gguf");
+  };
+  if (adapter.config.use_dora) refuse("is a DoRA adapter");
+  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
+  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
+  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
+  if (!adapter.config.modules_to_save.empty())
+    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
+}
+
+std::vector<float> whole(const TensorFile& file, const std::string& name) {
+  const auto index = static_cast<size_t>(file.find(name));
+  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
+  file.read_f32(index, values.data());
+  return values;
+}
+
+}  // namespace
+
+void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
+                     const std::string& path) {
+  refuse_more_than_factors(adapter, spec);
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  const std::vector<AdapterSite> sites = sites_of(adapter, spec);
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
+  check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
+
+  GgufMetadata metadata;
+  metadata.text("general.type", "adapter");
+  metadata.text("general.architecture", std::string(architecture.name));
+  metadata.text("general.name", name);
+  metadata.text("adapter.type", "lora");
+  metadata.number("adapter.lora.alpha", adapter.config.alpha);
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, std::vector<float>> values;
+  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, std::vector<float> data) {
+    tensors.push_back({tensor, std::move(shape), dtype});
+    values[tensor] = std::move(data);
+  };
+  for (const AdapterSite& site : sites) {
+    if (expert_number(site.module) >= 0)
+      throw Error(ErrorKind::environment, adapter.folder + ": adapts single experts, of which forge writes no LoRA GGUF")
+          .hint("export the merged model: --gguf");
+    const std::string target = require_name(architecture, spec, site.module + ".weight");
+    std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
+    // llama.cpp multiplies by alpha / rank.
+    const double alpha = adapter.config.alpha;
+    const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
+    for (float& value : b) value *= factor;
+    const GgufRows order = rows_in_file(architecture, hugging_face_name(architecture, target).role, {site.out_features}, spec);
+    if (order.head_rows > 0) {
+      std::vector<float> reordered;
+      reorder(b, site.out_features, order, reordered);
+      b = std::move(reordered);
+    }
+    add(target + ".lora_a", {site.rank, site.in_features}, whole(*weights, peft_name(site.module + ".lora_A.weight")));
+    add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));
+  }
+  write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
+    std::vector<char> bytes;
+    encode({tensor}, values.at(tensor.name), bytes);
+    sink({bytes.data(), bytes.size()});
+  });
+}
+
+}  // namespace forge
