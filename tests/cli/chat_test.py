@@ -146,7 +146,7 @@ def history(folder: Path) -> None:
     terminal = Terminal(folder, "--quiet")
     terminal.prompt()
     terminal.type("\x1b[A\n")
-    check("the next chat knows it", "/save" in terminal.wait("trains on"), terminal.seen)
+    check("the next chat knows it", "/save" in terminal.wait("no answer to save"), terminal.seen)
     terminal.prompt()
     terminal.type("/quit\n")
     check("/quit ends it", terminal.end() == 0, "")
@@ -172,8 +172,8 @@ def signals(folder: Path) -> None:
     terminal.type("\x03")
     terminal.prompt()
     terminal.type("/save " + str(folder / "interrupted.jsonl") + "\n")
+    check("Ctrl-C in an answer takes the question back", terminal.wait("no answer to save") and not (folder / "interrupted.jsonl").exists(), "")
     terminal.prompt()
-    check("Ctrl-C in an answer takes the question back", json.loads((folder / "interrupted.jsonl").read_text())["messages"] == [], "")
     terminal.type("\x04")
     check("and the chat goes on", terminal.end() == 0, "")
 
