@@ -114,7 +114,7 @@ void warn_of_window(const ModelSpec& spec, Progress& progress) {
 void warn_of_tokens(const Tokenizer& tokenizer, Progress& progress) {
   const std::vector<std::string> names = tokenizer.tokens_that_see_beside();
   if (!names.empty())
-    progress.warn("a GGUF cannot say that " + join(names, ", ") + " take blanks beside them (lstrip, rstrip) or stand alone (single_word): llama.cpp cuts such texts otherwise");
+    progress.warn("a GGUF has no field for rules of tokens (lstrip, rstrip, single_word), which llama.cpp then lacks: " + join(names, ", "));
 }
 
 int finish(const Arguments& args, const std::string& output, const std::string& file, const std::string& type,

@@ -75,8 +75,8 @@ TEST_CASE("a row that is too long is a bad row like others") {
 TEST_CASE("a column that no row has is named, with the field that it was meant for") {
   Fixture fixture;
   fixture.source("a.csv", "question,answer\none,two\n");
-  fixture.job.data.train[0].columns = {{"prompt", "frage"}, {"completion", "answer"}};
-  CHECK_THAT(fixture.problem(), Catch::Contains("prompt is missing") && Catch::Contains("columns names frage for it, which the row does not have"));
+  fixture.job.data.train[0].columns = {{"instruction", "frage"}, {"output", "answer"}};
+  CHECK_THAT(fixture.problem(), Catch::Contains("a.csv:2:1: instruction is missing: columns names frage for it, which the row does not have"));
 }
 
 TEST_CASE("several sources become one data set in order, with where each example came from") {

@@ -109,7 +109,7 @@ TEST_CASE("tool calls keep the row's order and lose the nulls that tables make")
   CHECK_THAT(calls(R"([{"name": "f", "arguments": "{\"a\": 1e400}"}])"), Catch::Contains("arguments: the number 1e400 does not fit 64 bits, expected it as a text"));
   for (const char* arguments : {R"({"a": [12345678901234567890]})", R"("{\"a\": 12345678901234567890}")"})
     CHECK_THAT(calls(R"([{"name": "f", "arguments": )" + std::string(arguments) + "}]"),
-               Catch::Contains("/arguments: arguments: the integer 12345678901234567890 is above 2^63 - 1"));
+               Catch::Contains("arguments: the integer 12345678901234567890 is above 2^63 - 1"));
 }
 
 TEST_CASE("sharegpt speakers become roles") {

@@ -152,9 +152,9 @@ TEST_CASE("columns name where fields stand, by key or dotted path") {
   CHECK(set.texts() == "p 2");
   set.job.data.on_bad_row = BadRow::error;
   CHECK(set.problem() ==
-        "a.jsonl:2:32: completion is null, expected a text\n"
+        "a.jsonl:2:32: completion is missing: columns names answer.texts.1 for it, which the row does not have\n"
         "a.jsonl:3:7: prompt is the number 7, expected a text\n"
-        "a.jsonl:3:20: completion is null, expected a text\n"
+        "a.jsonl:3:20: completion is missing: columns names answer.texts.1 for it, which the row does not have\n"
         "2 of 3 rows cannot be used");
 }
 

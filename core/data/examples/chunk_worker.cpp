@@ -56,7 +56,15 @@ ChunkResult ChunkWorker::run(const RowChunk& chunk) const {
 
 std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& file, RowFormat format,
                                         std::vector<std::string>& unread, RowFaults& faults) const {
-  const Json json = file.mapping.apply(parse_row(source, file.path), faults);
+  Json read = parse_row(source, file.path);
+  const std::vector<std::string> absent = file.mapping.absent(read);
+  std::optional<Row> row = convert_mapped(file.mapping.apply(std::move(read), faults), file, format, unread, faults);
+  file.mapping.name_absent(absent, faults);
+  return row;
+}
+
+std::optional<Row> ChunkWorker::convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
+                                               RowFaults& faults) const {
   if (!faults.empty()) return std::nullopt;
   std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
   if (!row) return row;
@@ -125,7 +133,7 @@ void ChunkWorker::add_faults(const RowFaults& faults, const SourceRow& source, c
   for (size_t i = 0; i < placed; ++i)
     result.lost.push_back({source.line,
                            place_in_row(source, file.mapping.original(faults[i].pointer), file.path),
-                           faults[i].message + file.mapping.why(faults[i].message), true, i == 0, 1, faults[i].key});
+                           faults[i].message, true, i == 0, 1, faults[i].key});
   const auto others = static_cast<int64_t>(faults.size() - placed);
   if (others > 0)
     result.lost.push_back({source.line, place_text(source.line, source.column),

@@ -144,9 +144,10 @@ Json RowMapping::fill_templates(Json row, RowFaults& faults) const {
 void RowMapping::map_columns(Json& row) const {
   std::vector<std::pair<std::string, Json>> values;
   for (const auto& [field, place] : columns_) {
-    if (const Json* value = find_column(row, place)) values.emplace_back(field, *value);
+    const Json* value = find_column(row, place);
+    values.emplace_back(field, value ? *value : Json(nullptr));
   }
-  for (const auto& [field, place] : columns_) row.erase(head_of(row, place)), row.erase(field);
+  for (const auto& [field, place] : columns_) row.erase(head_of(row, place));
   for (auto& [field, value] : values) row[field] = std::move(value);
 }
 
@@ -206,10 +207,18 @@ bool RowMapping::ignores_pictures() const {
   return std::any_of(ignored_.begin(), ignored_.end(), is_media_key);
 }
 
-std::string RowMapping::why(const std::string& message) const {
+std::vector<std::string> RowMapping::absent(const Json& row) const {
+  std::vector<std::string> fields;
   for (const auto& [field, place] : columns_)
-    if (starts_with(message, field + " is missing")) return "; columns names " + place + " for it, which the row does not have";
-  return "";
+    if (find_column(row, place) == nullptr) fields.push_back(field);
+  return fields;
+}
+
+void RowMapping::name_absent(const std::vector<std::string>& fields, RowFaults& faults) const {
+  for (RowFault& fault : faults)
+    for (const auto& [field, place] : columns_)
+      if (std::count(fields.begin(), fields.end(), field) > 0 && starts_with(fault.message, field + " is null"))
+        fault.message = field + " is missing: columns names " + place + " for it, which the row does not have";
 }
 
 std::string RowMapping::original(const std::string& pointer) const {

@@ -29,9 +29,10 @@ class RowMapping {
   // Returns the mapped row. A row that is no object is not changed.
   Json apply(Json row, RowFaults& faults) const;
   std::string original(const std::string& pointer) const;
-  // Returns what `columns` has to do with a fault of the mapped row, to be added to its message;
-  // mostly empty.
-  std::string why(const std::string& message) const;
+  // Returns the mapped fields whose columns a row, as it was read, does not have.
+  std::vector<std::string> absent(const Json& row) const;
+  // Says of faults about such fields, which are null in the mapped row, which columns are missing.
+  void name_absent(const std::vector<std::string>& fields, RowFaults& faults) const;
   // True if the job ignores pictures.
   bool ignores_pictures() const;
 

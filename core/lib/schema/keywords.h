@@ -7,7 +7,7 @@
 
 namespace forge {
 
-// What a keyword holds.
+// The kinds of values that keywords have.
 enum class KeywordForm {
   describes,  // anything: it limits nothing
   dialect,    // $schema

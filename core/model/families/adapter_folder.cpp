@@ -73,8 +73,7 @@ void refuse_unknown_settings(const Json& json, const std::string& path) {
       // provenance, and settings that only affected initialisation
       "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode",
       "megatron_core", "qalora_group_size", "fan_in_fan_out",  // by the layer's class, as PEFT decides it too
-       "loftq_config", "eva_config", "corda_config",
-      "lora_ga_config", "runtime_config"};
+      "loftq_config", "eva_config", "corda_config", "lora_ga_config", "runtime_config"};
   const auto unset = [](const Json& value) {
     return value.is_null() || value == false || (value.is_structured() && value.empty());
   };

@@ -319,9 +319,12 @@ std::string peft_refusal(const Json& config) {
 bool concerns(const Json& pattern, const Contents& contents) {
   if (!pattern.is_object()) return true;
   for (const auto& item : pattern.items()) {
-    const Pattern key("(.*\\.)?(" + item.key() + ")", "adapter_config.json");
-    for (const auto& [module, factors] : contents.factors)
-      if (key.matches(module)) return true;
+    bool matches = true;  // what is no regular expression is refused elsewhere
+    refusal_of([&] {
+      const Pattern key("(.*\\.)?(" + item.key() + ")", "adapter_config.json");
+      matches = std::any_of(contents.factors.begin(), contents.factors.end(), [&](const auto& one) { return key.matches(one.first); });
+    });
+    if (matches) return true;
   }
   return false;
 }
