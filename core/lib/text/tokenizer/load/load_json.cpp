@@ -111,8 +111,12 @@ std::string other_way(const ClassRules& rules, const std::shared_ptr<const Token
   const Tokenizer of_file(parts), of_class(std::move(built));
   const auto differ = [&](const char* text) {
     std::vector<int32_t> expected, got;
-    of_file.encode_ids(text, expected);
-    of_class.encode_ids(text, got);
+    try {
+      of_file.encode_ids(text, expected);
+      of_class.encode_ids(text, got);
+    } catch (const Error&) {
+      return false;  // a vocabulary that cannot cut a probe says so of the texts
+    }
     return expected != got;
   };
   for (const char* probe : kTokenizerProbes)
