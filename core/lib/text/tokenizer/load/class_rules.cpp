@@ -66,13 +66,7 @@ Json byte_level(bool add_prefix_space, bool use_regex = true) {
 
 Json sequence(Json steps) { return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}; }
 
-Json sentencepiece_decoder(bool strips) {
-  Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}}, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-  if (strips) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
-}
-
-// Returns true if a step of the pre-tokenizer or decoder works on bytes.
+// True if a step of the pre-tokenizer or decoder works on bytes.
 bool on_bytes(const Json& root) {
   for (const auto& [part, list] : {std::pair{"pre_tokenizer", "pretokenizers"}, {"decoder", "decoders"}})
     if (const Json* step = find_member(root, part); step != nullptr && step->is_object()) {
@@ -149,6 +143,12 @@ bool one_of(const std::string& name, std::initializer_list<std::string_view> nam
 }
 
 }  // namespace
+
+Json sentencepiece_decoder(bool strips) {
+  Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}}, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (strips) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
+}
 
 ClassRules class_rules(const Json& root, const Json& config, const Json& model_config, const std::string& where) {
   ClassRules rules;

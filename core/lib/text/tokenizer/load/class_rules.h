@@ -27,6 +27,10 @@ struct ClassRules {
 // AutoTokenizer for a folder without code of its own.
 ClassRules class_rules(const Json& root, const Json& config, const Json& model_config, const std::string& where);
 
+// Returns the decoder of a SentencePiece vocabulary, as tokenizer.json writes it. `strips`: the
+// blank before a text is left out.
+Json sentencepiece_decoder(bool strips);
+
 // Replaces the parts of a tokenizer.json that are taken.
 void take_parts(const ClassRules& rules, Json& root);
 

@@ -15,6 +15,7 @@
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/load/class_rules.h"
 #include "core/lib/text/tokenizer/load/load_tiktoken.h"
 #include "core/lib/text/tokenizer/load/parts.h"
 #include "core/lib/text/tokenizer/load/tokenizer_config.h"
@@ -110,14 +111,6 @@ bool adds_prefix(const sentencepiece::SentencePieceProcessor& processor) {
   return !probe.empty() && starts_with(probe[0], "▁");
 }
 
-Json decoder_of(bool strips_prefix) {
-  Json steps = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
-                {{"type", "ByteFallback"}},
-                {{"type", "Fuse"}}};
-  if (strips_prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  return {{"type", "Sequence"}, {"decoders", steps}};
-}
-
 // Returns the model file with a normaliser that puts no space before a text. If a member is twice
 // in a protobuf, the later value counts.
 std::string without_prefix(const std::string& content) {
@@ -147,7 +140,7 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   }
   parts->model = model;
   const auto& processor = model->processor();
-  parts->decoder = make_decoder(decoder_of(prefix && rule != PrefixRule::none), path);
+  parts->decoder = make_decoder(sentencepiece_decoder(prefix && rule != PrefixRule::none), path);
   config.add_tokens(*parts);
   for (int id = 0; id < processor.GetPieceSize(); ++id) {
     if ((!processor.IsControl(id) && !processor.IsUnknown(id)) || parts->added.contains(id)) continue;
