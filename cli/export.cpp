@@ -101,15 +101,6 @@ std::string modelfile_of(const ModelText& text, const ModelSpec& spec, const std
   return modelfile(file, pieces, bos_text, stop_texts(text, spec));
 }
 
-// Warns of sliding windows: llama.cpp ignores those of Mistral and Qwen and attends to all tokens.
-void warn_of_window(const ModelSpec& spec, Progress& progress) {
-  const std::string_view architecture = gguf_architecture_of(spec).name;
-  const bool known = architecture == "gemma2" || architecture == "gemma3" || architecture == "phi3";
-  if (spec.sliding_window > 0 && !known)
-    progress.warn("llama.cpp does not compute this model's window of " + format_count(spec.sliding_window) +
-                  " tokens: longer texts will differ");
-}
-
 // Warns of tokens with a rule that a GGUF has no field for.
 void warn_of_tokens(const Tokenizer& tokenizer, Progress& progress) {
   const std::vector<std::string> names = tokenizer.tokens_that_see_beside();
@@ -166,7 +157,7 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const GgufFormat& format = gguf_format(args.text("--type").value_or("f16"));
   const MergeSource source = merge_source(args, progress);
   const ModelSpec& spec = source.model->spec();
-  warn_of_window(spec, progress);
+  if (const std::string window = ignored_window(spec); !window.empty()) progress.warn(window);
   if (!source.choice.chat_template.added_tokens.empty() && source.choice.text == source.choice.run->job.model.path)
     throw Error(ErrorKind::environment, "the run's tokens are added to its tokenizer when it ends")
         .hint("finish the run, or merge the checkpoint (forge merge) and export that model");
@@ -175,6 +166,7 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
   const Templates templates = templates_of(args, source.choice);
   const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
   warn_of_tokens(text.tokenizer, progress);
+  require_gguf(spec, source.choice.model, source.choice.text, ScratchFolder().path());
   StagedFolder staged(output, args.has("--fresh"), source.read);
   require_free_bytes(output, bytes);
   if (!source.base_note.empty()) progress.line(source.base_note);

@@ -12,6 +12,8 @@
 #include "core/lib/base/text.h"
 #include "core/lib/text/chat_template.h"
 #include "core/model/families/adapter_folder.h"
+#include "core/model/families/adapter_sites.h"
+#include "core/model/families/parameters.h"
 #include "core/model/families/stored_file.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/files/added_tokens.h"
@@ -432,8 +434,10 @@ class PlanParts {
     const ScratchFolder scratch;
     const bool own = job().model.add_tokens.empty() && is_directory(job().model.path);
     try {
+      refuse_joined_experts(adapter_sites(input_.model, job().adapter), "adapter");
       if (!own) write_tokenizer_files(job().model.path, template_choice(job()), scratch.path());
-      require_gguf(input_.model, job().model.path, own ? job().model.path : scratch.path());
+      const std::string& text = own ? job().model.path : scratch.path();
+      require_gguf(merged_spec(input_.model, job().adapter), job().model.path, text, scratch.path());
       return "";
     } catch (const Error& error) {
       return error.what();

@@ -4,6 +4,7 @@
 #include "cli/line.h"
 #include "core/lib/base/printable.h"
 #include "core/plan/explain.h"
+#include "core/run/export/gguf_metadata.h"
 #include "providers/gpu_speed.h"
 #include "providers/providers.h"
 
@@ -18,6 +19,11 @@ constexpr Option kOptions[] = {
      "show the step instead: every op with its inputs and outputs, arithmetic and memory"},
 };
 
+std::string gguf_line(const ModelSpec& model) {
+  const std::string window = ignored_window(model);
+  return "\nforge export can write the result as a GGUF" + (window.empty() ? "" : "; " + window) + "\n";
+}
+
 int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
@@ -28,7 +34,7 @@ int run(const Arguments& args) {
     print(hide_secrets(to_json(line.plan), line.loaded.secrets).dump(2) + "\n");
   else
     print(printable(hide_secrets(explain(line.plan, args.has("--all")), line.loaded)) +
-          (line.no_gguf == "" ? "\nforge export can write the result as a GGUF\n" : "") +
+          (line.no_gguf == "" ? gguf_line(line.plan.model) : "") +
           speed_line(line.plan, provider_named(line.plan.provider)));
   return 0;
 }

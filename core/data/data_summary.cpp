@@ -80,6 +80,7 @@ Json to_json(const DataSummary& summary) {
   json["unsampled"] = summary.unsampled;
   json["unread_keys"] = Json::object();
   for (const auto& [key, rows] : summary.unread_keys) json["unread_keys"][key] = rows;
+  if (!summary.columns.empty()) json["columns"] = summary.columns;
   json["estimated"] = summary.estimated;
   return json;
 }
@@ -99,6 +100,7 @@ DataSummary data_summary_from_json(const Json& json) {
     for (const PairField& field : kPairs) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
     member.later("unsampled", summary.unsampled, "", at_least(0));  // plans from before weights existed have none
     member.later("unread_keys", summary.unread_keys, "", at_least(0));
+    member.later("columns", summary.columns, "", at_least(0));
     member("estimated", summary.estimated, "");
   } catch (const MemberFault& fault) {
     throw Error(ErrorKind::data,

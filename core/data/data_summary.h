@@ -32,6 +32,7 @@ struct DataSummary {
   CutCounts cuts;
   std::map<std::string, int64_t>
       unread_keys;         // that nothing reads (rows/keys.h), with how many rows have them
+  std::map<std::string, int64_t> columns;  // that the job names ("sys for system"), with how many rows have them
   bool estimated = false;  // from the first `sampled_rows` rows only
   int64_t sampled_rows = 0;
 };

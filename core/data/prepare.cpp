@@ -184,6 +184,7 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
     pairs.*count = scaled(part.pairs.*count);
   total.pairs += pairs;
   for (const auto& [key, rows] : part.unread_keys) total.unread_keys[key] += scaled(rows);
+  for (const auto& [column, rows] : part.columns) total.columns[column] += scaled(rows);
   total.longest = std::max(total.longest, part.longest);
   total.sampled_rows += part.rows;
 }
@@ -202,6 +203,7 @@ void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& 
   summary.pairs += result.pairs;
   summary.unsampled += result.unsampled;
   for (const auto& [key, unread] : result.unread) summary.unread_keys[key] += unread.rows;
+  for (const auto& [column, rows] : result.columns) summary.columns[column] += rows;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
     summary.examples += !is_second(made, maker.compares());

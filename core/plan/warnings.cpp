@@ -211,6 +211,8 @@ void add_warnings(Plan& plan, const PlanInput& input) {
     if (!data->unread_keys.empty())
       warn(std::string("ignored columns in the ") + name + " data: " + unread_text(*data) +
            "; ignore: [NAME] silences this");
+  for (const auto& [column, rows] : plan.train.columns)
+    if (rows == 0) warn("columns names " + column + ", which no row of the training data has");
   warn_of_config(input.model_notes, warn);
   warn_of_rate(job, warn);
   warn_of_threads(plan, warn);

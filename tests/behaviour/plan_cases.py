@@ -148,3 +148,8 @@ def a_plan_says_whether_a_gguf_can_be_written(lab: Lab):
     said = lab.run(command="plan", model={"path": str(model)})
     assert "can write the result as a GGUF" not in said, said
     assert "the result cannot be written as a GGUF: forge writes no GGUF of deepseek_v2" in said, said
+    # A head that comes loose. export/gguf_cases.py compares the answer for every family.
+    model = variants.write_variant("gemma", lab.folder / "gemma")
+    assert "forge export can write the result as a GGUF" in lab.run(command="plan", model={"path": str(model)})
+    said = lab.run(command="plan", model={"path": str(model)}, adapter={"modules_to_save": ["lm_head"]})
+    assert "computes logits from the embedding, and this model has a head of its own" in said, said

@@ -76,7 +76,32 @@ TEST_CASE("a column that no row has is named, with the field that it was meant f
   Fixture fixture;
   fixture.source("a.csv", "question,answer\none,two\n");
   fixture.job.data.train[0].columns = {{"instruction", "frage"}, {"output", "answer"}};
+  CHECK_THAT(fixture.problem(), Catch::Contains("a.csv: columns names frage for instruction, which the first row does not have"));
+  fixture.job.data.train[0].format = RowFormat::alpaca;
   CHECK_THAT(fixture.problem(), Catch::Contains("a.csv:2:1: instruction is missing: columns names frage for it, which the row does not have"));
+}
+
+TEST_CASE("a column that no row has never changes the format that rows are read in") {
+  Fixture fixture;
+  fixture.source("a.jsonl", R"({"question": "one", "answer": "two"})" "\n" R"({"question": "three", "answer": "four"})" "\n");
+  const std::map<std::string, std::string> wrong[] = {{{"prompt", "question"}, {"completion", "answers"}},
+                                                      {{"prompt", "frage"}, {"completion", "answer"}},
+                                                      {{"text", "texts"}, {"completion", "answer"}}};
+  const char* named[] = {"answers for completion", "frage for prompt", "texts for text"};
+  for (int i = 0; i < 3; ++i) {
+    fixture.job.data.train[0].columns = wrong[i];
+    CHECK_THAT(fixture.problem(), Catch::Contains(std::string("a.jsonl: columns names ") + named[i] + ", which none of the first 2 rows has"));
+  }
+  fixture.job.data.train[0].columns = wrong[0];
+  CHECK_THAT(fixture.problem(), Catch::Contains("did you mean \"answer\"?"));
+}
+
+TEST_CASE("columns that the job names are counted, so that one that no row has can be told") {
+  Fixture fixture;
+  fixture.source("a.jsonl", R"({"q": "one", "a": "two"})" "\n" R"({"q": "three", "a": "four", "sys": "Be kind."})" "\n");
+  fixture.job.data.train[0].columns = {{"instruction", "q"}, {"output", "a"}, {"system", "sys"}, {"input", "context"}};
+  const Prepared prepared = fixture.prepare();
+  CHECK(prepared.summary.columns == std::map<std::string, int64_t>{{"q for instruction", 2}, {"a for output", 2}, {"sys for system", 1}, {"context for input", 0}});
 }
 
 TEST_CASE("several sources become one data set in order, with where each example came from") {

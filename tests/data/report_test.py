@@ -110,6 +110,10 @@ TRAIN = [
     ("unsaid", chat(turn("user", words(9)), turn("assistant", words(9), tool_calls=LOOK_UP), turn("function", words(9)),
                     turn("assistant", words(9)))),
     ("orphan_result", chat(turn("user", words(9)), turn("function", words(9)), turn("assistant", words(9)))),
+    ("strange_result unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=[CALL[0] | {"id": "call_1"}]),
+                            turn("tool", words(9), tool_call_id="call_2"), turn("assistant", words(9)))),
+    ("unsaid", chat(turn("user", words(9)), turn("assistant", "", tool_calls=[CALL[0] | {"id": "call_1"}]),
+                    turn("tool", words(9), tool_call_id="call_1"), turn("assistant", words(9)))),
 ]
 EVAL = [
     ("overlap", leaked),

@@ -1,8 +1,9 @@
 """GGUF files of models and adapters."""
 import json
 import shutil
+import subprocess
 
-from lab import SHAPES, Lab, assert_equal
+from lab import ROOT, SHAPES, Lab, assert_equal
 from tensors import read_safetensors
 
 
@@ -127,7 +128,26 @@ def a_lora_gguf_is_read_back_and_compared(lab: Lab):
     assert "difference" not in lab.report("export", run, "--gguf-lora", "--no-check", "--output", "lora/unseen")
 
 
+def a_plan_knows_what_an_export_would_say(lab: Lab):
+    rows = lab.folder / "asked.jsonl"
+    rows.write_text('{"prompt": "one two", "completion": "three"}\n')
+    for path in sorted((ROOT / "tests/fixtures/tiny-variants").glob("*.json")):
+        model = lab.model(path.stem)
+        job = lab.folder / "plan.json"
+        job.write_text(json.dumps({"model": {"path": str(model)}, "adapter": {"type": "lora"}, "train": {"max_steps": 1},
+                                   "data": {"train": [str(rows)]}}))
+        planned = lab.call("plan", job)
+        done = subprocess.run([lab.forge, "export", "--model", model, "--gguf", "--no-check", "--output", f"asked-{path.stem}"],
+                              capture_output=True, text=True, cwd=lab.folder, timeout=240)
+        assert ("forge export can write the result as a GGUF" in planned) == (done.returncode == 0), (path.stem, planned, done.stderr)
+        if done.returncode != 0:
+            assert any(len(line) > 20 and line in planned for line in done.stderr.splitlines()), (path.stem, done.stderr, planned)
+        elif "window of" in done.stderr:
+            assert "does not compute this model's window of 8 tokens" in planned, (path.stem, planned)
+
+
 CASES = [
+    a_plan_knows_what_an_export_would_say,
     rotary_scaling_goes_from_the_file_to_the_loss,
     a_gguf_of_every_family_reads_back_as_the_model,
     every_type_computes_nearly_the_same,

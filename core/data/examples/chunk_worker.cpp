@@ -55,9 +55,11 @@ ChunkResult ChunkWorker::run(const RowChunk& chunk) const {
 }
 
 std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& file, RowFormat format,
-                                        std::vector<std::string>& unread, RowFaults& faults) const {
+                                        std::vector<std::string>& unread, RowFaults& faults, ChunkResult& result) const {
   Json read = parse_row(source, file.path);
   const std::vector<std::string> absent = file.mapping.absent(read);
+  for (const auto& [field, place] : file.mapping.columns())
+    result.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
   std::optional<Row> row = convert_mapped(file.mapping.apply(std::move(read), faults), file, format, unread, faults);
   file.mapping.name_absent(absent, faults);
   return row;
@@ -82,7 +84,7 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
   std::vector<std::string> unread;
   std::optional<Row> row;
   try {
-    row = convert(source, file, chunk.format, unread, faults);
+    row = convert(source, file, chunk.format, unread, faults, result);
   } catch (const Error& error) {
     if (share_.eval) return;  // without content it belongs to train, which reports it
     ++result.rows;

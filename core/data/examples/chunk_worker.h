@@ -58,6 +58,7 @@ struct ChunkResult {
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
   int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
   std::map<std::string, UnreadKey> unread;
+  std::map<std::string, int64_t> columns;  // DataSummary::columns
 };
 
 class ChunkWorker {
@@ -79,7 +80,7 @@ class ChunkWorker {
   };
   // Returns the row's meaning; nothing when it has faults.
   std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
-                             std::vector<std::string>& unread, RowFaults& faults) const;
+                             std::vector<std::string>& unread, RowFaults& faults, ChunkResult& result) const;
   std::optional<Row> convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
                                     RowFaults& faults) const;
   void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,

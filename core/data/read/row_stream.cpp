@@ -5,6 +5,7 @@
 #include "core/data/rows/mapping.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/lib/io/column.h"
 #include "core/lib/io/compressed.h"
 
 namespace forge {
@@ -14,6 +15,20 @@ constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr size_t kChunkRows = 4096;
 constexpr size_t kDetectionRows = 32;
 constexpr int64_t kTypicalRatio = 4;  // for gzipped JSON
+
+// Throws Error(data) if the job names a column for a field without which rows have no format, and
+// none of the first rows has the column: any other reading of them would not be the job's.
+void require_columns(const RowMapping& mapping, const std::vector<Json>& rows, const std::string& path) {
+  for (const auto& [field, place] : mapping.columns()) {
+    const auto has = [&](const Json& row) { return !row.is_object() || find_column(row, place); };
+    if (rows.empty() || !marks_format(field) || std::any_of(rows.begin(), rows.end(), has)) continue;
+    std::vector<std::string> keys;
+    for (const auto& item : rows.front().items()) keys.push_back(item.key());
+    const std::string which = rows.size() == 1 ? "the first row does not have" : "none of the first " + std::to_string(rows.size()) + " rows has";
+    throw Error(ErrorKind::data, path + ": columns names " + place + " for " + field + ", which " + which + did_you_mean(place, keys))
+        .hint("name a column that is there: " + join(keys, ", "));
+  }
+}
 
 // Returns the job's format, or the format of the first rows that parse.
 Detected settle_format(const SourceFile& file, bool sources) {
@@ -31,6 +46,7 @@ Detected settle_format(const SourceFile& file, bool sources) {
   const RowMapping mapping(source,
                            kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
   std::vector<LocatedRow> rows;
+  std::vector<Json> read;
   auto reader = open_source(file.path, file.source);
   std::string first_fault;
   SourceRow row;
@@ -39,7 +55,8 @@ Detected settle_format(const SourceFile& file, bool sources) {
     opens |= i == 0 && (trim(row.text) == "[" || trim(row.text) == "{");
     try {
       RowFaults ignored;
-      rows.push_back({mapping.apply(parse_row(row, file.path), ignored), row.line});
+      read.push_back(parse_row(row, file.path));
+      rows.push_back({mapping.apply(read.back(), ignored), row.line});
     } catch (const Error& error) {
       if (first_fault.empty()) first_fault = error.what();
     }
@@ -50,6 +67,7 @@ Detected settle_format(const SourceFile& file, bool sources) {
     throw Error(ErrorKind::data, first_fault)
         .hint("JSONL holds one object per line: join the object's lines, or name an array of rows .json");
   if (rows.empty() && !first_fault.empty()) throw Error(ErrorKind::data, first_fault);
+  require_columns(mapping, read, file.path);
   return detect_format(rows, file.path, sources);
 }
 

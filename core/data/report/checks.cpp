@@ -113,6 +113,17 @@ void orphan_result(const RowText& text, const Emit& emit) {
       emit(text[i].pointer, "a tool's result without a call before it");
 }
 
+// Emits results that name a call which the turn before them did not make.
+void strange_result(const RowText& text, const Emit& emit) {
+  const Turn* calling = nullptr;
+  for (const Turn& turn : text) {
+    if (!is_result(turn)) calling = turn.ids.empty() ? nullptr : &turn;
+    const bool named = is_result(turn) && calling && !turn.ids.empty();
+    if (named && std::find(calling->ids.begin(), calling->ids.end(), turn.ids[0]) == calling->ids.end())
+      emit(turn.pointer, "a tool's result for the call " + turn.ids[0] + ", and the calls before it are " + join(calling->ids, ", "));
+  }
+}
+
 void open_call(const RowText& text, const Emit& emit) {
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i].calls == 0) continue;
@@ -320,6 +331,7 @@ constexpr Check kChecks[] = {
     {"late_system", kWarning, "system turns after the first turn", late_system},
     {"unanswered", kNote, "conversations that end with a question", unanswered},
     {"orphan_result", kWarning, "tool results without a call", orphan_result},
+    {"strange_result", kWarning, "tool results for another call", strange_result},
     {"open_call", kNote, "tool calls without a result", open_call},
     {"control_tokens", kWarning, "control tokens written out as text; they are trained as plain text",
      control_tokens},
@@ -366,6 +378,22 @@ std::string masked(std::string_view secret) {
   return std::string(secret.substr(0, 4)) + "… (" + std::to_string(secret.size()) + " characters)";
 }
 
+namespace {
+
+// Returns the ids of a message's tool calls, or of the call that it answers.
+std::vector<std::string> call_ids_of(const Json& message) {
+  std::vector<std::string> ids;
+  const auto add = [&](const Json& object, const char* key) {
+    if (const auto id = object.find(key); id != object.end() && id->is_string()) ids.push_back(id->get<std::string>());
+  };
+  add(message, "tool_call_id");
+  if (const auto calls = message.find("tool_calls"); calls != message.end())
+    for (const Json& call : *calls) add(call, "id");
+  return ids;
+}
+
+}  // namespace
+
 RowText text_of(const Row& row) {
   RowText text;
   if (const auto* chat = std::get_if<ChatRow>(&row)) {
@@ -373,7 +401,7 @@ RowText text_of(const Row& row) {
       const Json& message = chat->messages[i];
       const std::string index = "/" + std::to_string(i);
       text.push_back({message.value("role", ""), text_member_of(message), "/messages" + index + "/content",
-                      message.contains("tool_calls") ? static_cast<int64_t>(message["tool_calls"].size()) : 0});
+                      message.contains("tool_calls") ? static_cast<int64_t>(message["tool_calls"].size()) : 0, call_ids_of(message)});
     }
   } else if (const auto* pair = std::get_if<PairRow>(&row)) {
     text = {{"user", pair->prompt, "/prompt"}, {"assistant", pair->completion, "/completion"}};

@@ -24,6 +24,7 @@ struct Turn {
   std::string text;
   std::string pointer;  // where it is in the row, as JSON pointer
   int64_t calls = 0;    // tool calls of an assistant's turn
+  std::vector<std::string> ids = {};  // of these calls, or the one that a tool's result names
 };
 // The texts of a row as people wrote them; rows of finished tokens have no turns.
 using RowText = std::vector<Turn>;

@@ -29,6 +29,9 @@ class RowMapping {
   // Returns the mapped row. A row that is no object is not changed.
   Json apply(Json row, RowFaults& faults) const;
   std::string original(const std::string& pointer) const;
+  // Returns the fields that `columns` maps and the columns that it names for them, without those of
+  // turns.
+  const std::vector<std::pair<std::string, std::string>>& columns() const { return columns_; }
   // Returns the mapped fields whose columns a row, as it was read, does not have.
   std::vector<std::string> absent(const Json& row) const;
   // Says of faults about such fields, which are null in the mapped row, which columns are missing.

@@ -205,6 +205,14 @@ const char* name_of(RowFormat format) {
   return "auto";
 }
 
+bool marks_format(std::string_view field) {
+  constexpr std::string_view kMarks[] = {"input_ids",     "ids",           "messages",          "conversations", "conversation",
+                                         "instruction",   "output",        "prompt",            "completion",    "text",
+                                         "chosen",        "rejected",      "rejected_messages", "label",         "kto_tag",
+                                         "rejected_response", "preferred_output", "non_preferred_output"};
+  return std::find(std::begin(kMarks), std::end(kMarks), field) != std::end(kMarks);
+}
+
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources) {
   if (const CommonColumns pair = sources ? source_columns(rows) : CommonColumns(); pair.format != RowFormat::automatic)
     return {pair.format, "the rows have " + values_of(pair.columns) + ", read as columns: " + columns_text(pair.columns), pair.columns, ""};

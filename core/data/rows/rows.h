@@ -100,6 +100,9 @@ struct RowOptions {
 
 // Returns the name as the job file writes it.
 const char* name_of(RowFormat format);
+// True for a field that rows of a format must have, such as `completion`; false for one that they
+// may have, such as `system`.
+bool marks_format(std::string_view field);
 // Returns a hash of what the row means to a model: ids and sources of rows do not matter, nor the
 // order of keys. Equal rows of different shapes (alpaca, messages) have equal hashes.
 std::string content_of(const Row& row);

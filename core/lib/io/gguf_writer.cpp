@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
@@ -71,7 +72,7 @@ std::string header_of(const GgufMetadata& metadata, const std::vector<TensorInfo
   return bytes;
 }
 
-void write_tensors(OutputFile& file, const std::vector<TensorInfo>& tensors, const TensorPieces& write_tensor) {
+void write_tensors(OutputFile& file, std::span<const TensorInfo> tensors, const TensorPieces& write_tensor) {
   for (const TensorInfo& tensor : tensors) {
     const int64_t expected = bytes_of(tensor.dtype, tensor.count());
     int64_t written = 0;
@@ -157,6 +158,13 @@ void write_gguf(const std::string& path, const GgufMetadata& metadata, const std
     file.write(header_of(metadata, tensors));
     write_tensors(file, tensors, write_tensor);
   });
+}
+
+void write_gguf_headers(const std::string& path, const GgufMetadata& metadata, const std::vector<TensorInfo>& tensors,
+                        size_t whole, const TensorPieces& write_tensor) {
+  OutputFile file(path);
+  file.write(header_of(metadata, tensors));
+  write_tensors(file, std::span(tensors).first(whole), write_tensor);
 }
 
 }  // namespace forge

@@ -47,4 +47,9 @@ class GgufMetadata {
 void write_gguf(const std::string& path, const GgufMetadata& metadata, const std::vector<TensorInfo>& tensors,
                 const TensorPieces& write_tensor);
 
+// Like write_gguf(), with the data of the first `whole` tensors alone: a file of headers, which a
+// reader with Data::optional opens. It is for reading back at once and not durable.
+void write_gguf_headers(const std::string& path, const GgufMetadata& metadata, const std::vector<TensorInfo>& tensors,
+                        size_t whole, const TensorPieces& write_tensor);
+
 }  // namespace forge

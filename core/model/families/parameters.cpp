@@ -134,6 +134,16 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   return parameters;
 }
 
+ModelSpec merged_spec(const ModelSpec& spec, const AdapterConfig& adapter) {
+  ModelSpec merged = spec;
+  if (!spec.tie_word_embeddings || adapter.type == AdapterType::none) return merged;
+  for (const VocabularySite& site : adapter_places(spec, adapter).vocabulary)
+    if (site.tokens.empty()) merged.tie_word_embeddings = false;
+  for (const Module& module : saved_modules(spec, adapter))
+    if (module.role == Role::embedding || module.role == Role::head) merged.tie_word_embeddings = false;
+  return merged;
+}
+
 std::string base_name(const Parameter& parameter) {
   using enum Role;
   for (const Role own : {lora_a, lora_b, dora_magnitude, token_rows})

@@ -34,6 +34,10 @@ std::vector<Parameter> base_parameters(const ModelSpec& spec);
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
                                       Quantization quantization);
 
+// Returns the spec of a base with the run's adapter merged into it: a tied head has a matrix of its
+// own if the adapter trains the embedding or the head by itself.
+ModelSpec merged_spec(const ModelSpec& spec, const AdapterConfig& adapter);
+
 // PEFT's prefix of the base's names: "base_model.model.lm_head.weight".
 inline constexpr const char* kSavedPrefix = "base_model.model.";
 

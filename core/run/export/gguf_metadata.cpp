@@ -183,6 +183,11 @@ GgufRopeFactors rope_factors_of(const ModelSpec& spec) {
   return {.up_to = floats(rope.short_factors), .past = floats(rope.long_factors)};
 }
 
+std::string ignored_window(const ModelSpec& spec) {
+  if (spec.sliding_window == 0 || has_windows(gguf_architecture_of(spec).name)) return "";
+  return "llama.cpp does not compute this model's window of " + format_count(spec.sliding_window) + " tokens: longer texts will differ";
+}
+
 void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata) {
   const std::string prefix = "tokenizer.ggml.";
   metadata.text(prefix + "model", vocabulary.model);

@@ -23,6 +23,10 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata);
 // other.
 GgufRopeFactors rope_factors_of(const ModelSpec& spec);
 
+// Returns a sentence if llama.cpp attends to all tokens where the model has a sliding window, as in
+// Mistral and Qwen; else "".
+std::string ignored_window(const ModelSpec& spec);
+
 // Adds tokenizer.*.
 void add_vocabulary_keys(const GgufVocabulary& vocabulary, GgufMetadata& metadata);
 

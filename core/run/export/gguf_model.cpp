@@ -62,38 +62,41 @@ void require_loadable(const GgufArchitecture& architecture, const ModelSpec& spe
     refuse("computes logits from the embedding, and this model has a head of its own");
 }
 
-Entry entry_of(const GgufArchitecture& architecture, std::string name, const MergedModel& model, size_t source) {
-  Entry entry{{std::move(name), model.tensors()[source].shape, DType::f32}, {source}};
+Entry entry_of(const GgufArchitecture& architecture, std::string name, const ModelSpec& spec, const std::vector<int64_t>& shape,
+               size_t source) {
+  Entry entry{{std::move(name), shape, DType::f32}, {source}};
   const GgufRole role = hugging_face_name(architecture, entry.info.name).role;
-  entry.rows = rows_in_file(architecture, role, entry.info.shape, model.spec());
+  entry.rows = rows_in_file(architecture, role, entry.info.shape, spec);
   entry.plus_one = architecture.norms_plus_one && role == GgufRole::norm;
   if (role == GgufRole::row) entry.info.shape.erase(entry.info.shape.begin());
   if (role == GgufRole::experts) {
-    entry.sources.assign(static_cast<size_t>(model.spec().num_experts), source);
-    entry.info.shape.insert(entry.info.shape.begin(), model.spec().num_experts);
+    entry.sources.assign(static_cast<size_t>(spec.num_experts), source);
+    entry.info.shape.insert(entry.info.shape.begin(), spec.num_experts);
   }
   return entry;
 }
 
-std::vector<Entry> entries_of(const MergedModel& model, const GgufFormat& format) {
-  const GgufArchitecture& architecture = gguf_architecture_of(model.spec());
-  require_loadable(architecture, model.spec());
+// `Tensor` has the name and shape of a model's tensor: TensorInfo or Parameter.
+template <typename Tensor>
+std::vector<Entry> entries_of(const ModelSpec& spec, const std::vector<Tensor>& tensors, const GgufFormat& format) {
+  const GgufArchitecture& architecture = gguf_architecture_of(spec);
+  require_loadable(architecture, spec);
   // A tied head that the loader requires is written as a second copy of the embedding.
-  const bool twice = architecture.head == GgufPart::required && model.spec().tie_word_embeddings;
+  const bool twice = architecture.head == GgufPart::required && spec.tie_word_embeddings;
   std::vector<std::pair<std::string, size_t>> named;
-  for (size_t i = 0; i < model.tensors().size(); ++i) {
-    named.emplace_back(require_name(architecture, model.spec(), model.tensors()[i].name), i);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    named.emplace_back(require_name(architecture, spec, tensors[i].name), i);
     if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
   }
   std::vector<Entry> entries;
   std::map<std::string, size_t> places;
   for (const auto& [name, i] : named) {
     const auto [place, is_new] = places.try_emplace(name, entries.size());
-    if (is_new) entries.push_back(entry_of(architecture, name, model, i));
-    if (const int64_t expert = expert_number(model.tensors()[i].name); expert >= 0)
+    if (is_new) entries.push_back(entry_of(architecture, name, spec, tensors[i].shape, i));
+    if (const int64_t expert = expert_number(tensors[i].name); expert >= 0)
       entries[place->second].sources.at(static_cast<size_t>(expert)) = i;
   }
-  for (Entry& entry : entries) entry.info.dtype = gguf_tensor_type(format, entry.info, model.spec());
+  for (Entry& entry : entries) entry.info.dtype = gguf_tensor_type(format, entry.info, spec);
   return entries;
 }
 
@@ -195,6 +198,29 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   return metadata;
 }
 
+// The vectors of a file that scale rotary positions.
+class RopeTensors {
+ public:
+  explicit RopeTensors(const ModelSpec& spec) : factors_(rope_factors_of(spec)) {
+    for (const auto& [name, values] : by_name_)
+      if (!values->empty()) tensors_.push_back({name, {static_cast<int64_t>(values->size())}, DType::f32});
+  }
+  RopeTensors(const RopeTensors&) = delete;
+
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  void write(const std::string& name, const PieceSink& sink) const {
+    const std::vector<float>& values = *by_name_.at(name);
+    sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+ private:
+  const GgufRopeFactors factors_;
+  const std::map<std::string, const std::vector<float>*> by_name_{{"rope_freqs.weight", &factors_.always},
+                                                                  {"rope_factors_short.weight", &factors_.up_to},
+                                                                  {"rope_factors_long.weight", &factors_.past}};
+  std::vector<TensorInfo> tensors_;
+};
+
 // Checks that llama.cpp would read the settings used in training. The file's metadata is read back
 // into a ModelSpec: this is the one guard against files that load and compute something else.
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
@@ -204,30 +230,31 @@ void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
 
 }  // namespace
 
-void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path) {
-  const GgufArchitecture& architecture = gguf_architecture_of(spec);
-  require_loadable(architecture, spec);
-  for (const Parameter& parameter : base_parameters(spec)) require_name(architecture, spec, parameter.name);
-  metadata_of(spec, {.model_path = model_path, .text_path = text_path}, gguf_formats().front());
+void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path, const std::string& scratch) {
+  const GgufFormat& format = gguf_formats().front();
+  const std::vector<Entry> entries = entries_of(spec, base_parameters(spec), format);
+  const GgufMetadata metadata = metadata_of(spec, {.model_path = model_path, .text_path = text_path}, format);
+  const RopeTensors rope(spec);
+  std::vector<TensorInfo> tensors = rope.tensors();
+  for (const Entry& entry : entries) tensors.push_back(entry.info);
+  const std::string path = scratch + "/headers.gguf";
+  write_gguf_headers(path, metadata, tensors, rope.tensors().size(),
+                     [&](const TensorInfo& tensor, const PieceSink& sink) { rope.write(tensor.name, sink); });
+  require_nothing_lost(spec, path);
 }
 
 int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format) {
   int64_t bytes = 0;
-  for (const Entry& entry : entries_of(model, format)) bytes += bytes_of(entry.info.dtype, entry.info.count());
+  for (const Entry& entry : entries_of(model.spec(), model.tensors(), format)) bytes += bytes_of(entry.info.dtype, entry.info.count());
   return bytes;
 }
 
 void write_gguf_model(const MergedModel& model, const GgufSource& source, const GgufFormat& format, const std::string& path,
                       const Written& written) {
-  const std::vector<Entry> entries = entries_of(model, format);
+  const std::vector<Entry> entries = entries_of(model.spec(), model.tensors(), format);
   const GgufMetadata metadata = metadata_of(model.spec(), source, format);
-  const GgufRopeFactors factors = rope_factors_of(model.spec());
-  const std::map<std::string, const std::vector<float>*> rope{{"rope_freqs.weight", &factors.always},
-                                                              {"rope_factors_short.weight", &factors.up_to},
-                                                              {"rope_factors_long.weight", &factors.past}};
-  std::vector<TensorInfo> tensors;
-  for (const auto& [name, values] : rope)
-    if (!values->empty()) tensors.push_back({name, {static_cast<int64_t>(values->size())}, DType::f32});
+  const RopeTensors rope(model.spec());
+  std::vector<TensorInfo> tensors = rope.tensors();
   std::map<std::string, const Entry*> by_name;
   for (const Entry& entry : entries) {
     tensors.push_back(entry.info);
@@ -237,10 +264,7 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
   int64_t done = 0;
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
     const auto found = by_name.find(tensor.name);
-    if (found == by_name.end()) {
-      const std::vector<float>& values = *rope.at(tensor.name);
-      return sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
-    }
+    if (found == by_name.end()) return rope.write(tensor.name, sink);
     written(static_cast<double>(done) / total);
     write_tensor(model, *found->second, sink);
     done += bytes_of(tensor.dtype, tensor.count());

@@ -21,10 +21,11 @@ struct GgufSource {
 };
 
 // Throws the errors of write_gguf_model() that can be told from sizes, names and the vocabulary
-// before there is a result: an architecture that llama.cpp does not have, a rotary scaling or
-// biases that a GGUF cannot hold, a tokenizer that would give other ids. `model_path` is the base,
-// `text_path` has the result's tokenizer.
-void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path);
+// before there is a result: an architecture that llama.cpp does not have, settings that its keys
+// and tensors do not hold, a tokenizer that would give other ids. `model_path` is the base,
+// `text_path` has the result's tokenizer; the headers of the file are written to the folder
+// `scratch` and read back.
+void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path, const std::string& scratch);
 
 // Returns the bytes of the tensors.
 int64_t bytes_of_gguf(const MergedModel& model, const GgufFormat& format);
