@@ -108,6 +108,20 @@ void show_result(Progress& progress, const std::string& folder, const Json& repo
                   ", report: " + shown_path(folder + "/report.html"));
 }
 
+// Returns the request to train as decided.
+Json train_request(const Decision& decision, const LoadedJob& loaded, const std::string& folder, Clock::time_point began) {
+  Json amendments = Json::array();
+  for (const Amendment& amendment : decision.amendments) amendments.push_back(to_json(amendment));
+  return {{"command", "train"},
+          {"plan", to_json(decision.plan)},
+          {"secrets", to_json(loaded.secrets)},
+          {"job_text", hide_secrets(loaded.text, loaded)},
+          {"run_folder", folder},
+          {"lock", kEngineLock},
+          {"resume", decision.action == RunAction::resume},
+          {"amendments", amendments},
+          {"spent_seconds", seconds_since(began)}};
+}
 
 int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point began, Progress& progress) {
   std::string folder = line.plan.job.output_dir + "/" + line.plan.job.name;
@@ -147,17 +161,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
                           .lock = lock->descriptor()};
   EngineProcess engine(engine_location, settings);
   engine.watch([&heartbeat] { heartbeat->require_alone(); });
-  Json amendments = Json::array();
-  for (const Amendment& amendment : decision.amendments) amendments.push_back(to_json(amendment));
-  Json request{{"command", "train"},
-               {"plan", to_json(decision.plan)},
-               {"secrets", to_json(line.loaded.secrets)},
-               {"job_text", hide_secrets(line.loaded.text, line.loaded)},
-               {"run_folder", folder},
-               {"lock", kEngineLock},
-               {"resume", decision.action == RunAction::resume},
-               {"amendments", amendments},
-               {"spent_seconds", seconds_since(began)}};
+  const Json request = train_request(decision, line.loaded, folder, began);
   std::optional<RewardHost> rewards;
   if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan, line.loaded.secrets);
   DrawHost draws(decision.plan);

@@ -191,6 +191,31 @@ Json amended_plan(const RunState& state) {
   return plan;
 }
 
+namespace {
+
+Decision decide_finished(const Plan& before, const RunState& state, const std::string& folder, bool extend) {
+  const int64_t steps = state.finished_step.value_or(before.steps);
+  Decision decision{.action = RunAction::finished, .plan = before};
+  decision.sentence = folder + " is finished: " + format_count(steps) + (steps == 1 ? " step" : " steps");
+  if (extend)
+    decision.sentence += "; to continue it, raise its limit and use --extend (" + limit_text(before) + ")";
+  return decision;
+}
+
+// Adds that the rest of the run follows another plan.
+void plan_anew(const Plan& before, const Plan& wanted, const std::string& machine, Decision& decision) {
+  decision.amendments.push_back({.kind = AmendmentKind::replan,
+                                 .reason = machine.empty() ? "other execution settings" : "another machine",
+                                 .changes = {{"steps", wanted.steps}},
+                                 .plan = to_json(wanted)});
+  if (!machine.empty()) decision.notes.push_back("the machine differs: " + machine);
+  for (const std::string& key : differing_keys(before.execution, wanted.execution))
+    decision.notes.push_back(difference_text(before, wanted, key));
+  decision.notes.push_back("from here on the run equals an uninterrupted one to rounding, not to the bit");
+}
+
+}  // namespace
+
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend) {
   Decision decision{.plan = wanted};
   if (!state.exists) {
@@ -207,13 +232,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
   if (!keys.empty() && !extends) refuse(folder, state, before, wanted, keys, extend);
   if (state.finished && !extends) {
     if (!state.result_whole) return decide_to_export(wanted, before, state, folder);
-    decision.action = RunAction::finished;
-    decision.plan = before;
-    const int64_t steps = state.finished_step.value_or(before.steps);
-    decision.sentence = folder + " is finished: " + format_count(steps) + (steps == 1 ? " step" : " steps");
-    if (extend)
-      decision.sentence += "; to continue it, raise its limit and use --extend (" + limit_text(before) + ")";
-    return decision;
+    return decide_finished(before, state, folder, extend);
   }
   if (extends && past(state, wanted))
     throw Error(ErrorKind::job, folder + ": has done " + format_count(*state.last_step) +
@@ -233,14 +252,7 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
     changes["steps"] = wanted.steps;
   }
   if (plan_again) {
-    decision.amendments.push_back({.kind = AmendmentKind::replan,
-                                   .reason = machine.empty() ? "other execution settings" : "another machine",
-                                   .changes = {{"steps", wanted.steps}},
-                                   .plan = to_json(wanted)});
-    if (!machine.empty()) decision.notes.push_back("the machine differs: " + machine);
-    for (const std::string& key : differing_keys(before.execution, wanted.execution))
-      decision.notes.push_back(difference_text(before, wanted, key));
-    decision.notes.push_back("from here on the run equals an uninterrupted one to rounding, not to the bit");
+    plan_anew(before, wanted, machine, decision);
   } else {
     if (!changes.empty())
       decision.amendments.push_back({.kind = extends ? AmendmentKind::extend : AmendmentKind::settings,

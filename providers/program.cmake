@@ -4,8 +4,12 @@ forge_library(forge_providers
     providers/gpu_speed.cpp providers/providers.cpp providers/fused/arena.cpp providers/fused/bind/attention.cpp providers/fused/bind/experts.cpp providers/fused/bind/folded.cpp
     providers/fused/bind/fp8.cpp providers/fused/bind/gates.cpp providers/fused/bind/heads.cpp providers/fused/bind/lora.cpp providers/fused/bind/norms.cpp
     providers/fused/bind/products.cpp providers/fused/bind/rows.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp
-    providers/fused/planned_call.cpp providers/fused/workspace.cpp providers/reference/reference_plan.cpp
+    providers/fused/experts.cpp providers/fused/linear.cpp providers/fused/offloaded.cpp providers/fused/ops.cpp
+    providers/fused/planned_call.cpp providers/fused/products.cpp providers/fused/step_weights.cpp providers/fused/weights_ahead.cpp
+    providers/fused/workspace.cpp providers/reference/reference_plan.cpp
     providers/reference/rehearsed_attention.cpp providers/reference/rehearsed_linear.cpp providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
   LINKS forge_plan forge_kernel_choices)
-# The kernels' abilities, as the plan must know them.
-forge_library(forge_kernel_choices SOURCES kernels/attention/attention_choice.cpp LINKS forge_base)
+# The kernels' abilities and launches, as the plan must know them.
+forge_library(forge_kernel_choices
+  SOURCES kernels/attention/attention_choice.cpp kernels/attention/attention_launches.cpp kernels/lora/lora_launches.cpp
+  LINKS forge_base)

@@ -33,6 +33,21 @@ Json one_or_list(const Json& item, Json list) {
   return Json::array({item, std::move(list)});
 }
 
+Json forms(const Field& field, void* object);
+
+// Returns the forms of a list of sections: one alone, by its shorthand or whole, or a list of them.
+Json section_list(const Field& field, void* object) {
+  field.resize(object, 1);
+  Json source = object_schema(field.fields, field.element(object, 0));
+  Json alone = text_schema();
+  for (const Field& inner : field.fields)
+    if (inner.key == field.shorthand) alone = forms(inner, field.element(object, 0))[0];
+  Json item{{"anyOf", Json::array({alone, source})}};
+  Json list{{"type", "array"}, {"items", item}};
+  if (field.required) list["minItems"] = 1;
+  return Json::array({std::move(alone), std::move(source), std::move(list)});
+}
+
 // Returns the forms that a value may take. Several become anyOf.
 Json forms(const Field& field, void* object) {
   switch (field.kind) {
@@ -87,17 +102,8 @@ Json forms(const Field& field, void* object) {
             result.insert(result.begin(), std::move(form));
       return result;
     }
-    case FieldKind::sections: {
-      field.resize(object, 1);
-      Json source = object_schema(field.fields, field.element(object, 0));
-      Json alone = text_schema();
-      for (const Field& inner : field.fields)
-        if (inner.key == field.shorthand) alone = forms(inner, field.element(object, 0))[0];
-      Json item{{"anyOf", Json::array({alone, source})}};
-      Json list{{"type", "array"}, {"items", item}};
-      if (field.required) list["minItems"] = 1;
-      return Json::array({std::move(alone), std::move(source), std::move(list)});
-    }
+    case FieldKind::sections:
+      return section_list(field, object);
   }
   return Json::array();
 }

@@ -245,17 +245,6 @@ at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& ba
   return embed.attributes.position_offset == 0 ? positions : positions + embed.attributes.position_offset;
 }
 
-RouterRule rule_of(const RouteRule& route) {
-  return {.scores = static_cast<RouterRule::Scores>(route.scores),
-          .per_token = route.per_token,
-          .normalise = route.normalise,
-          .scale = route.scale,
-          .groups = route.groups,
-          .groups_per_token = route.groups_per_token,
-          .group_best = route.group_best,
-          .balance = route.balance};
-}
-
 double rounded(double scale, c10::ScalarType type) {
   const auto narrow = static_cast<float>(scale);
   if (type == c10::ScalarType::BFloat16) return static_cast<float>(at::BFloat16(narrow));

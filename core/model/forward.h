@@ -33,7 +33,6 @@ struct ForwardRun {
 
 // Returns the rows of the table that an embedding op looks up: int64 [tokens], or [source tokens].
 at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch);
-RouterRule rule_of(const RouteRule& route);
 // Returns `scale` as a number of that type, the way transformers multiplies embeddings.
 double rounded(double scale, c10::ScalarType type);
 // Returns attention inside each sequence of the run's own micro-batch.

@@ -6,6 +6,7 @@
 #include "kernels/attention/attention_choice.h"
 #include "kernels/attention/attention_flash.h"
 #include "kernels/attention/attention_own.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -37,5 +38,9 @@ inline int64_t attention_backward_cuda_workspace(const AttentionBackward& args) 
   return std::max(may_be_flash(args.shape) ? attention_backward_flash_workspace(args) : 0,
                   may_be_own(args.shape) ? attention_backward_own_workspace(args) : 0);
 }
+
+// Return the launches on a GPU of that capability. A window counts as shorter than the texts.
+GpuLaunches launches(const AttentionForward& args, int64_t capability);
+GpuLaunches launches(const AttentionBackward& args, int64_t capability);
 
 }  // namespace forge

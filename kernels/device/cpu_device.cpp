@@ -10,6 +10,7 @@
 #include "core/lib/base/error.h"
 #include "kernels/device/cpu_product.h"
 #include "kernels/device/device.h"
+#include "kernels/product/gemm_tiles.h"
 
 namespace forge {
 namespace {
@@ -101,6 +102,8 @@ class CpuDevice : public ComputeDevice {
   bool separate() const override { return false; }
   int64_t multiprocessors() const override { return 0; }
   int64_t capability() const override { return 0; }
+  bool tiles_work(Element type) const override { return gemm_tiles_work(type); }
+  bool tiles_pay(Element type) const override { return gemm_tiles_pay(type); }
   void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
   void release_on_host(void* pointer) override { release(pointer); }
   void store(void* on_host, const void* from, int64_t bytes, Stream) override { std::memcpy(on_host, from, static_cast<size_t>(bytes)); }
@@ -152,8 +155,6 @@ class CpuDevice : public ComputeDevice {
 };
 
 }  // namespace
-
-void ComputeDevice::missing() { FORGE_CHECK(false, "an op that this device does not have"); }
 
 ComputeDevice& cpu_device() {
   static const DeviceOps ops = cpu_ops();

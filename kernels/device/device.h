@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/lib/base/error.h"
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/attention/cached_attention_args.h"
@@ -126,6 +127,10 @@ class ComputeDevice {
   // A GPU's numbers; 0 for a CPU. A capability of 86 is 8.6.
   virtual int64_t multiprocessors() const = 0;
   virtual int64_t capability() const = 0;
+  // True if forge's own tiles compute products of that type here, and if they compute all of them
+  // (kernels/product/gemm_tiles.h).
+  virtual bool tiles_work(Element) const { return false; }
+  virtual bool tiles_pay(Element) const { return false; }
   // Allocates host memory that kernels read and write in place: on a GPU pinned, over PCIe. Throws
   // Error(environment).
   virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
@@ -178,7 +183,7 @@ class ComputeDevice {
   const DeviceOp<Args>& op() const {
     return ops_;
   }
-  [[noreturn]] static void missing();
+  [[noreturn]] static void missing() { FORGE_CHECK(false, "an op that this device does not have"); }
 
   const DeviceOps& ops_;
   std::set<std::string> said_;

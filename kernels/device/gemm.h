@@ -7,6 +7,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -61,6 +62,17 @@ struct Gemm {
   }
 };
 void device_gemm(const Gemm& args, CudaStream stream);
+inline GpuLaunches launches(const Gemm& g) {
+  GpuLaunch product{"product"};
+  const auto add = [&](const void* at, double bytes) {
+    product.bytes += static_cast<double>(g.batch) * bytes;
+    if (is_of_module(at)) product.weight_bytes += static_cast<double>(g.batch) * bytes;
+  };
+  add(g.a.data, matrix_bytes(g.type, g.m, g.k));
+  add(g.b.data, matrix_bytes(g.type, g.k, g.n));
+  add(g.out, (g.add ? 2 : 1) * matrix_bytes(g.out_type, g.m, g.n));
+  return {product};
+}
 // Bytes of the workspace, for fp32 sums of two halves of the depth: as many as 64 tiles of 128 x
 // 256 need, half of a large card's multiprocessors. Results of more tiles keep the card busy as
 // they are. If an MLP's inner width is 2.7 times the stream's or more, no arena grows by it.

@@ -3,6 +3,7 @@
 // device_scaled_product has two twins: LibTorch's product (scaled_product_torch.cpp) and the
 // emulator's plain loops.
 #include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 #include "kernels/fp8/fp8_args.h"
 
 namespace forge {
@@ -17,5 +18,21 @@ inline std::string scaled_product_cuda_refusal(const ScaledProduct& args) {
 }
 // Computes a product without `add`.
 void device_scaled_product(const ScaledProduct& args, CudaStream stream);
+
+// x is read from memory, and once more out of a cache.
+inline GpuLaunches launches(const QuantizeRows& a) {
+  return {{"quantize_rows", matrix_bytes(a.type, a.rows, a.columns) + static_cast<double>(a.rows * (a.columns + 4))}};
+}
+inline GpuLaunches launches(const TransposeBytes& a) {
+  const double bytes = 2 * static_cast<double>(a.rows) * static_cast<double>(a.columns);
+  return {{"transpose_bytes", bytes, bytes}};
+}
+// An addition reads the product, which was written apart.
+inline GpuLaunches launches(const ScaledProduct& a) {
+  const double out = matrix_bytes(a.type, a.m, a.n), weight = static_cast<double>(a.n) * static_cast<double>(a.k + 4);
+  GpuLaunches list{{"scaled_product", static_cast<double>(a.m) * static_cast<double>(a.k + 4) + out + weight, weight}};
+  if (a.add) list.push_back({"add_rows", 3 * out});
+  return list;
+}
 
 }  // namespace forge

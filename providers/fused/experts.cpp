@@ -3,7 +3,7 @@
 #include "providers/fused/experts.h"
 
 #include "core/lib/base/error.h"
-#include "core/model/forward.h"
+#include "core/model/functions.h"
 #include "providers/fused/products.h"
 
 namespace forge::fused {

@@ -13,10 +13,11 @@
 #include "providers/fused/batch.h"
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
-#include "providers/fused/workspace.h"
+#include "providers/fused/modules.h"
 #include "providers/fused/offloaded.h"
 #include "providers/fused/ops.h"
 #include "providers/fused/step_graphs.h"
+#include "providers/fused/workspace.h"
 
 namespace forge {
 namespace {

@@ -10,6 +10,7 @@
 #include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
 #include "providers/fused/kv_cache.h"
+#include "providers/fused/modules.h"
 #include "providers/fused/ops.h"
 #include "providers/fused/workspace.h"
 
@@ -74,7 +75,7 @@ class FusedDecoder : public Decoder {
   }
 
   CachePlaces places_of(const std::vector<NewTokens>& tokens, const Batch& batch, const std::vector<int64_t>& before) {
-    CachePlaces places{.cache = &cache_, .scratch = &scratch_};
+    CachePlaces places{.scratch = &scratch_};
     places.begins = std::all_of(before.begin(), before.end(), [](int64_t length) { return length == 0; });
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -91,6 +92,7 @@ class FusedDecoder : public Decoder {
     }
     places.positions = batch.positions;
     places.shape = cache_.shape(numbers);
+    places.pages = cache_.pages(), places.part_bytes = cache_.part_bytes();
     return places;
   }
 

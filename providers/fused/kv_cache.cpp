@@ -99,9 +99,4 @@ CacheShape KvCache::shape(const std::vector<int64_t>& sequences) {
           .page_columns = static_cast<int64_t>(columns)};
 }
 
-void* KvCache::keys(int64_t layer) const {
-  return static_cast<char*>(memory_.data_ptr()) + layer * 2 * part_bytes();
-}
-void* KvCache::values(int64_t layer) const { return static_cast<char*>(keys(layer)) + part_bytes(); }
-
 }  // namespace forge

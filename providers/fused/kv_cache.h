@@ -27,8 +27,9 @@ class KvCache {
 
   // Returns the pages of these sequences, a row each; valid until the next call of a member.
   CacheShape shape(const std::vector<int64_t>& sequences);
-  void* keys(int64_t layer) const;
-  void* values(int64_t layer) const;
+  // Returns the pages of all sequences, each the keys and values of every layer; valid as long.
+  char* pages() const { return static_cast<char*>(memory_.data_ptr()); }
+  int64_t part_bytes() const;  // keys of a layer's page, or values
   int64_t bytes() const { return memory_.defined() ? memory_.numel() : 0; }
 
  private:
@@ -41,7 +42,6 @@ class KvCache {
   void give_page(int32_t page);
   void grow();
   int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
-  int64_t part_bytes() const;  // keys of a layer's page, or values
 
   Element type_;
   int64_t layers_, kv_heads_, head_dim_;

@@ -1,11 +1,12 @@
 #include "providers/fused/ops.h"
 
+#include <algorithm>
+
 #include "core/lib/base/error.h"
 #include "core/model/graph/fold_gates.h"
 #include "core/model/graph/ops.h"
 #include "providers/fused/experts.h"
 #include "providers/fused/linear.h"
-#include "providers/fused/kv_cache.h"
 #include "providers/fused/offloaded.h"
 
 namespace forge {
@@ -26,7 +27,7 @@ void store_in_cache(const FusedRun& r) {
   CacheStore args{places.shape, r.m.tokens, places.sequences.data(), places.positions.data()};
   args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
   args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
-  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
   r.device.run(args);
 }
 
@@ -38,7 +39,7 @@ void cached_attention(const FusedRun& r) {
   args.sinks = bind::sinks(r);
   args.lengths = places.lengths.data();
   args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
-  args.keys = places.cache->keys(r.op.layer), args.values = places.cache->values(r.op.layer);
+  args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
   args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
   args.workspace = r.workspace;  // the one for attention over blocks is larger
   r.device.run(args);
@@ -60,133 +61,94 @@ void glu_backward(const FusedRun& r) {
   r.op.attributes.gate == GateKind::clamped ? r.device.run(bind::clamped_glu_backward(r)) : r.device.run(bind::glu_backward(r));
 }
 
-void run_op(const FusedRun& r);
-
 // Runs one kernel, or the op's parts one after the other.
 void gate_with_adapters(const FusedRun& r) {
   if (fused::gate_with_adapters(r)) return;
   for (const Op& part : gate_parts(r.op)) run_op(FusedRun(r, part));
 }
 
-void run_op(const FusedRun& r) {
-  switch (r.op.kind) {
-    case OpKind::embed:
-      return r.device.run(bind::embed(r));
-    case OpKind::gather:
-      return r.device.run(bind::gather(r));
-    case OpKind::add:
-      return r.device.run(bind::add(r));
-    case OpKind::norm:
-    case OpKind::add_norm:
-      return r.device.run(bind::norm(r));
-    case OpKind::linear:
-      return fused::linear(r);
-    case OpKind::adapter_sums:
-      return fused::adapter_sums(r);
-    case OpKind::adapter_sums_gradient:
-      return fused::adapter_sums_gradient(r);
-    case OpKind::adapter_input_gradient:
-      return fused::adapter_input_gradient(r);
-    case OpKind::dora_ratio:
-      return fused::dora_ratio(r);
-    case OpKind::dora:
-      return fused::dora(r);
-    case OpKind::dora_backward:
-      return fused::dora_backward(r);
-    case OpKind::rope:
-      return rope(r);
-    case OpKind::attention:
-      return attention(r);
-    case OpKind::glu:
-      return glu(r);
-    case OpKind::glu_sums:
-    case OpKind::glu_adapters_backward:
-      return gate_with_adapters(r);
-    case OpKind::head:
-    case OpKind::evaluate:
-    case OpKind::gradient_norm:
-    case OpKind::update:
-      break;
-    case OpKind::latent_heads:
-    case OpKind::latent_heads_backward:
-      return r.device.run(bind::latent_heads(r));
-    case OpKind::trim_heads:
-    case OpKind::trim_heads_backward:
-      return r.device.run(bind::trim_heads(r));
-    case OpKind::gate_rows:
-      return fused::gate_rows(r);
-    case OpKind::gate_rows_backward:
-      return fused::gate_rows_backward(r);
-    case OpKind::route:
-      return fused::route(r);
-    case OpKind::route_backward:
-      return fused::route_backward(r);
-    case OpKind::dispatch:
-    case OpKind::dispatch_backward:
-      return fused::dispatch(r);
-    case OpKind::expert_linear:
-      return fused::expert_linear(r);
-    case OpKind::expert_input_gradient:
-      return fused::expert_input_gradient(r);
-    case OpKind::expert_weight_gradient:
-      return fused::expert_weight_gradient(r);
-    case OpKind::expert_adapter_gradient:
-      return fused::expert_adapter_gradient(r);
-    case OpKind::combine:
-      return fused::combine(r);
-    case OpKind::combine_backward:
-      return fused::combine_backward(r);
-    case OpKind::scatter:
-      return scatter(r);
-    case OpKind::add_gradient:
-      return r.device.run(bind::add(r));
-    case OpKind::scale:
-    case OpKind::scale_backward:
-    case OpKind::cast:
-    case OpKind::cast_backward:
-      return r.device.run(bind::scale(r));
-    case OpKind::layer_norm:
-      return r.device.run(bind::layer_norm(r));
-    case OpKind::layer_norm_backward:
-      return r.device.run(bind::layer_norm_backward(r));
-    case OpKind::regroup:
-    case OpKind::regroup_backward:
-      return r.device.run(bind::regroup(r));
-    case OpKind::activation:
-      return r.device.run(bind::activation(r));
-    case OpKind::activation_backward:
-      return r.device.run(bind::activation_backward(r));
-    case OpKind::norm_backward:
-      return r.device.run(bind::norm_backward(r));
-    case OpKind::linear_input_gradient:
-      return fused::linear_input_gradient(r);
-    case OpKind::linear_weight_gradient:
-      return fused::linear_weight_gradient(r);
-    case OpKind::adapter_gradient:
-      return fused::adapter_gradient(r);
-    case OpKind::rope_backward:
-      return rope(r);
-    case OpKind::attention_backward:
-      return r.device.run(bind::attention_backward(r));
-    case OpKind::glu_backward:
-      return glu_backward(r);
-    case OpKind::embed_backward:
-      return r.device.run(bind::embed_backward(r));
-    case OpKind::store:
-      return fused::store(r);
-    case OpKind::load:
-      return fused::load(r);
-    case OpKind::stored:
-    case OpKind::loaded:
-      return fused::wait_for_copy(r);
-  }
-  FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a layer");
+// Runs the one kernel whose arguments a function of bind.h makes.
+template <auto kArguments>
+void by(const FusedRun& r) {
+  r.device.run(kArguments(r));
 }
+
+struct OpRow {
+  OpKind kind;
+  void (*run)(const FusedRun&);
+};
+
+// The ops of layers.
+constexpr OpRow kOps[] = {
+    {OpKind::embed, by<bind::embed>},
+    {OpKind::embed_backward, by<bind::embed_backward>},
+    {OpKind::gather, by<bind::gather>},
+    {OpKind::scatter, scatter},
+    {OpKind::add, by<bind::add>},
+    {OpKind::add_gradient, by<bind::add>},
+    {OpKind::scale, by<bind::scale>},
+    {OpKind::scale_backward, by<bind::scale>},
+    {OpKind::cast, by<bind::scale>},
+    {OpKind::cast_backward, by<bind::scale>},
+    {OpKind::norm, by<bind::norm>},
+    {OpKind::add_norm, by<bind::norm>},
+    {OpKind::norm_backward, by<bind::norm_backward>},
+    {OpKind::layer_norm, by<bind::layer_norm>},
+    {OpKind::layer_norm_backward, by<bind::layer_norm_backward>},
+    {OpKind::linear, fused::linear},
+    {OpKind::linear_input_gradient, fused::linear_input_gradient},
+    {OpKind::linear_weight_gradient, fused::linear_weight_gradient},
+    {OpKind::adapter_gradient, fused::adapter_gradient},
+    {OpKind::adapter_sums, fused::adapter_sums},
+    {OpKind::adapter_sums_gradient, fused::adapter_sums_gradient},
+    {OpKind::adapter_input_gradient, fused::adapter_input_gradient},
+    {OpKind::dora_ratio, fused::dora_ratio},
+    {OpKind::dora, fused::dora},
+    {OpKind::dora_backward, fused::dora_backward},
+    {OpKind::rope, rope},
+    {OpKind::rope_backward, rope},
+    {OpKind::attention, attention},
+    {OpKind::attention_backward, by<bind::attention_backward>},
+    {OpKind::regroup, by<bind::regroup>},
+    {OpKind::regroup_backward, by<bind::regroup>},
+    {OpKind::latent_heads, by<bind::latent_heads>},
+    {OpKind::latent_heads_backward, by<bind::latent_heads>},
+    {OpKind::trim_heads, by<bind::trim_heads>},
+    {OpKind::trim_heads_backward, by<bind::trim_heads>},
+    {OpKind::glu, glu},
+    {OpKind::glu_backward, glu_backward},
+    {OpKind::glu_sums, gate_with_adapters},
+    {OpKind::glu_adapters_backward, gate_with_adapters},
+    {OpKind::activation, by<bind::activation>},
+    {OpKind::activation_backward, by<bind::activation_backward>},
+    {OpKind::gate_rows, fused::gate_rows},
+    {OpKind::gate_rows_backward, fused::gate_rows_backward},
+    {OpKind::route, fused::route},
+    {OpKind::route_backward, fused::route_backward},
+    {OpKind::dispatch, fused::dispatch},
+    {OpKind::dispatch_backward, fused::dispatch},
+    {OpKind::combine, fused::combine},
+    {OpKind::combine_backward, fused::combine_backward},
+    {OpKind::expert_linear, fused::expert_linear},
+    {OpKind::expert_input_gradient, fused::expert_input_gradient},
+    {OpKind::expert_weight_gradient, fused::expert_weight_gradient},
+    {OpKind::expert_adapter_gradient, fused::expert_adapter_gradient},
+    {OpKind::store, fused::store},
+    {OpKind::load, fused::load},
+    {OpKind::stored, fused::wait_for_copy},
+    {OpKind::loaded, fused::wait_for_copy},
+};
 
 }  // namespace
 
-void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, FusedModules& modules, const StepBatch& batch) {
-  run_op(FusedRun(device, memory, memory.graph.ops[index], memory.workspace(index), modules, batch));
+void run_op(const FusedRun& r) {
+  const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const OpRow& op) { return op.kind == r.op.kind; });
+  FORGE_CHECK(row != std::end(kOps), name_of(r.op.kind) << " is not an op of a layer");
+  row->run(r);
+}
+
+void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, StepWeights& weights, const StepBatch& batch) {
+  run_op(FusedRun(device, memory, memory.graph.ops[index], memory.workspace(index), weights, batch));
 }
 
 void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scratch) {
@@ -196,11 +158,11 @@ void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scra
   device.run(args);
 }
 
-void place_adapters(ComputeDevice& device, const StepMemory& memory, FusedModules& modules) {
+void place_adapters(ComputeDevice& device, const StepMemory& memory, StepWeights& weights) {
   const StepBatch none;
   for (size_t i = 0; i < memory.graph.forward_ops; ++i)
     if (const Op& op = memory.graph.ops[i]; op.kind == OpKind::linear && op.attributes.folded)
-      fused::place_adapters(FusedRun(device, memory, op, nullptr, modules, none));
+      fused::place_adapters(FusedRun(device, memory, op, nullptr, weights, none));
 }
 
 }  // namespace forge

@@ -4,12 +4,14 @@
 
 namespace forge {
 
+// Runs an op of a layer.
+void run_op(const FusedRun& r);
 // Runs op number `index` of `memory.graph`. The caller runs the head and the ops after it.
-void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, FusedModules& modules, const StepBatch& batch);
+void run_op(ComputeDevice& device, const StepMemory& memory, size_t index, StepWeights& weights, const StepBatch& batch);
 
 // Copies adapters that the list has folded to the matrices that its products read, after the
 // adapters have changed.
-void place_adapters(ComputeDevice& device, const StepMemory& memory, FusedModules& modules);
+void place_adapters(ComputeDevice& device, const StepMemory& memory, StepWeights& weights);
 
 // Runs a product with kernels/product's workspace in `scratch`, a buffer that grows. CPU.
 void row_product(ComputeDevice& device, RowProduct args, std::vector<char>& scratch);

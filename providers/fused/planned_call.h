@@ -7,16 +7,25 @@
 
 namespace forge {
 
+// The form in which frozen linear layers are held, if it is not the type in which they are
+// multiplied.
+struct GpuStep {
+  bool in_blocks = false, converted = false;
+};
+
 class PlannedCall {
  public:
   // `graph` and `op` must outlive the object. The micro-batch has the tokens of `sizes`.
-  PlannedCall(const Graph& graph, const Op& op, const StepSizes& sizes);
+  PlannedCall(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& held = {});
   PlannedCall(const PlannedCall&) = delete;
 
   operator const Call&() const { return call_; }  // NOLINT(google-explicit-constructor)
+  // Returns the list's modules from the op's first one on.
+  const std::vector<FusedModule>& modules() const { return modules_; }
 
  private:
   StepMemory memory_;
+  ExpertEnds ends_;
   StepBatch batch_;
   std::vector<FusedModule> modules_;
   Call call_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/lib/base/error.h"
-#include "kernels/product/gemm_tiles.h"
 #include "providers/fused/ops.h"
 
 namespace forge::fused {
@@ -24,13 +23,13 @@ namespace {
 // True if rows are multiplied one by one. In fp32 a text's bits must not depend on its neighbours:
 // whole prompts have that property on forge's tiles, not on MKL's.
 bool row_by_row(const FusedRun& r) {
-  const bool whole_prompts = r.type() != Element::f32 || gemm_tiles_work(r.type());
+  const bool whole_prompts = r.type() != Element::f32 || r.device.tiles_work(r.type());
   return r.batch.cache && !(r.batch.cache->begins && whole_prompts);
 }
 
 }  // namespace
 
-bool takes_tails(const FusedRun& r) { return !r.batch.cache && !r.device.separate() && gemm_tiles_pay(r.type()); }
+bool takes_tails(const FusedRun& r) { return !r.batch.cache && !r.device.separate() && r.device.tiles_pay(r.type()); }
 
 bool stays_in_blocks(const FusedRun& r, size_t i) {
   const FusedModule& module = r.module(i);

@@ -1,14 +1,16 @@
 #pragma once
-// One op of a list while it runs: a call with the device and the weights that it converts.
+// One op of a list while it runs: a call with the device and the weights that it converts. The
+// device may be one that only lists what it is given (gpu_launches.cpp). No torch.
+#include "kernels/device/device.h"
 #include "providers/fused/bind.h"
-#include "providers/fused/modules.h"
+#include "providers/fused/step_weights.h"
 
 namespace forge {
 
 struct FusedRun : Call {
-  FusedRun(ComputeDevice& device, const StepMemory& m, const Op& op, void* workspace, FusedModules& weights,
+  FusedRun(ComputeDevice& device, const StepMemory& m, const Op& op, void* workspace, StepWeights& weights,
            const StepBatch& batch)
-      : Call{m, op, workspace, weights.all(), 0, batch, weights.counters()},
+      : Call{m, op, workspace, weights.all(), weights.first(), batch, weights.counters()},
         device(device),
         weights(weights) {}
   // Runs another op with the same memory: a part of r's.
@@ -16,7 +18,7 @@ struct FusedRun : Call {
       : FusedRun(r.device, r.m, part, r.workspace, r.weights, r.batch) {}
 
   ComputeDevice& device;
-  FusedModules& weights;
+  StepWeights& weights;
 };
 
 }  // namespace forge

@@ -9,17 +9,19 @@
 
 namespace forge {
 
-class KvCache;
-
 // State of decoding: the cache places for keys and values of the micro-batch and of earlier tokens.
 struct CachePlaces {
-  const KvCache* cache = nullptr;
+  char* pages = nullptr;                 // of all layers (kv_cache.h)
+  int64_t part_bytes = 0;                // keys of a layer's page, or values
   std::vector<char>* scratch = nullptr;  // for products, kept from op to op
   bool begins = false;                   // every sequence begins here: attention is as in training
   CacheShape shape;
   std::vector<int32_t> sequences, positions;  // by token: its row of pages, its place there
   // By row of pages: tokens of the sequence, up to the row's new token if the sequence continues.
   std::vector<int32_t> lengths;
+
+  void* keys(int64_t layer) const { return pages + 2 * layer * part_bytes; }
+  void* values(int64_t layer) const { return pages + (2 * layer + 1) * part_bytes; }
 };
 
 // The ends of experts' rows, by the value that holds them: a copy on the host, for a device whose

@@ -66,6 +66,35 @@ void set(CURL* easy, CURLoption option, Value value) {
   FORGE_CHECK(code == CURLE_OK, "libcurl's option " << option << ": " << curl_easy_strerror(code));
 }
 
+// Sets everything that does not depend on the transfer.
+void set_request(CURL* easy, const HttpRequest& wanted) {
+  const bool plain = starts_with(lower(wanted.url), "http://");  // a server that the user named: then its redirects may be plain, too
+  set(easy, CURLOPT_URL, wanted.url.c_str());
+  set(easy, CURLOPT_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set(easy, CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set(easy, CURLOPT_NOSIGNAL, 1L);
+  set(easy, CURLOPT_FOLLOWLOCATION, wanted.follow ? 1L : 0L);
+  set(easy, CURLOPT_MAXREDIRS, 10L);
+  set(easy, CURLOPT_UNRESTRICTED_AUTH, 0L);
+  set(easy, CURLOPT_USERAGENT, "forge");
+  set(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(wanted.connect_seconds * 1000));
+  set(easy, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(wanted.least_bytes_per_second));
+  set(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(wanted.idle_seconds + 0.999));
+  set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(wanted.total_seconds * 1000));
+  if (!wanted.token.empty()) {
+    set(easy, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
+    set(easy, CURLOPT_XOAUTH2_BEARER, wanted.token.c_str());
+  }
+  if (wanted.method == "HEAD") set(easy, CURLOPT_NOBODY, 1L);
+  if (wanted.method == "POST") {
+    set(easy, CURLOPT_POST, 1L);
+    set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(wanted.body.size()));
+    set(easy, CURLOPT_POSTFIELDS, wanted.body.c_str());
+  }
+  // libcurl copies the text.
+  if (wanted.from_byte > 0) set(easy, CURLOPT_RANGE, (std::to_string(wanted.from_byte) + "-").c_str());
+}
+
 HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -73,20 +102,8 @@ HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
   FORGE_CHECK(easy, "libcurl gives no handle");
   Transfer transfer{wanted, sink};
   std::array<char, CURL_ERROR_SIZE> said{};
-  const bool plain = starts_with(lower(wanted.url), "http://");  // a server that the user named: then its redirects may be plain, too
-  set(easy.get(), CURLOPT_URL, wanted.url.c_str());
-  set(easy.get(), CURLOPT_PROTOCOLS_STR, plain ? "http,https" : "https");
-  set(easy.get(), CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
+  set_request(easy.get(), wanted);
   set(easy.get(), CURLOPT_ERRORBUFFER, said.data());
-  set(easy.get(), CURLOPT_NOSIGNAL, 1L);
-  set(easy.get(), CURLOPT_FOLLOWLOCATION, wanted.follow ? 1L : 0L);
-  set(easy.get(), CURLOPT_MAXREDIRS, 10L);
-  set(easy.get(), CURLOPT_UNRESTRICTED_AUTH, 0L);
-  set(easy.get(), CURLOPT_USERAGENT, "forge");
-  set(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(wanted.connect_seconds * 1000));
-  set(easy.get(), CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(wanted.least_bytes_per_second));
-  set(easy.get(), CURLOPT_LOW_SPEED_TIME, static_cast<long>(wanted.idle_seconds + 0.999));
-  set(easy.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(wanted.total_seconds * 1000));
   set(easy.get(), CURLOPT_HEADERFUNCTION, &take_header);
   set(easy.get(), CURLOPT_HEADERDATA, &transfer);
   // The status is known when the body begins.
@@ -109,18 +126,6 @@ HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
       return static_cast<const HttpRequest*>(user)->stopped() ? 1 : 0;
     });
   }
-  if (!wanted.token.empty()) {
-    set(easy.get(), CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
-    set(easy.get(), CURLOPT_XOAUTH2_BEARER, wanted.token.c_str());
-  }
-  if (wanted.method == "HEAD") set(easy.get(), CURLOPT_NOBODY, 1L);
-  if (wanted.method == "POST") {
-    set(easy.get(), CURLOPT_POST, 1L);
-    set(easy.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(wanted.body.size()));
-    set(easy.get(), CURLOPT_POSTFIELDS, wanted.body.c_str());
-  }
-  std::string range;
-  if (wanted.from_byte > 0) set(easy.get(), CURLOPT_RANGE, (range = std::to_string(wanted.from_byte) + "-").c_str());
   std::unique_ptr<curl_slist, ListEnd> headers;
   for (const std::string& line : wanted.headers)
     headers.reset(curl_slist_append(headers.release(), line.c_str()));
