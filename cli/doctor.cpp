@@ -14,6 +14,8 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
+#include "core/lib/io/parquet.h"
+#include "core/lib/net/http.h"
 #include "core/plan/machine/card_fault.h"
 #include "core/plan/machine/profile.h"
 #include "forge_build.h"
@@ -105,6 +107,16 @@ Finding check_torch() {
     return {"LibTorch", "problem", search.torch_fault, search.torch_hint};
   return {"LibTorch", "ok", search.location.torch_version + " in " + search.location.torch_folder,
           ""};
+}
+
+// Looks for a component, without which only the commands that need it fail.
+Finding check_component(const std::string& what, void (*require)()) {
+  try {
+    require();
+    return {what, "ok", "its component loads", ""};
+  } catch (const Error& error) {
+    return {what, "note", error.what(), error.hint()};
+  }
 }
 
 Finding check_writable(const std::string& folder) {
@@ -204,6 +216,8 @@ Examination examine() {
   };
   if (std::string idle = choose_device(hardware, {}, known).idle; !idle.empty())
     all.add({"idle GPUs", "note", idle, ""});
+  all.add(check_component("HTTP", require_http));
+  all.add(check_component("Parquet", require_parquet));
   all.add(check_disk());
   all.add(check_writable(std::filesystem::current_path().string()));
   return all;

@@ -31,17 +31,20 @@ constexpr const char* kArrow = "pyarrow==26.0.1";
 
 bool lacks_arrow(const std::string& problem) { return problem.find(".so.2600: cannot open") != std::string::npos; }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& problem) {
+[[noreturn]] void refuse(const std::string& problem) {
   const bool absent = problem.find(std::string(kParquetComponent) + ": cannot open") != std::string::npos;
+  throw Error(ErrorKind::environment, absent ? "Parquet is read by an optional component, which is not installed"
+                                      : lacks_arrow(problem) ? std::string("Parquet is read with ") + kArrow + ", which is not installed"
+                                                             : "the component that reads Parquet cannot be loaded: " + problem)
+      .hint(lacks_arrow(problem) ? std::string("install it beside torch: python3 -m pip install ") + kArrow
+                                 : "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB)");
+}
+
+// Returns the hint's other way, for a file.
+std::string conversion_of(const std::string& path) {
   const std::string out = std::filesystem::path(path).replace_extension(".jsonl").string();
-  throw Error(ErrorKind::environment,
-              path + (absent                 ? ": Parquet is read by an optional component, which is not installed"
-                      : lacks_arrow(problem) ? std::string(": Parquet is read with ") + kArrow + ", which is not installed"
-                                             : ": the component that reads Parquet cannot be loaded: " + problem))
-      .hint((lacks_arrow(problem) ? std::string("install it beside torch: python3 -m pip install ") + kArrow
-                                  : "build it: scripts/setup.sh --parquet && scripts/build.sh (55 MB)") +
-            "; or convert the file: pip install pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" +
-            path + "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"");
+  return "; or convert the file: pip install pandas pyarrow && python3 -c \"import pandas; pandas.read_parquet('" + path +
+         "').to_json('" + out + "', orient='records', lines=True, force_ascii=False)\"";
 }
 
 // Loads Arrow's libraries from a Python package near the program; the component's needs are then
@@ -54,7 +57,7 @@ bool load_arrow() {
 
 // Loads the component by name alone: the loader looks where the program's run path points. It is
 // never unloaded.
-OpenParquet* load_component(const std::string& path) {
+OpenParquet* load_component() {
   const auto load = [] { return ::dlopen(kParquetComponent, RTLD_NOW | RTLD_LOCAL); };
   void* library = load();
   std::string problem = library ? "" : ::dlerror();
@@ -62,17 +65,25 @@ OpenParquet* load_component(const std::string& path) {
     library = load();
     problem = library ? "" : ::dlerror();
   }
-  if (!library) refuse(path, problem);
+  if (!library) refuse(problem);
   void* symbol = ::dlsym(library, kOpenParquetSymbol);
-  if (!symbol) refuse(path, std::string("it has no ") + kOpenParquetSymbol);
+  if (!symbol) refuse(std::string("it has no ") + kOpenParquetSymbol);
   return reinterpret_cast<OpenParquet*>(symbol);
 }
 
 }  // namespace
 
+void require_parquet() { load_component(); }
+
 std::unique_ptr<ParquetFile> open_parquet(const std::string& path) {
   check_magic(path);
-  return std::unique_ptr<ParquetFile>(load_component(path)(path));
+  OpenParquet* open = nullptr;
+  try {
+    open = load_component();
+  } catch (const Error& error) {
+    throw Error(error.kind(), path + ": " + error.what()).hint(error.hint() + conversion_of(path));
+  }
+  return std::unique_ptr<ParquetFile>(open(path));
 }
 
 }  // namespace forge

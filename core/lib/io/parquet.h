@@ -33,6 +33,9 @@ class ParquetFile {
   virtual int64_t file_position() const = 0;
 };
 
+// Throws Error(environment) if the component cannot be loaded.
+void require_parquet();
+
 // Opens a file. Throws Error(data) for a file that is no Parquet or is damaged, and
 // Error(environment), with the command that builds the component, if it is not installed.
 std::unique_ptr<ParquetFile> open_parquet(const std::string& path);

@@ -31,6 +31,8 @@ const HttpComponent& component() {
 
 }  // namespace
 
+void require_http() { component(); }
+
 HttpAnswer http_request(const HttpRequest& request, const HttpSink& sink) { return component().request(request, sink); }
 
 std::string file_digest(const std::string& path, Digest digest) { return component().file_digest(path, digest); }

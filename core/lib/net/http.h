@@ -47,6 +47,9 @@ struct HttpSink {
   std::function<bool(std::string_view bytes)> write;
 };
 
+// Throws Error(environment) if the component cannot be loaded.
+void require_http();
+
 // Throws Error(environment) if the component is missing. A network that fails is returned as an
 // answer.
 HttpAnswer http_request(const HttpRequest& request, const HttpSink& sink = {});
