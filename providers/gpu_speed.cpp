@@ -32,26 +32,6 @@ bool in_fp8(const Graph& graph, const Op& op) {
   return (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) && bind::any_fp8(graph, op);
 }
 
-bool is_product(OpKind kind) {
-  switch (kind) {
-    case OpKind::linear:
-    case OpKind::linear_input_gradient:
-    case OpKind::linear_weight_gradient:
-    case OpKind::adapter_gradient:
-    case OpKind::adapter_sums:
-    case OpKind::adapter_sums_gradient:
-    case OpKind::adapter_input_gradient:
-    case OpKind::glu_sums:
-    case OpKind::glu_adapters_backward:
-    case OpKind::head:
-    case OpKind::evaluate:
-    case OpKind::dora_ratio:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Launches and bytes of an op. An op without a list (gpu_launches.h) has three launches and the
 // bytes of its values.
 struct Traffic {

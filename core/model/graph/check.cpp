@@ -45,44 +45,6 @@ class Contents {
   std::vector<std::vector<ValueId>> columns_;
 };
 
-// True if kernels take the types of an op's values: the stream's may be fp32 where all others are
-// of the compute type.
-bool types_agree(const Graph& graph, const Op& op) {
-  const auto type = [&](ValueId id) { return graph.buffer_of(id).type; };
-  if (op.in.empty()) return true;
-  const ValueType first = type(op.in[0]);
-  switch (op.kind) {
-    case OpKind::gather:
-    case OpKind::scatter:
-    case OpKind::add:
-      return first == type(op.out[0]);
-    case OpKind::add_gradient:
-      return first == type(op.out[0]) && type(op.in[1]) == first;
-    case OpKind::add_norm:
-      return first == type(op.out[0]) && type(op.in[1]) == ValueType::compute && type(op.out[1]) == ValueType::compute;
-    case OpKind::linear:
-      return first == ValueType::compute && op.in.size() == size_t{1} + op.attributes.folded + op.attributes.accumulate &&
-             (!op.attributes.accumulate || type(op.in.back()) == type(op.out[0]));
-    case OpKind::cast:
-      return first != type(op.out[0]);
-    case OpKind::cast_backward:
-      return first != type(op.out[0]) && (op.in.size() == 1 || type(op.in[1]) == type(op.out[0]));
-    case OpKind::norm_backward:
-    case OpKind::layer_norm_backward:
-      return first == ValueType::compute && type(op.in[1]) == type(op.out[0]) && (op.in.size() == 3 || type(op.in[3]) == type(op.out[0]));
-    case OpKind::norm:
-    case OpKind::layer_norm:
-    case OpKind::embed_backward:
-    case OpKind::store:
-    case OpKind::stored:
-    case OpKind::loaded:
-    case OpKind::route_backward:  // d weights, which are fp32
-      return true;
-    default:
-      return first == ValueType::compute;
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> step_faults(const Graph& graph) {

@@ -136,23 +136,61 @@ double trained(const Graph&, const Op& op, double, double) {
   return (op.kind == OpKind::gradient_norm ? 2 : 16) * static_cast<double>(op.attributes.elements);
 }
 
+// Returns true if an op's kernels take the types of its values.
+using Types = bool (*)(const Graph&, const Op&);
+
+ValueType type_of(const Graph& graph, ValueId id) { return graph.buffer_of(id).type; }
+
+bool of_any_type(const Graph&, const Op&) { return true; }
+bool of_compute_type(const Graph& graph, const Op& op) { return type_of(graph, op.in[0]) == ValueType::compute; }
+bool in_type_of_result(const Graph& graph, const Op& op) { return type_of(graph, op.in[0]) == type_of(graph, op.out[0]); }
+bool all_of_one_type(const Graph& graph, const Op& op) {
+  return in_type_of_result(graph, op) && type_of(graph, op.in[1]) == type_of(graph, op.in[0]);
+}
+bool stream_and_branch(const Graph& graph, const Op& op) {
+  return in_type_of_result(graph, op) && type_of(graph, op.in[1]) == ValueType::compute && type_of(graph, op.out[1]) == ValueType::compute;
+}
+// An addend must have the type of the result.
+bool of_product(const Graph& graph, const Op& op) {
+  const Attributes& a = op.attributes;
+  return of_compute_type(graph, op) && op.in.size() == size_t{1} + a.folded + a.accumulate &&
+         (!a.accumulate || type_of(graph, op.in.back()) == type_of(graph, op.out[0]));
+}
+bool cast_of_types(const Graph& graph, const Op& op) { return !in_type_of_result(graph, op); }
+bool cast_to_gradient(const Graph& graph, const Op& op) {
+  return cast_of_types(graph, op) && (op.in.size() == 1 || type_of(graph, op.in[1]) == type_of(graph, op.out[0]));
+}
+// The stream and its gradients must have one type.
+bool norm_gradient(const Graph& graph, const Op& op) {
+  const ValueType stream = type_of(graph, op.out[0]);
+  return of_compute_type(graph, op) && type_of(graph, op.in[1]) == stream && (op.in.size() == 3 || type_of(graph, op.in[3]) == stream);
+}
+
+// An op's largest part: a pass over its values, or products of matrices.
+enum class Part { pass, products };
+// The matrices of its modules that an op reads.
+enum class Reads { weights, factors };
+
 struct Row {
   OpKind kind;
   const char* name;
   Flops flops;
+  Types types = of_compute_type;
+  Part part = Part::pass;
+  Reads reads = Reads::weights;
 };
 // Rows are in the order of OpKind.
 constexpr std::array kTable{Row{OpKind::embed, "embed", none},
-                            Row{OpKind::gather, "gather", none},
-                            Row{OpKind::add, "add", elementwise},
-                            Row{OpKind::cast, "cast", none},
+                            Row{OpKind::gather, "gather", none, in_type_of_result},
+                            Row{OpKind::add, "add", elementwise, in_type_of_result},
+                            Row{OpKind::cast, "cast", none, cast_of_types},
                             Row{OpKind::scale, "scale", elementwise},
-                            Row{OpKind::norm, "norm", elementwise},
-                            Row{OpKind::add_norm, "add+norm", elementwise},
-                            Row{OpKind::layer_norm, "layer norm", elementwise},
-                            Row{OpKind::linear, "linear", linear},
-                            Row{OpKind::adapter_sums, "adapter sums", sums},
-                            Row{OpKind::dora_ratio, "dora ratio", ratio},
+                            Row{OpKind::norm, "norm", elementwise, of_any_type},
+                            Row{OpKind::add_norm, "add+norm", elementwise, stream_and_branch},
+                            Row{OpKind::layer_norm, "layer norm", elementwise, of_any_type},
+                            Row{OpKind::linear, "linear", linear, of_product, Part::products},
+                            Row{OpKind::adapter_sums, "adapter sums", sums, of_compute_type, Part::products, Reads::factors},
+                            Row{OpKind::dora_ratio, "dora ratio", ratio, of_compute_type, Part::products},
                             Row{OpKind::dora, "dora", elementwise},
                             Row{OpKind::rope, "rope", elementwise},
                             Row{OpKind::attention, "attention", attention},
@@ -160,47 +198,47 @@ constexpr std::array kTable{Row{OpKind::embed, "embed", none},
                             Row{OpKind::latent_heads, "latent heads", none},
                             Row{OpKind::trim_heads, "trim heads", none},
                             Row{OpKind::glu, "glu", elementwise},
-                            Row{OpKind::glu_sums, "glu, adapter sums", gated_sums},
+                            Row{OpKind::glu_sums, "glu, adapter sums", gated_sums, of_compute_type, Part::products, Reads::factors},
                             Row{OpKind::activation, "activation", elementwise},
                             Row{OpKind::gate_rows, "gate rows", elementwise},
                             Row{OpKind::route, "route", elementwise},
                             Row{OpKind::dispatch, "dispatch", none},
                             Row{OpKind::expert_linear, "expert linear", experts},
                             Row{OpKind::combine, "combine", elementwise},
-                            Row{OpKind::head, "head", head},
-                            Row{OpKind::evaluate, "evaluate", head},
-                            Row{OpKind::scatter, "scatter", none},
-                            Row{OpKind::add_gradient, "add gradient", elementwise},
-                            Row{OpKind::cast_backward, "cast backward", elementwise},
+                            Row{OpKind::head, "head", head, of_compute_type, Part::products},
+                            Row{OpKind::evaluate, "evaluate", head, of_compute_type, Part::products},
+                            Row{OpKind::scatter, "scatter", none, in_type_of_result},
+                            Row{OpKind::add_gradient, "add gradient", elementwise, all_of_one_type},
+                            Row{OpKind::cast_backward, "cast backward", elementwise, cast_to_gradient},
                             Row{OpKind::scale_backward, "scale backward", elementwise},
-                            Row{OpKind::norm_backward, "norm backward", elementwise},
-                            Row{OpKind::layer_norm_backward, "layer norm backward", elementwise},
-                            Row{OpKind::linear_input_gradient, "linear d x", product},
-                            Row{OpKind::linear_weight_gradient, "linear d W", weight_gradient},
-                            Row{OpKind::adapter_gradient, "adapter backward", adapter},
-                            Row{OpKind::adapter_sums_gradient, "adapter d s, d B", sums_gradient},
-                            Row{OpKind::adapter_input_gradient, "adapter d A", sums},
+                            Row{OpKind::norm_backward, "norm backward", elementwise, norm_gradient},
+                            Row{OpKind::layer_norm_backward, "layer norm backward", elementwise, norm_gradient},
+                            Row{OpKind::linear_input_gradient, "linear d x", product, of_compute_type, Part::products},
+                            Row{OpKind::linear_weight_gradient, "linear d W", weight_gradient, of_compute_type, Part::products},
+                            Row{OpKind::adapter_gradient, "adapter backward", adapter, of_compute_type, Part::products},
+                            Row{OpKind::adapter_sums_gradient, "adapter d s, d B", sums_gradient, of_compute_type, Part::products, Reads::factors},
+                            Row{OpKind::adapter_input_gradient, "adapter d A", sums, of_compute_type, Part::products, Reads::factors},
                             Row{OpKind::dora_backward, "dora backward", elementwise},
                             Row{OpKind::rope_backward, "rope backward", elementwise},
                             Row{OpKind::attention_backward, "attention backward", attention},
                             Row{OpKind::glu_backward, "glu backward", elementwise},
-                            Row{OpKind::glu_adapters_backward, "glu, adapters backward", gated_gradients},
+                            Row{OpKind::glu_adapters_backward, "glu, adapters backward", gated_gradients, of_compute_type, Part::products, Reads::factors},
                             Row{OpKind::regroup_backward, "regroup backward", none},
                             Row{OpKind::latent_heads_backward, "latent heads backward", none},
                             Row{OpKind::trim_heads_backward, "trim heads backward", none},
                             Row{OpKind::activation_backward, "activation backward", elementwise},
                             Row{OpKind::gate_rows_backward, "gate rows backward", elementwise},
-                            Row{OpKind::route_backward, "route backward", elementwise},
+                            Row{OpKind::route_backward, "route backward", elementwise, of_any_type},
                             Row{OpKind::dispatch_backward, "dispatch backward", elementwise},
                             Row{OpKind::combine_backward, "combine backward", elementwise},
                             Row{OpKind::expert_input_gradient, "experts d x", expert_product},
                             Row{OpKind::expert_weight_gradient, "experts d W", expert_weights},
                             Row{OpKind::expert_adapter_gradient, "experts adapter backward", expert_adapters},
-                            Row{OpKind::embed_backward, "embed backward", none},
-                            Row{OpKind::store, "store", none},
-                            Row{OpKind::stored, "stored", none},
+                            Row{OpKind::embed_backward, "embed backward", none, of_any_type},
+                            Row{OpKind::store, "store", none, of_any_type},
+                            Row{OpKind::stored, "stored", none, of_any_type},
                             Row{OpKind::load, "load", none},
-                            Row{OpKind::loaded, "loaded", none},
+                            Row{OpKind::loaded, "loaded", none, of_any_type},
                             Row{OpKind::gradient_norm, "gradient norm", trained},
                             Row{OpKind::update, "update", trained}};
 
@@ -216,6 +254,8 @@ const Row& row_of(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
 }  // namespace
 
 const char* name_of(OpKind kind) { return row_of(kind).name; }
+bool is_product(OpKind kind) { return row_of(kind).part == Part::products; }
+bool types_agree(const Graph& graph, const Op& op) { return op.in.empty() || row_of(op.kind).types(graph, op); }
 
 int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (op.in.empty() && op.out.empty()) return 0;
@@ -232,9 +272,7 @@ Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double me
       cost.bytes +=
           static_cast<double>(sizes.rows(buffer.rows) * graph.value(id).width * sizes.element(buffer.type));
     }
-  const bool adapters_alone = op.kind == OpKind::adapter_sums || op.kind == OpKind::adapter_sums_gradient ||
-                              op.kind == OpKind::adapter_input_gradient || op.kind == OpKind::glu_sums ||
-                              op.kind == OpKind::glu_adapters_backward;
+  const bool adapters_alone = row_of(op.kind).reads == Reads::factors;
   cost.bytes += (adapters_alone ? factors(graph, op) : weights(graph, op)) * static_cast<double>(sizes.compute_bytes);
   return cost;
 }

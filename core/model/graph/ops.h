@@ -1,5 +1,5 @@
 #pragma once
-// Table of ops: the name of each, the rows of its values, and its cost.
+// Table of ops: the name of each, the types and rows of its values, and its cost.
 #include "core/model/graph/graph.h"
 
 namespace forge {
@@ -9,6 +9,11 @@ struct Cost {
 };
 
 const char* name_of(OpKind kind);
+// True if most of the op's time goes into products of matrices.
+bool is_product(OpKind kind);
+// True if kernels take the types of the op's values: the stream's may be fp32 where all others are
+// of the compute type.
+bool types_agree(const Graph& graph, const Op& op);
 
 // Returns the rows of an op's first input, or of what it makes; 0 for an op without values.
 int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes);
