@@ -7,10 +7,11 @@ double x_bytes(const LoraGroup& g) { return matrix_bytes(g.type, g.tokens, g.wid
 
 void add_product(GpuLaunches& list, const Gemm& product) { list.push_back(launches(product).front()); }
 
-// Adds what both directions begin with: drop(x), and S in the type of its factors.
-void add_operands(GpuLaunches& list, const LoraGroup& g) {
+// Adds drop(x).
+void add_dropped(GpuLaunches& list, const LoraGroup& g) {
   if (g.dropout.probability > 0) list.push_back({"dropout", 2 * x_bytes(g)});
 }
+// Adds S in the type of its factors.
 void add_narrow_sums(GpuLaunches& list, const LoraGroup& g) {
   const int64_t numbers = g.tokens * g.members * g.rank;
   if (g.s_type != g.type) list.push_back({"convert", matrix_bytes(g.s_type, numbers) + matrix_bytes(g.type, numbers)});
@@ -21,7 +22,7 @@ void add_narrow_sums(GpuLaunches& list, const LoraGroup& g) {
 GpuLaunches launches(const LoraForward& args) {
   const LoraGroup& g = args.group;
   GpuLaunches list;
-  add_operands(list, g);
+  add_dropped(list, g);
   add_product(list, {.type = g.type, .m = g.tokens, .n = g.members * g.rank, .k = g.width, .b = {g.a}, .out_type = g.s_type});
   add_narrow_sums(list, g);
   for (int64_t i = 0; i < g.members; ++i)
@@ -33,7 +34,7 @@ GpuLaunches launches(const LoraBackward& args) {
   const LoraGroup& g = args.group;
   const int64_t ranks = g.members * g.rank;
   GpuLaunches list;
-  add_operands(list, g);
+  add_dropped(list, g);
   add_narrow_sums(list, g);
   for (int64_t i = 0; i < g.members; ++i) {
     const LoraMember& m = g.member[i];

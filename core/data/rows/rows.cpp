@@ -206,10 +206,10 @@ const char* name_of(RowFormat format) {
 }
 
 bool marks_format(std::string_view field) {
-  constexpr std::string_view kMarks[] = {"input_ids",     "ids",           "messages",          "conversations", "conversation",
-                                         "instruction",   "output",        "prompt",            "completion",    "text",
-                                         "chosen",        "rejected",      "rejected_messages", "label",         "kto_tag",
-                                         "rejected_response", "preferred_output", "non_preferred_output"};
+  constexpr std::string_view kMarks[] = {
+      "input_ids", "ids", "messages", "conversations", "conversation", "instruction", "output",
+      "prompt", "completion", "text", "chosen", "rejected", "rejected_messages",
+      "rejected_response", "preferred_output", "non_preferred_output", "label", "kto_tag"};
   return std::find(std::begin(kMarks), std::end(kMarks), field) != std::end(kMarks);
 }
 
