@@ -125,13 +125,4 @@ GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& size
   return device.take();
 }
 
-LayerLaunches layer_launches(const Graph& graph, int64_t layer, const StepSizes& sizes, const GpuStep& step) {
-  LayerLaunches all;
-  for (const Op& op : graph.ops)
-    if (op.layer == layer)
-      for (const GpuLaunch& launch : gpu_launches(graph, op, sizes, step))
-        all.launches += launch.launches, all.bytes += launch.bytes, all.weight_bytes += launch.weight_bytes;
-  return all;
-}
-
 }  // namespace forge

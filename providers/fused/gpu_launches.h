@@ -12,12 +12,4 @@ namespace forge {
 // rows in a micro-batch. DoRA is not listed yet.
 GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step = {});
 
-// Sums over the ops of layer `layer`, forward and backward.
-struct LayerLaunches {
-  int64_t launches = 0;
-  double bytes = 0, weight_bytes = 0;
-};
-LayerLaunches layer_launches(const Graph& graph, int64_t layer, const StepSizes& sizes,
-                             const GpuStep& step = {});
-
 }  // namespace forge
