@@ -4,9 +4,9 @@
 
 #include "core/lib/base/error.h"
 #include "kernels/device/device_of.h"
+#include "providers/aten/aten_decoder.h"
 #include "providers/fused/fused.h"
 #include "providers/providers.h"
-#include "providers/reference/reference.h"
 
 namespace forge {
 namespace {
@@ -16,8 +16,8 @@ struct Row {
   std::unique_ptr<StepProvider> (*step)(const Model&, TrainableSet&, const StepOptions&);
   std::unique_ptr<Decoder> (*decoder)(const Model&, TrainableSet&, const StepOptions&);
 };
-constexpr std::array kProviders{Row{"fused", &fused_provider, &fused_decoder},
-                                Row{"reference", &reference_provider, &reference_decoder}};
+const std::array kProviders{Row{"fused", &fused_provider, &fused_decoder},
+                                Row{"reference", &aten_provider, &aten_decoder}};
 
 const Row& row_named(const std::string& name) {
   for (const Row& row : kProviders)
@@ -34,7 +34,7 @@ std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const 
 
 std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
                                       const StepOptions& options) {
-  return row_named(provider_named(name).decoder(device_of(model.device).separate())).decoder(model, trainables, options);
+  return row_named(provider_named(name).decoder(device_of(model.device).separate(), model.spec.reads_source())).decoder(model, trainables, options);
 }
 
 }  // namespace forge

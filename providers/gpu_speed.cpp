@@ -9,7 +9,9 @@
 #include "core/plan/inventory.h"
 #include "core/plan/memory/offload.h"
 #include "core/plan/plan.h"
+#include "providers/aten/aten_plan.h"
 #include "core/plan/provider.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/bind.h"
 
 namespace forge {
@@ -100,7 +102,7 @@ SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_leng
 }
 
 std::string speed_line(const Plan& plan, const Provider& provider) {
-  if (!plan.device.cuda || plan.engine == kNoEngine || !provider.workspace || plan.training_batch.tokens == 0) return "";
+  if (!plan.device.cuda || plan.engine == kNoEngine || provider.aten || plan.training_batch.tokens == 0) return "";
   const GpuCard* card = gpu_card_of(plan.device.gpu);
   if (!card) return "";
   const StepSizes sizes{.tokens = plan.training_batch.tokens,
@@ -117,6 +119,7 @@ std::string speed_line(const Plan& plan, const Provider& provider) {
                      plan.storage != *plan.job.train.precision};
   const Inventory inventory = inventory_of(plan);
   const Graph& step = inventory.lists->training(plan.step);
+  if (asks_aten(step, sizes)) return "";
   SpeedRange speed = gpu_speed(step, sizes, length, *card, held, activation_seconds(plan));
   // The copies run once for all micro-batches of a step.
   const TrainConfig& train = plan.job.train;

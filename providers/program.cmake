@@ -6,8 +6,7 @@ forge_library(forge_providers
     providers/fused/bind/products.cpp providers/fused/bind/rows.cpp providers/fused/fused_plan.cpp providers/fused/gpu_launches.cpp
     providers/fused/experts.cpp providers/fused/linear.cpp providers/fused/offloaded.cpp providers/fused/ops.cpp
     providers/fused/planned_call.cpp providers/fused/products.cpp providers/fused/step_weights.cpp providers/fused/weights_ahead.cpp
-    providers/fused/workspace.cpp providers/reference/reference_plan.cpp
-    providers/reference/rehearsed_attention.cpp providers/reference/rehearsed_linear.cpp providers/reference/rehearsed_ops.cpp providers/reference/segments.cpp
+    providers/aten/aten_plan.cpp providers/fused/workspace.cpp
   LINKS forge_plan forge_kernel_choices)
 # The kernels' abilities and launches, as the plan must know them.
 forge_library(forge_kernel_choices

@@ -4,14 +4,19 @@
 #include "core/lib/base/text.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/workspace.h"
-#include "providers/reference/reference_plan.h"
+#include "core/job/names.h"
 
 namespace forge {
 namespace {
 
-// A GPU has no kernel for attention over a cache.
-const char* fused_decoder_name(bool cuda) { return cuda ? "reference" : "fused"; }
-const char* reference_decoder_name(bool) { return "reference"; }
+// A GPU has no kernel for attention over a cache, nor has any device one for a source.
+const char* fused_decoder_name(bool cuda, bool reads_source) { return cuda || reads_source ? "reference" : "fused"; }
+const char* aten_decoder_name(bool, bool) { return "reference"; }
+
+std::vector<std::string> aten_faults(const ActivationShape& shape) {
+  if (shape.quantization == Quantization::fp8) return {"it has no products in fp8"};
+  return {};
+}
 
 }  // namespace
 
@@ -19,8 +24,8 @@ const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
       {"fused", "our own kernels, forward and backward written by hand", fused_faults,
        fused_activation_lines, fused_decoder_name, fused_decoding_lines, fused_attention, fused_workspace},
-      {"reference", "plain ATen with autograd inside each layer: every model, every device", reference_faults,
-       reference_activation_lines, reference_decoder_name, reference_decoding_lines, reference_attention, nullptr, true},
+      {"reference", "plain ATen for every op: every model, every device", aten_faults,
+       aten_activation_lines, aten_decoder_name, aten_decoding_lines, aten_attention, fused_workspace, true},
   };
   return table;
 }

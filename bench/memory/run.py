@@ -245,8 +245,7 @@ def main() -> int:
             for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS, args.provider):
                 cell = Cell(model, *key)
                 fast = FAST if model.name in ("tiny", "2m") else FAMILIES
-                without_kernels = model.name in models.OTHER_NAMES and cell.provider == "fused"
-                if (args.fast and key[:-1] not in fast) or args.only not in str(cell) or without_kernels:
+                if (args.fast and key[:-1] not in fast) or args.only not in str(cell):
                     continue
                 measure_most(cell, args.forge, folder, len(cells))
                 if "this processor supports" in cell.fault:

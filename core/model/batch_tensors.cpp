@@ -16,25 +16,25 @@ std::vector<int64_t> example_of_tokens(const Batch& batch, const std::vector<int
   return examples;
 }
 
-// Returns one side of the groups, padded. `side` is the length of a text, or of a group's longest,
-// on that side; its tokens are placed by cu_seqlens.
-PaddedTexts padded_texts(const std::vector<TextGroup>& groups, const std::vector<int32_t>& cu_seqlens, int64_t TextLengths::*side,
-                         c10::Device device) {
-  PaddedTexts padded;
-  std::vector<int32_t> row_of_slot, slot_of_row(static_cast<size_t>(cu_seqlens.back())), padding;
-  for (const TextGroup& group : groups) {
-    const int64_t longest = group.longest.*side;
-    padded.texts.push_back(static_cast<int64_t>(group.texts.size())), padded.longest.push_back(longest);
-    for (const size_t text : group.texts)
-      for (int32_t row = cu_seqlens[text]; row < cu_seqlens[text] + longest; ++row) {
-        const bool there = row < cu_seqlens[text + 1];
-        if (there) slot_of_row[static_cast<size_t>(row)] = static_cast<int32_t>(row_of_slot.size());
-        row_of_slot.push_back(there ? row : cu_seqlens[text]);
-        padding.push_back(!there);
-      }
+// Returns one side of a group. `side` is the length of a text, or of a group's longest, on that
+// side; its tokens are placed by cu_seqlens.
+PaddedTexts padded_texts(const TextGroup& group, const std::vector<int32_t>& cu_seqlens, int64_t TextLengths::*side, c10::Device device) {
+  PaddedTexts padded{.texts = static_cast<int64_t>(group.texts.size()), .longest = group.longest.*side};
+  if (padded.texts == 1) {
+    padded.first = cu_seqlens[group.texts[0]];
+    return padded;
   }
-  padded.row_of_slot = to_device(row_of_slot, at::kLong, device), padded.slot_of_row = to_device(slot_of_row, at::kLong, device);
-  padded.padding = to_device(padding, at::kBool, device);
+  std::vector<int32_t> row_of_slot, slots, rows, padding;
+  for (const size_t text : group.texts)
+    for (int32_t row = cu_seqlens[text]; row < cu_seqlens[text] + padded.longest; ++row) {
+      const bool there = row < cu_seqlens[text + 1];
+      if (there) slots.push_back(static_cast<int32_t>(row_of_slot.size())), rows.push_back(row);
+      row_of_slot.push_back(there ? row : cu_seqlens[text]);
+      padding.push_back(!there);
+    }
+  padded.row_of_slot = to_device(row_of_slot, at::kLong, device);
+  padded.slots = to_device(slots, at::kLong, device), padded.rows = to_device(rows, at::kLong, device);
+  if (rows.size() < row_of_slot.size()) padded.padding = to_device(padding, at::kBool, device);
   return padded;
 }
 
@@ -43,13 +43,14 @@ SourceTensors source_tensors(const Batch& batch, const ModelSpec& spec, c10::Dev
   if (spec.learned_positions) source.position_ids = to_device(batch.source_positions, at::kLong, device);
   source.rows = {.example = example_of_tokens(batch, batch.source_cu_seqlens), .position = batch.source_positions};
   // While texts are answered only those that begin have a source.
-  if (batch.sequences() < 2 || batch.source_cu_seqlens.size() != batch.cu_seqlens.size()) return source;
+  if (batch.source_cu_seqlens.size() != batch.cu_seqlens.size()) return source;
   std::vector<TextLengths> lengths;
   for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s)
     lengths.push_back({batch.source_cu_seqlens[s + 1] - batch.source_cu_seqlens[s], batch.cu_seqlens[s + 1] - batch.cu_seqlens[s]});
-  const std::vector<TextGroup> groups = text_groups(lengths);
-  source.groups = padded_texts(groups, batch.source_cu_seqlens, &TextLengths::source, device);
-  source.answer_groups = padded_texts(groups, batch.cu_seqlens, &TextLengths::answer, device);
+  for (const TextGroup& group : text_groups(lengths)) {
+    source.groups.push_back(padded_texts(group, batch.source_cu_seqlens, &TextLengths::source, device));
+    source.answer_groups.push_back(padded_texts(group, batch.cu_seqlens, &TextLengths::answer, device));
+  }
   return source;
 }
 

@@ -18,7 +18,7 @@ struct SourceTensors {
   at::Tensor token_ids, position_ids;  // int64 [source tokens]; positions of a model that learns them
   std::vector<int32_t> cu_seqlens;     // [sequences + 1], on the host
   RowKeys rows;
-  PaddedTexts groups, answer_groups;  // of several sequences, of both sides (text_groups.h)
+  std::vector<PaddedTexts> groups, answer_groups;  // of both sides (text_groups.h)
 };
 
 struct BatchTensors {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/lib/base/error.h"
 #include "core/model/functions.h"
 #include "core/model/graph/ops.h"
@@ -14,117 +16,96 @@
 namespace forge {
 namespace {
 
-// Op that is executed, and its run.
-struct Run {
-  ForwardRun& run;
-  const Op& op;
+using Tensors = std::vector<at::Tensor>;
 
-  const at::Tensor& in(size_t i) const { return run.values[static_cast<size_t>(op.in[i])]; }
-  at::Tensor& out(size_t i) const { return run.values[static_cast<size_t>(op.out[i])]; }
-  const BoundModule& module(size_t i = 0) const { return run.modules[static_cast<size_t>(op.modules[i])]; }
-  // Returns the type of a value, which is fp32 for a stream kept in fp32 where the rest is not.
-  c10::ScalarType type(ValueId value) const {
-    return run.graph.buffer_of(value).type == ValueType::compute ? run.model.type : at::kFloat;
-  }
-  // Returns [tokens, width / head_dim, head_dim] of [tokens, width].
-  at::Tensor heads(size_t i) const {
-    const int64_t d = op.attributes.head_dim;
-    return in(i).reshape({in(i).size(0), in(i).size(1) / d, d});
-  }
-};
-
-void embed(const Run& r) {
-  const c10::ScalarType type = r.type(r.op.out[0]);
-  r.out(0) = at::embedding(*r.module().vector, rows_read(r.run.graph, r.op, r.run.batch)).to(type);
-  if (r.op.attributes.scale != 1) r.out(0) = r.out(0) * rounded(r.op.attributes.scale, type);
+// Returns [tokens, width / head_dim, head_dim] of [tokens, width].
+at::Tensor heads(const OpCall& c, const at::Tensor& x) {
+  const int64_t d = c.op.attributes.head_dim;
+  return x.reshape({x.size(0), x.size(1) / d, d});
 }
 
-// Computes one result for each module; or one module's, cut into columns.
-template <class Result>
-void each_module(const Run& r, Result result) {
-  const auto part = [&](size_t i) -> at::Tensor& { return r.run.values[static_cast<size_t>(r.op.parts[i])]; };
-  if (r.op.parts.size() == r.op.modules.size()) {
-    for (size_t i = 0; i < r.op.modules.size(); ++i) part(i) = result(i);
-    return;
-  }
-  const at::Tensor whole = result(0);
-  for (size_t i = 0, column = 0; i < r.op.parts.size(); ++i) {
-    const int64_t width = r.run.graph.value(r.op.parts[i]).width;
-    part(i) = whole.narrow(1, static_cast<int64_t>(column), width);
-    column += static_cast<size_t>(width);
-  }
+Tensors embed(const OpCall& c, const Tensors&) {
+  const at::Tensor rows = at::embedding(*c.module().vector, rows_read(c.op, c.of_source, c.batch)).to(c.type);
+  return {c.op.attributes.scale == 1 ? rows : rows * rounded(c.op.attributes.scale, c.type)};
 }
 
-void linear(const Run& r) {
-  const auto compute = r.op.attributes.unscaled ? unscaled_linear : forge::linear;
-  const bool of_source = r.run.graph.buffer_of(r.op.in[0]).rows == Rows::source;
-  each_module(r, [&](size_t i) { return compute(*r.module(i).linear, r.in(0), r.run.batch.dropout_rows(of_source)); });
+// Cuts what one module made into the values that later ops read.
+Tensors columns(const OpCall& c, const at::Tensor& whole) {
+  Tensors parts;
+  int64_t column = 0;
+  for (ValueId part : c.op.parts) {
+    const int64_t width = c.graph.value(part).width;
+    parts.push_back(whole.narrow(1, column, width));
+    column += width;
+  }
+  return parts;
+}
+
+Tensors linear(const OpCall& c, const Tensors& in) {
+  const auto compute = c.op.attributes.unscaled ? unscaled_linear : forge::linear;
+  Tensors results;
+  for (size_t i = 0; i < c.op.modules.size(); ++i)
+    results.push_back(compute(*c.module(i).linear, in[0], c.batch.dropout_rows(c.of_source)));
+  return c.op.parts.size() > results.size() ? columns(c, results[0]) : results;
 }
 
 // Rescales each module's previous result, which nothing else reads.
-void dora(const Run& r) {
-  const Op& made =
-      r.run.graph.ops[static_cast<size_t>(r.run.graph.producers[static_cast<size_t>(r.op.in[0])])];
-  each_module(r, [&](size_t i) {
-    return rescaled(*r.module(i).linear, std::move(r.run.values[static_cast<size_t>(made.parts[i])]));
-  });
+Tensors dora(const OpCall& c, const Tensors& in) {
+  Tensors results;
+  for (size_t i = 0; i < c.op.modules.size(); ++i) results.push_back(rescaled(*c.module(i).linear, in[i]));
+  return c.op.parts.size() > results.size() ? columns(c, results[0]) : results;
 }
 
 // Normalizes each head by itself if the weight is as wide as a head.
-void norm(const Run& r) {
-  const at::Tensor& x = r.in(0);
-  const at::Tensor rows = x.reshape({-1, r.op.attributes.head_dim});
-  const Attributes& a = r.op.attributes;
-  r.out(0) = rms_norm(rows, *r.module().vector, a.eps, a.weight_offset, r.type(r.op.out[0])).view(x.sizes());
+Tensors norm(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
+  return {rms_norm(in[0].reshape({-1, a.head_dim}), *c.module().vector, a.eps, a.weight_offset, c.type).view(in[0].sizes())};
 }
 
-void layer_norm(const Run& r) {
-  const at::Tensor bias = r.module().vector_bias ? *r.module().vector_bias : at::Tensor();
-  r.out(0) = forge::layer_norm(r.in(0), *r.module().vector, bias, r.op.attributes.eps, r.type(r.op.out[0]));
+Tensors layer_norm(const OpCall& c, const Tensors& in) {
+  const at::Tensor bias = c.module().vector_bias ? *c.module().vector_bias : at::Tensor();
+  return {forge::layer_norm(in[0], *c.module().vector, bias, c.op.attributes.eps, c.type)};
 }
 
-void regroup(const Run& r) {
-  const Attributes& a = r.op.attributes;
+Tensors regroup(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
   const int64_t shared = a.heads / a.kv_heads;  // heads of q in a group
-  const at::Tensor groups = r.in(0).reshape({r.in(0).size(0), a.kv_heads, shared + 2, a.head_dim});
-  const int64_t first[] = {0, shared, shared + 1}, count[] = {shared, 1, 1};
-  for (size_t i = 0; i < 3; ++i)
-    r.run.values[static_cast<size_t>(r.op.parts[i])] = groups.narrow(2, first[i], count[i]).flatten(1);
+  const at::Tensor groups = in[0].reshape({in[0].size(0), a.kv_heads, shared + 2, a.head_dim});
+  const auto part = [&](int64_t first, int64_t count) { return groups.narrow(2, first, count).flatten(1); };
+  return {part(0, shared), part(shared, 1), part(shared + 1, 1)};
 }
 
-void attention(const Run& r) {
-  const Attributes& a = r.op.attributes;
-  AttentionRule rule{.scale = a.scale, .softcap = a.softcap, .window = a.window};
-  rule.causal = a.sight == Sight::causal;
-  if (a.position_distance > 0)
-    rule.position_table = *r.module().vector, rule.position_distance = a.position_distance;
-  else if (!r.op.modules.empty())
-    rule.sinks = *r.module().vector;
-  r.out(0) = r.run.attend(r.op, rule, r.heads(0), r.heads(1), r.heads(2));
+Tensors attention(const OpCall& c, const Tensors& in) {
+  return {c.attend(c.op, rule_of_attention(c), heads(c, in[0]), heads(c, in[1]), heads(c, in[2]))};
 }
 
-void latent_heads(const Run& r) {
-  const Attributes& a = r.op.attributes;
-  const int64_t tokens = r.in(0).size(0), still = a.head_dim - a.rope_dim;  // features that are not turned
-  const std::vector<at::Tensor> q = r.heads(0).split_with_sizes({still, a.rope_dim}, 2);
-  const std::vector<at::Tensor> kv = r.in(1).view({tokens, a.heads, -1}).split_with_sizes({still, a.value_dim}, 2);
-  const at::Tensor key = r.in(2).unsqueeze(1).expand({tokens, a.heads, a.rope_dim});
-  const at::Tensor heads[] = {at::cat({q[1], q[0]}, 2), at::cat({key, kv[0]}, 2),
-                              at::constant_pad_nd(kv[1], {0, a.head_dim - a.value_dim})};
-  for (size_t i = 0; i < 3; ++i) r.run.values[static_cast<size_t>(r.op.parts[i])] = heads[i].flatten(1);
+Tensors latent_heads(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
+  const int64_t tokens = in[0].size(0), still = a.head_dim - a.rope_dim;  // features that are not turned
+  const Tensors q = heads(c, in[0]).split_with_sizes({still, a.rope_dim}, 2);
+  const Tensors kv = in[1].reshape({tokens, a.heads, -1}).split_with_sizes({still, a.value_dim}, 2);
+  const at::Tensor key = in[2].unsqueeze(1).expand({tokens, a.heads, a.rope_dim});
+  return {at::cat({q[1], q[0]}, 2).flatten(1), at::cat({key, kv[0]}, 2).flatten(1),
+          at::constant_pad_nd(kv[1], {0, a.head_dim - a.value_dim}).flatten(1)};
 }
 
-void route(const Run& r) {
-  const at::Tensor correction = r.op.modules.empty() ? at::Tensor() : *r.module().vector;
-  Routed routed = forge::route(r.in(0), rule_of(r.op.attributes.route), correction);
-  r.out(0) = routed.weights, r.out(1) = routed.order, r.out(2) = routed.ends;
-  if (r.op.out.size() > 3) r.out(3) = routed.probability;
+Tensors route(const OpCall& c, const Tensors& in) {
+  const at::Tensor correction = c.op.modules.empty() ? at::Tensor() : *c.module().vector;
+  const Routed routed = forge::route(in[0], rule_of(c.op.attributes.route), correction);
+  Tensors results{routed.weights, routed.order, routed.ends};
+  if (c.op.attributes.route.balance) results.push_back(routed.probability);
+  return results;
 }
 
-void glu(const Run& r) {
-  const Attributes& a = r.op.attributes;
-  r.out(0) = a.gate == GateKind::clamped ? clamped_swiglu(r.in(0), a.gate_limit, a.gate_alpha)
-                                         : swiglu(r.in(0), r.in(1), function_of(a.gate));
+Tensors glu(const OpCall& c, const Tensors& in) {
+  const Attributes& a = c.op.attributes;
+  return {a.gate == GateKind::clamped ? clamped_swiglu(in[0], a.gate_limit, a.gate_alpha)
+                                      : swiglu(in[0], in[1], function_of(a.gate))};
+}
+
+Tensors activated(const OpCall& c, const Tensors& in) {
+  const ActivationKind kind = c.op.attributes.activation;
+  return {kind == ActivationKind::relu ? at::relu(in[0]) : activation(in[0], function_of(kind))};
 }
 
 // Returns the dropout keys of rows that tokens were copied to. `tokens` is on the host.
@@ -137,109 +118,114 @@ RowKeys keys_of(const RowKeys& all, const int64_t* tokens, int64_t count) {
   return keys;
 }
 
-// Multiplies by the weights of all experts, which are in one tensor.
-void joined_expert_linear(const Run& r) {
-  const int64_t* ends = r.in(1).data_ptr<int64_t>();
+// Returns the number of rows of each expert. `ends` is on the host.
+std::vector<int64_t> counts_of(const at::Tensor& ends) {
   std::vector<int64_t> counts;
-  for (int64_t expert = 0; expert < r.in(1).size(0); ++expert) counts.push_back(ends[expert] - (expert == 0 ? 0 : ends[expert - 1]));
-  r.out(0) = forge::joined_linear(*r.module().linear, r.in(0), counts);
+  const auto* end = ends.const_data_ptr<int64_t>();
+  for (int64_t expert = 0; expert < ends.size(0); ++expert) counts.push_back(end[expert] - (expert == 0 ? 0 : end[expert - 1]));
+  return counts;
 }
 
 // Multiplies each expert's rows by its own weights. An expert without rows takes no part, not even
 // in the backward.
-void expert_linear(const Run& r) {
-  if (r.run.graph.module(r.op).experts > 0) return joined_expert_linear(r);
-  const int64_t* ends = r.in(1).data_ptr<int64_t>();
+Tensors expert_linear(const OpCall& c, const Tensors& in) {
+  const std::vector<int64_t> counts = counts_of(in[1]);
+  if (c.graph.module(c.op).experts > 0) return {forge::joined_linear(*c.module().linear, in[0], counts)};
   bool drops = false;
-  for (size_t expert = 0; expert < r.op.modules.size(); ++expert) drops |= r.module(expert).linear->dropout > 0;
-  const RowKeys* all = drops ? r.run.batch.dropout_rows() : nullptr;
-  const at::Tensor tokens =
-      all ? r.run.values[static_cast<size_t>(r.op.in[2])].div(r.op.attributes.route.per_token, "floor").cpu() : at::Tensor();
-  std::vector<int64_t> counts;
-  for (size_t expert = 0; expert < r.op.modules.size(); ++expert)
-    counts.push_back(ends[expert] - (expert == 0 ? 0 : ends[expert - 1]));
-  const std::vector<at::Tensor> rows = r.in(0).split_with_sizes(counts);
-  std::vector<at::Tensor> results;
-  for (size_t expert = 0; expert < rows.size(); ++expert) {
+  for (size_t expert = 0; expert < c.op.modules.size(); ++expert) drops |= c.module(expert).linear->dropout > 0;
+  const RowKeys* all = drops ? c.batch.dropout_rows() : nullptr;
+  const at::Tensor tokens = all ? in[2].div(c.op.attributes.route.per_token, "floor").cpu() : at::Tensor();
+  const Tensors rows = in[0].split_with_sizes(counts);
+  Tensors results;
+  int64_t first = 0;
+  for (size_t expert = 0; expert < rows.size(); first += counts[expert++]) {
     if (counts[expert] == 0) continue;
-    const RowKeys keys = all ? keys_of(*all, tokens.data_ptr<int64_t>() + ends[expert] - counts[expert], counts[expert]) : RowKeys();
-    results.push_back(forge::linear(*r.module(expert).linear, rows[expert], all ? &keys : nullptr));
+    const RowKeys keys = all ? keys_of(*all, tokens.const_data_ptr<int64_t>() + first, counts[expert]) : RowKeys();
+    results.push_back(forge::linear(*c.module(expert).linear, rows[expert], all ? &keys : nullptr));
   }
-  r.out(0) = at::cat(results);
+  return {at::cat(results)};
 }
 
-void rope(const Run& r) {
-  const RopeTables& angles = r.run.batch.angles(r.op.attributes.window_angles);
-  const RopeLayout layout = r.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
-  for (size_t i = 0; i < r.op.in.size(); ++i)
-    r.out(i) = forge::rope(r.heads(i), angles.cos, angles.sin, layout).reshape(r.in(i).sizes());
+Tensors rope(const OpCall& c, const Tensors& in) {
+  const RopeTables& angles = c.batch.angles(c.op.attributes.window_angles);
+  const RopeLayout layout = c.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
+  Tensors turned;
+  for (const at::Tensor& x : in) turned.push_back(forge::rope(heads(c, x), angles.cos, angles.sin, layout).reshape(x.sizes()));
+  return turned;
 }
 
-void run_op(const Run& r) {
-  switch (r.op.kind) {
-    case OpKind::embed:
-      return embed(r);
-    case OpKind::gather:
-      r.out(0) = r.in(0).index_select(0, r.run.batch.loss_positions);
-      return;
-    case OpKind::add:  // in the wider type
-      r.out(0) = r.in(0) + r.in(1);
-      return;
-    case OpKind::cast:
-      r.out(0) = r.in(0).to(r.type(r.op.out[0]));
-      return;
-    case OpKind::scale:
-      r.out(0) = r.in(0) * r.op.attributes.scale;
-      return;
-    case OpKind::norm:
-      return norm(r);
-    case OpKind::layer_norm:
-      return layer_norm(r);
-    case OpKind::linear:
-      return linear(r);
-    case OpKind::dora_ratio:  // part of `rescaled`
-      return;
-    case OpKind::dora:
-      return dora(r);
-    case OpKind::rope:
-      return rope(r);
-    case OpKind::attention:
-      return attention(r);
-    case OpKind::latent_heads:
-      return latent_heads(r);
-    case OpKind::trim_heads:
-      r.out(0) = r.heads(0).narrow(2, 0, r.op.attributes.value_dim).flatten(1);
-      return;
-    case OpKind::regroup:
-      return regroup(r);
-    case OpKind::activation:
-      r.out(0) = r.op.attributes.activation == ActivationKind::relu ? at::relu(r.in(0))
-                                                                     : activation(r.in(0), function_of(r.op.attributes.activation));
-      return;
-    case OpKind::gate_rows:
-      r.out(0) = r.in(0) * at::sigmoid(r.in(1));
-      return;
-    case OpKind::route:
-      return route(r);
-    case OpKind::dispatch:
-      r.out(0) = forge::dispatch(r.in(0), r.in(1));
-      return;
-    case OpKind::expert_linear:
-      return expert_linear(r);
-    case OpKind::combine:
-      r.out(0) = forge::combine(r.in(0), r.in(1), r.in(2));
-      return;
-    case OpKind::glu:
-      return glu(r);
-    default:
-      FORGE_CHECK(false, name_of(r.op.kind) << " is not an op of a forward list");
+struct Row {
+  OpKind kind;
+  Tensors (*compute)(const OpCall& call, const Tensors& in);
+};
+constexpr Row kOps[] = {
+    {OpKind::embed, embed},
+    {OpKind::gather, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].index_select(0, c.batch.loss_positions)}; }},
+    {OpKind::add, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] + in[1]}; }},  // in the wider type
+    {OpKind::cast, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].to(c.type)}; }},
+    {OpKind::scale, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0] * c.op.attributes.scale}; }},
+    {OpKind::norm, norm},
+    {OpKind::layer_norm, layer_norm},
+    {OpKind::linear, linear},
+    {OpKind::dora_ratio, [](const OpCall&, const Tensors&) -> Tensors { return {}; }},  // part of `rescaled`
+    {OpKind::dora, dora},
+    {OpKind::rope, rope},
+    {OpKind::attention, attention},
+    {OpKind::latent_heads, latent_heads},
+    {OpKind::trim_heads,
+     [](const OpCall& c, const Tensors& in) -> Tensors { return {heads(c, in[0]).narrow(2, 0, c.op.attributes.value_dim).flatten(1)}; }},
+    {OpKind::regroup, regroup},
+    {OpKind::activation, activated},
+    {OpKind::gate_rows, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] * at::sigmoid(in[1])}; }},
+    {OpKind::route, route},
+    {OpKind::dispatch, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::dispatch(in[0], in[1])}; }},
+    {OpKind::expert_linear, expert_linear},
+    {OpKind::combine, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::combine(in[0], in[1], in[2])}; }},
+    {OpKind::glu, glu},
+};
+
+bool of_source(const Graph& graph, const Op& op) {
+  return graph.buffer_of(op.in.empty() ? op.out[0] : op.in[0]).rows == Rows::source;
+}
+
+// Runs an op of the list. Values that a dora op rescales are freed before it has made its own.
+void run_op(ForwardRun& run, const Op& op) {
+  const auto value = [&](ValueId id) -> at::Tensor& { return run.values[static_cast<size_t>(id)]; };
+  const auto type = run.graph.buffer_of(op.out.empty() ? op.in[0] : op.out[0]).type;
+  const OpCall call{run.graph, op, run.modules, run.batch, run.attend, of_source(run.graph, op),
+                    type == ValueType::compute ? run.model.type : at::kFloat};
+  Tensors in;
+  if (op.kind == OpKind::dora) {
+    const auto made = static_cast<size_t>(run.graph.producers[static_cast<size_t>(op.in[0])]);
+    for (ValueId part : run.graph.ops[made].parts) in.push_back(std::move(value(part)));
+  } else {
+    for (ValueId id : op.in) in.push_back(value(id));
   }
+  Tensors made = computed(call, in);
+  const std::vector<ValueId>& results = op.parts.empty() ? op.out : op.parts;
+  for (size_t i = 0; i < made.size(); ++i) value(results[i]) = std::move(made[i]);
 }
 
 }  // namespace
 
-at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch) {
-  const bool source = graph.buffer_of(embed.out[0]).rows == Rows::source;
+std::vector<at::Tensor> computed(const OpCall& call, const std::vector<at::Tensor>& in) {
+  const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const Row& op) { return op.kind == call.op.kind; });
+  FORGE_CHECK(row != std::end(kOps), name_of(call.op.kind) << " is not an op of a forward list");
+  return row->compute(call, in);
+}
+
+AttentionRule rule_of_attention(const OpCall& call) {
+  const Attributes& a = call.op.attributes;
+  AttentionRule rule{.scale = a.scale, .softcap = a.softcap, .window = a.window};
+  rule.causal = a.sight == Sight::causal;
+  if (a.position_distance > 0)
+    rule.position_table = *call.module().vector, rule.position_distance = a.position_distance;
+  else if (!call.op.modules.empty())
+    rule.sinks = *call.module().vector;
+  return rule;
+}
+
+at::Tensor rows_read(const Op& embed, bool source, const BatchTensors& batch) {
   if (!embed.attributes.by_position) return source ? batch.source.token_ids : batch.token_ids;
   const at::Tensor& positions = source ? batch.source.position_ids : batch.position_ids;
   return embed.attributes.position_offset == 0 ? positions : positions + embed.attributes.position_offset;
@@ -255,16 +241,13 @@ double rounded(double scale, c10::ScalarType type) {
 Attend packed_attend(const BatchTensors& batch) {
   return [&batch](const Op& op, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const Sight sight = op.attributes.sight;
-    if (!batch.source.groups.texts.empty())
-      return grouped_attention(q, k, v, sight == Sight::whole ? batch.source.groups : batch.source.answer_groups,
-                               sight == Sight::causal ? batch.source.answer_groups : batch.source.groups, rule);
     return cross_attention(q, k, v, sight == Sight::whole ? batch.source.cu_seqlens : batch.cu_seqlens,
                            sight == Sight::causal ? batch.cu_seqlens : batch.source.cu_seqlens, rule);
   };
 }
 
 void run_ops(ForwardRun& run, const std::vector<size_t>& ops) {
-  for (size_t i : ops) run_op({run, run.graph.ops[i]});
+  for (size_t i : ops) run_op(run, run.graph.ops[i]);
 }
 
 void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
@@ -274,7 +257,7 @@ void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
   for (size_t i = begin; i < end; ++i) {
     const Op& op = run.graph.ops[i];
     if (run.watch && op.kind == OpKind::linear) run.watch(i, run.values[static_cast<size_t>(op.in[0])]);
-    run_op({run, op});
+    run_op(run, op);
     for (ValueId in : op.in)
       if (in != result && last[static_cast<size_t>(in)] == i && run.graph.buffer_of(in).rows != Rows::one)
         run.values[static_cast<size_t>(in)] = at::Tensor();

@@ -1,6 +1,5 @@
 #pragma once
-// Runs a forward list in plain ATen, op by op. The reference provider differentiates it with
-// autograd; decoding runs it with caches.
+// The definition of every op of a forward list in plain ATen, and a run of such a list.
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -21,6 +20,25 @@ namespace forge {
 using Attend = std::function<at::Tensor(const Op&, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v)>;
 
+// An op of a forward list over tensors.
+struct OpCall {
+  const Graph& graph;
+  const Op& op;
+  const std::vector<BoundModule>& modules;  // of the list
+  const BatchTensors& batch;
+  const Attend& attend;
+  bool of_source;       // its rows are those that an encoder reads
+  c10::ScalarType type;  // of its result
+
+  const BoundModule& module(size_t i = 0) const { return modules[static_cast<size_t>(op.modules[i])]; }
+};
+
+// Returns what the op makes of what it reads: its parts, where modules or columns make one each, or
+// its results, without those that only a kernel's backward reads. `in` are the values in the op's
+// order; of dora, what each module made. Differentiable in `in` and the modules' tensors.
+std::vector<at::Tensor> computed(const OpCall& call, const std::vector<at::Tensor>& in);
+AttentionRule rule_of_attention(const OpCall& call);
+
 struct ForwardRun {
   const Graph& graph;
   const Model& model;
@@ -32,7 +50,7 @@ struct ForwardRun {
 };
 
 // Returns the rows of the table that an embedding op looks up: int64 [tokens], or [source tokens].
-at::Tensor rows_read(const Graph& graph, const Op& embed, const BatchTensors& batch);
+at::Tensor rows_read(const Op& embed, bool source, const BatchTensors& batch);
 // Returns `scale` as a number of that type, the way transformers multiplies embeddings.
 double rounded(double scale, c10::ScalarType type);
 // Returns attention inside each sequence of the run's own micro-batch.

@@ -17,18 +17,15 @@ std::string explain_step(const Plan& plan, const Provider& provider) {
                         .compute_bytes = bytes_of(*plan.job.train.precision),
                         .threads = plan.device.cuda ? 1 : *plan.job.train.threads,
                         .gpu = plan.device.cuda,
-                        .source = source ? plan.training_batch.tokens : 0,
+                        .source = plan.training_batch.source,
                         .multiprocessors = multiprocessors_of(plan.device),
                         .capability = plan.device.gpu.compute_capability,
-                        .deterministic = plan.job.train.deterministic};
+                        .deterministic = plan.job.train.deterministic,
+                        .aten = provider.aten};
   const double length =
       static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
   const std::string batch = "A micro-batch of " + format_count(plan.training_batch.tokens) + " tokens, " + format_count(sizes.targets) +
                             " of them supervised, in " + name_of(*plan.job.train.precision);
-  // Without an arena, LibTorch computes the backward.
-  if (!provider.workspace)
-    return batch + ", differentiated by LibTorch's autograd; computed again: " + describe(plan.step.recompute) + ".\n" +
-           print(inventory.lists->forward(), sizes, length, nullptr);
   const Graph& graph = inventory.lists->training(plan.step);
   const Layout layout = lay_out(graph, sizes, provider.workspace);
   return batch + ", in an arena of " + format_bytes(layout.bytes) + "; computed again: " + describe(plan.step.recompute) + ".\n" +

@@ -43,9 +43,10 @@ struct PackingFacts {
   double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
 };
 
-// The maxima of a batch; tokens and targets are not necessarily of the same batch.
+// The maxima of a batch, which are not necessarily those of one batch.
 struct BatchRoom {
   int64_t tokens = 0, targets = 0;  // targets: supervised positions
+  int64_t source = 0;               // of the tokens, those that an encoder reads
 };
 
 // The drawing of completions; empty if the objective draws none.

@@ -38,6 +38,7 @@ constexpr auto kLineMembers = [](auto& line, auto&& member) {
 constexpr auto kRoomMembers = [](auto& room, auto&& member) {
   member("tokens", room.tokens, "Maximum number of tokens.");
   member("targets", room.targets, "Maximum number of supervised positions.");
+  member.rare("source", room.source, "Maximum number of tokens that an encoder reads, which are among the tokens.", at_least(0));
 };
 
 constexpr auto kRolloutMembers = [](auto& rollout, auto&& member) {

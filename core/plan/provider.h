@@ -24,19 +24,18 @@ struct Provider {
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Returns the memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
-  // Returns the name of the provider that draws completions for this one, on a GPU or on a CPU.
-  const char* (*decoder)(bool cuda);
+  // Returns the name of the provider that draws completions for this one, on a GPU or on a CPU, of
+  // a decoder or of an encoder-decoder.
+  const char* (*decoder)(bool cuda, bool reads_source);
   // Returns the memory of drawing completions, whose activations are not among those; sizes of
   // `shape` do not count.
   std::vector<MemoryLine> (*decoding_lines)(const ActivationShape& shape, const DecodingShape& decoding);
   // Returns the kernel for an attention op, whose attributes are `of`, over sequences of up to
   // shape.longest_sequence tokens.
   Choice<Attention> (*attention)(const ActivationShape& shape, const Attributes& of);
-  // Returns the workspace of an op, for a provider that lays a step out in one arena for the whole
-  // run; else null.
-  int64_t (*workspace)(const Graph&, const Op&, const StepSizes&) = nullptr;
-  // True if it can only recompute the ops between two additions to the stream as a whole.
-  bool recomputes_halves = false;
+  // Returns the workspace of an op in the arena of a step.
+  int64_t (*workspace)(const Graph&, const Op&, const StepSizes&);
+  bool aten = false;  // every op runs in ATen
 };
 
 }  // namespace forge

@@ -73,7 +73,7 @@ void resolve_rollout(Plan& plan, const PlanInput& input, const Provider& provide
   plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
   if (!rollout.tools.command.empty()) plan.rollout.prompt_tokens = std::max(plan.rollout.prompt_tokens, plan.job.data.max_length);
   if (served(plan)) require_single_tokens(plan);
-  const std::string decoder = provider.decoder(plan.device.cuda);
+  const std::string decoder = provider.decoder(plan.device.cuda, plan.model.reads_source());
   if (!served(plan)) plan.rollout.decoder = decoder;
   if (rollout.lookup_tokens > 0 && decoder == "reference")
     throw KeyError(ErrorKind::job, "rollout.lookup_tokens",

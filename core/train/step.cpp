@@ -34,6 +34,7 @@ BatchTensors training_tensors(const Session& session, const Batch& batch, int64_
   tensors.training = true;
   tensors.rows.seed = static_cast<uint64_t>(session.job.seed);
   tensors.rows.step = step;
+  tensors.source.rows.seed = tensors.rows.seed, tensors.source.rows.step = step;
   return tensors;
 }
 

@@ -1,6 +1,8 @@
 #include "kernels/attention/attention.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -97,51 +99,45 @@ at::Tensor one_attention(const at::Tensor& q, const at::Tensor& k, const at::Ten
   return out.squeeze(0).transpose(0, 1).reshape({queries, q.size(1) * q.size(2)});
 }
 
-// LibTorch's gradient of index_select adds row by row. Padding has no gradient: nothing sees it.
-struct Pad : torch::autograd::Function<Pad> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& row_of_slot, const at::Tensor& slot_of_row) {
-    context->save_for_backward({slot_of_row});
-    return rows.index_select(0, row_of_slot);
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    return {grads[0].index_select(0, context->get_saved_variables()[0]), at::Tensor(), at::Tensor()};
-  }
-};
-
-struct Unpad : torch::autograd::Function<Unpad> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& slots, const at::Tensor& slot_of_row) {
-    context->save_for_backward({slot_of_row});
-    context->saved_data["slots"] = slots.size(0);
-    return slots.index_select(0, slot_of_row);
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    const at::Tensor d_slots = at::zeros({context->saved_data["slots"].toInt(), grads[0].size(1)}, grads[0].options());
-    return {d_slots.index_copy_(0, context->get_saved_variables()[0], grads[0]), at::Tensor()};
-  }
-};
-
-// Returns each group as [texts, heads, longest, head_dim]. rows is [tokens, heads, head_dim].
-std::vector<at::Tensor> padded(const at::Tensor& rows, const PaddedTexts& side) {
-  const at::Tensor slots = Pad::apply(rows, side.row_of_slot, side.slot_of_row);
-  std::vector<int64_t> sizes;
-  for (size_t g = 0; g < side.texts.size(); ++g) sizes.push_back(side.texts[g] * side.longest[g]);
-  std::vector<at::Tensor> groups = sizes.size() == 1 ? std::vector<at::Tensor>{slots} : at::split_with_sizes(slots, sizes);
-  for (size_t g = 0; g < groups.size(); ++g)
-    groups[g] = groups[g].view({side.texts[g], side.longest[g], rows.size(1), rows.size(2)}).transpose(1, 2);
-  return groups;
+// Returns the rows of a group, [texts, heads, longest, head_dim].
+// rows is [tokens, heads, head_dim].
+at::Tensor padded(const at::Tensor& rows, const PaddedTexts& side) {
+  if (side.texts == 1) return heads_first(rows.narrow(0, side.first, side.longest));
+  return rows.index_select(0, side.row_of_slot).view({side.texts, side.longest, rows.size(1), rows.size(2)}).transpose(1, 2);
 }
 
-// Returns a mask [texts, 1, 1, longest] for each group that is true where a key is text. The mask
-// of a group without padding is undefined.
-std::vector<at::Tensor> text_keys(const PaddedTexts& keys) {
-  std::vector<at::Tensor> seen;
-  for (size_t g = 0, slot = 0; g < keys.texts.size(); ++g) {
-    const int64_t slots = keys.texts[g] * keys.longest[g];
-    const at::Tensor padding = keys.padding.narrow(0, static_cast<int64_t>(slot), slots);
-    seen.push_back(padding.any().item<bool>() ? padding.logical_not().view({keys.texts[g], 1, 1, keys.longest[g]}) : at::Tensor());
-    slot += static_cast<size_t>(slots);
+// Copies what belongs to a group's rows to its place. `group` is [texts, heads, longest, head_dim].
+void settle(const at::Tensor& group, const PaddedTexts& side, const at::Tensor& rows) {
+  if (side.texts == 1) {
+    rows.narrow(0, side.first, side.longest).copy_(group.squeeze(0).transpose(0, 1));
+    return;
   }
-  return seen;
+  const at::Tensor slots = group.transpose(1, 2).reshape({-1, rows.size(1), rows.size(2)});
+  const at::Tensor there = side.padding.defined() ? slots.index_select(0, side.slots) : slots;
+  rows.index_copy_(0, side.rows, there);
+}
+
+// Repeats heads of keys, [texts, kv_heads, longest, head_dim], for the heads of their queries.
+at::Tensor repeated(const at::Tensor& keys, int64_t heads) {
+  const int64_t shared = heads / keys.size(1);
+  return shared == 1 ? keys : keys.repeat_interleave(shared, 1);
+}
+
+// Computes a group's attention. Operands and result are [texts, heads, longest, head_dim].
+at::Tensor group_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& keys,
+                           const AttentionRule& rule) {
+  const int64_t queries = q.size(2), length = k.size(2);
+  const bool window = rule.window > 0 && rule.window < length, eager = by_steps(rule);
+  FORGE_CHECK(keys.texts == 1 || (!window && !rule.sinks.defined()), "texts in groups have no window and no sinks");
+  // A causal query does not see past itself, and padding comes after the text.
+  at::Tensor seen;
+  if (rule.causal && (eager || window || queries != length))
+    seen = sight(queries, length, rule, q);
+  else if (!rule.causal && keys.padding.defined())
+    seen = keys.padding.logical_not().view({keys.texts, 1, 1, length});
+  if (eager) return eager_attention(q, k, v, seen, rule);
+  const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
+  return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0, rule.causal && !mask, rule.scale);
 }
 
 std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
@@ -174,25 +170,44 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   return at::cat(parts, 0);
 }
 
-at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& queries,
-                             const PaddedTexts& keys, const AttentionRule& rule) {
-  FORGE_CHECK(rule.window == 0 && !rule.sinks.defined() && queries.texts == keys.texts, "texts in groups have no window and no sinks");
-  const int64_t heads = q.size(1), width = heads * q.size(2);
-  const std::vector<at::Tensor> qs = padded(q, queries), ks = padded(repeat_heads(k, heads), keys), vs = padded(repeat_heads(v, heads), keys);
-  // A causal query does not see past itself, and padding comes after the text.
-  const std::vector<at::Tensor> text = rule.causal ? std::vector<at::Tensor>(qs.size()) : text_keys(keys);
-  std::vector<at::Tensor> parts;
-  for (size_t g = 0; g < qs.size(); ++g) {
-    at::Tensor out;
-    if (by_steps(rule)) {
-      out = eager_attention(qs[g], ks[g], vs[g], rule.causal ? sight(queries.longest[g], keys.longest[g], rule, q) : text[g], rule);
-    } else {
-      const auto mask = text[g].defined() ? std::optional<at::Tensor>(text[g]) : std::nullopt;
-      out = at::scaled_dot_product_attention(qs[g], ks[g], vs[g], mask, /*dropout_p=*/0.0, rule.causal, rule.scale);
-    }
-    parts.push_back(out.transpose(1, 2).reshape({-1, width}));
+std::vector<PaddedTexts> single_texts(const std::vector<int32_t>& cu_seqlens) {
+  std::vector<PaddedTexts> texts;
+  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s)
+    texts.push_back({.longest = cu_seqlens[s + 1] - cu_seqlens[s], .first = cu_seqlens[s]});
+  return texts;
+}
+
+void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TextSides& texts, const AttentionRule& rule,
+            const at::Tensor& out) {
+  for (size_t g = 0; g < texts.queries.size(); ++g) {
+    const at::Tensor of_keys = repeated(padded(k, texts.keys[g]), q.size(1)), of_values = repeated(padded(v, texts.keys[g]), q.size(1));
+    settle(group_attention(padded(q, texts.queries[g]), of_keys, of_values, texts.keys[g], rule), texts.queries[g], out);
   }
-  return Unpad::apply(parts.size() == 1 ? parts[0] : at::cat(parts, 0), queries.slot_of_row);
+}
+
+at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q, const at::Tensor& d_k,
+                           const at::Tensor& d_v) {
+  const at::Tensor& trained = rule.position_table.defined() ? rule.position_table : rule.sinks;
+  at::Tensor d_trained;
+  for (size_t g = 0; g < texts.queries.size(); ++g) {
+    const PaddedTexts &queries = texts.queries[g], &keys = texts.keys[g];
+    const auto leaf = [](const at::Tensor& x) { return x.detach().requires_grad_(true); };
+    std::vector<at::Tensor> leaves{leaf(padded(q, queries)), leaf(padded(k, keys)), leaf(padded(v, keys))};
+    at::Tensor out;
+    {
+      c10::AutoGradMode on(true);
+      out = group_attention(leaves[0], repeated(leaves[1], q.size(1)), repeated(leaves[2], q.size(1)), keys, rule);
+    }
+    if (trained.defined() && trained.requires_grad()) leaves.push_back(trained);
+    at::Tensor d_group = padded(d_out, queries);
+    if (queries.padding.defined())
+      d_group = d_group.masked_fill(queries.padding.view({queries.texts, 1, queries.longest, 1}), 0);
+    auto grads = torch::autograd::grad({out}, leaves, {d_group});
+    settle(grads[0], queries, d_q), settle(grads[1], keys, d_k), settle(grads[2], keys, d_v);
+    if (leaves.size() > 3) d_trained = d_trained.defined() ? d_trained + grads[3] : grads[3];
+  }
+  return d_trained;
 }
 
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -31,19 +31,33 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule);
 
-// One side of texts that are computed together, group by group, each padded to the longest of its
-// group.
+// One side, queries or keys, of texts that are computed together, each padded to the longest.
 struct PaddedTexts {
-  std::vector<int64_t> texts, longest;  // of each group
-  at::Tensor row_of_slot;               // int64 [slots]: groups end to end, each [texts, longest]; of padding any row
-  at::Tensor slot_of_row;               // int64 [tokens]
-  at::Tensor padding;                   // bool [slots]
+  int64_t texts = 1, longest = 0;
+  int64_t first = 0;       // the first row of a text by itself
+  // Set for several texts: int64 [texts · longest], the row of each slot, of padding any row; and
+  // the slots that are no padding with the row of each.
+  at::Tensor row_of_slot = {}, slots = {}, rows = {};
+  at::Tensor padding = {};  // bool [texts · longest]; undefined where there is none
+};
+// Texts of a micro-batch, group by group. Both sides of a group hold the same texts.
+struct TextSides {
+  std::vector<PaddedTexts> queries, keys;
 };
 
-// Like cross_attention(), in few calls for many short texts. The groups of both sides hold the same
-// texts. Windows and sinks are not supported: throws an Error.
-at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& queries,
-                             const PaddedTexts& keys, const AttentionRule& rule);
+// Returns each sequence as a group by itself.
+std::vector<PaddedTexts> single_texts(const std::vector<int32_t>& cu_seqlens);
+
+// Compute attention and its gradients group by group: what a group takes is free before the next
+// one begins. A group of several texts supports neither a window nor sinks: throws an Error.
+// q, out, d_out [queries, heads, head_dim] and k, v [keys, kv_heads, head_dim] may have strides.
+void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TextSides& texts, const AttentionRule& rule,
+            const at::Tensor& out);
+// Writes d q, d k and d v, none of which may be an input. Returns the gradient of the rule's sinks
+// or table if that requires one, else an undefined tensor.
+at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q, const at::Tensor& d_k,
+                           const at::Tensor& d_v);
 
 // One sequence against cached keys: q [new, heads, head_dim], k, v [past + new, kv_heads,
 // head_dim]; query i sees keys up to past + i. Not differentiable.

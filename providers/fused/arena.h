@@ -25,12 +25,13 @@ struct StepMemory {
   StepSizes capacity;  // the sizes that it is laid out for
   char* arena = nullptr;
   Element type = Element::f32;      // the compute type
-  int64_t tokens = 0, targets = 0;  // of the micro-batch at hand
+  int64_t tokens = 0, targets = 0, source = 0;  // of the micro-batch at hand
   DoraRatios* ratios = nullptr;     // computed once, where weights do not change; null: each time
   HostPlaces host;
+  std::vector<bool> by_aten;  // by op; empty: none
 
   Element element(ValueId id) const { return graph.buffer_of(id).type == ValueType::compute ? type : Element::f32; }
-  int64_t rows(ValueId id) const { return StepSizes{tokens, targets}.rows(graph.buffer_of(id).rows); }
+  int64_t rows(ValueId id) const { return StepSizes{.tokens = tokens, .targets = targets, .source = source}.rows(graph.buffer_of(id).rows); }
   int64_t width(ValueId id) const { return graph.value(id).width; }
   int64_t stride(ValueId id) const { return graph.buffer_of(id).width; }
   void* data(ValueId id) const;

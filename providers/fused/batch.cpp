@@ -18,17 +18,24 @@ RopeTables in_fp32(const RopeTables& angles) {
   return {angles.cos.to(at::kFloat), angles.sin.to(at::kFloat)};
 }
 
+TokenRows rows_of(const at::Tensor& ids, const at::Tensor& positions, const RowKeys& keys) {
+  return {.ids = ids.defined() ? ids.const_data_ptr<int64_t>() : nullptr,
+          .position_ids = positions.defined() ? positions.const_data_ptr<int64_t>() : nullptr,
+          .example = keys.example.data(),
+          .position = keys.position.data()};
+}
+
 }  // namespace
 
 StepBatch BatchMemory::load(const BatchTensors& batch) {
   rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope);
   StepBatch step{
       .sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
-      .ids = batch.token_ids.const_data_ptr<int64_t>(),
+      .text = rows_of(batch.token_ids, batch.position_ids, batch.rows),
+      .source = rows_of(batch.source.token_ids, batch.source.position_ids, batch.source.rows),
       .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
       .loss_targets = batch.loss_targets.defined() ? batch.loss_targets.const_data_ptr<int64_t>() : nullptr,
       .cu_seqlens = batch.cu_seqlens.data(),
-      .position_ids = batch.position_ids.defined() ? batch.position_ids.const_data_ptr<int64_t>() : nullptr,
       .cosine = rope_.cos.const_data_ptr<float>(),
       .sine = rope_.sin.const_data_ptr<float>(),
       .window_cosine = window_rope_.cos.defined() ? window_rope_.cos.const_data_ptr<float>() : nullptr,
@@ -37,8 +44,6 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .dropout = batch.training,
       .seed = batch.rows.seed,
       .step = &batch.rows.step,
-      .example = batch.rows.example.data(),
-      .position = batch.rows.position.data(),
       .expert_ends = &expert_ends_,
       .products = &products_};
   for (int64_t i = 0; i < step.sequences; ++i)
@@ -67,26 +72,37 @@ void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
 // Writes the numbers that LibTorch has no tensors of in one copy, and after them those of its
 // tensors.
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
-  const size_t number = sizeof *step.step, examples = bytes_of(batch.rows.example), positions = bytes_of(batch.rows.position),
-               lengths = bytes_of(batch.cu_seqlens);
   std::vector<char> host;
   const auto append = [&](const void* values, size_t bytes) {
     host.insert(host.end(), static_cast<const char*>(values), static_cast<const char*>(values) + bytes);
+    return host.size() - bytes;
   };
-  append(step.step, number), append(batch.rows.example.data(), examples), append(batch.rows.position.data(), positions);
-  append(batch.cu_seqlens.data(), lengths);
+  append(step.step, sizeof *step.step);
+  struct Places {
+    TokenRows* rows;
+    size_t example, position;
+  };
+  std::vector<Places> places;
+  for (const auto& [rows, keys] : {std::pair{&step.text, &batch.rows}, std::pair{&step.source, &batch.source.rows}})
+    places.push_back({rows, append(keys->example.data(), bytes_of(keys->example)), 0});
+  places[0].position = append(batch.rows.position.data(), bytes_of(batch.rows.position));
+  places[1].position = append(batch.source.rows.position.data(), bytes_of(batch.source.rows.position));
+  const size_t lengths = append(batch.cu_seqlens.data(), bytes_of(batch.cu_seqlens));
   const auto written = static_cast<int64_t>(host.size());
+  const int64_t source = batch.source.token_ids.defined() ? batch.source.token_ids.size(0) : 0;
   const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2;
-  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * targets) + 4 * aligned(4 * angles);
+  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * source) + 2 * aligned(8 * targets) + 4 * aligned(4 * angles);
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
   device_.write(rows_.as(), host.data(), written);
   step.step = rows_.as<int64_t>();
-  step.example = step.step + 1;
-  step.position = reinterpret_cast<const int32_t*>(rows_.as() + number + examples);
-  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + number + examples + positions);
+  for (const Places& place : places) {
+    place.rows->example = reinterpret_cast<const int64_t*>(rows_.as() + place.example);
+    place.rows->position = reinterpret_cast<const int32_t*>(rows_.as() + place.position);
+  }
+  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + lengths);
   char* next = rows_.as() + aligned(written);
-  settle(step.ids, batch.tokens, next);
-  settle(step.position_ids, batch.tokens, next);
+  settle(step.text.ids, batch.tokens, next), settle(step.text.position_ids, batch.tokens, next);
+  settle(step.source.ids, source, next), settle(step.source.position_ids, source, next);
   settle(step.loss_positions, targets, next);
   settle(step.loss_targets, targets, next);
   for (const float** table : {&step.cosine, &step.sine, &step.window_cosine, &step.window_sine}) settle(*table, angles, next);

@@ -24,6 +24,15 @@ struct Call {
   const StepBatch& batch;
   uint32_t* counters = nullptr;  // AdapterSums::counters
 
+  // True if the op's rows are those that an encoder reads.
+  bool of_source() const {
+    const std::vector<ValueId>& values = op.in.empty() ? op.out : op.in;
+    return !values.empty() && m.graph.buffer_of(values[0]).rows == Rows::source;
+  }
+  // Return the op's tokens, in the micro-batch and at most.
+  int64_t tokens() const { return of_source() ? m.source : m.tokens; }
+  int64_t planned_tokens() const { return of_source() ? m.capacity.source : m.capacity.tokens; }
+  const TokenRows& rows() const { return of_source() ? batch.source : batch.text; }
   ValueId in(size_t i) const { return op.in[i]; }
   ValueId out(size_t i) const { return op.out[i]; }
   const FusedModule& module(size_t i = 0) const {

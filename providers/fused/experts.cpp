@@ -45,7 +45,7 @@ void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
   if (!r.batch.dropout || !space.has_keys()) return;
   const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
     r.device.run(ExpertRows{.type = Element::f32,
-                            .tokens = r.m.tokens,
+                            .tokens = r.tokens(),
                             .per_token = r.op.attributes.route.per_token,
                             .width = width,
                             .places = numbers(r, order),
@@ -53,8 +53,8 @@ void place_keys(const FusedRun& r, const ExpertSpace& space, ValueId order) {
                             .x_stride = width,
                             .rows = r.at(to)});
   };
-  move(r.batch.example, space.examples, 2);
-  move(r.batch.position, space.positions, 1);
+  move(r.rows().example, space.examples, 2);
+  move(r.rows().position, space.positions, 1);
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void route(const FusedRun& r) {
               "a correction in another type than the scores' logits");
   r.device.run(ExpertRoute{.type = r.type(),
                            .rule = rule_of(r.op.attributes.route),
-                           .tokens = r.m.tokens,
+                           .tokens = r.tokens(),
                            .experts = r.m.width(r.in(0)),
                            .logits = r.m.data(r.in(0)),
                            .logits_stride = r.m.stride(r.in(0)),
@@ -84,7 +84,7 @@ void route(const FusedRun& r) {
 void route_backward(const FusedRun& r) {
   r.device.run(ExpertRouteBackward{.type = r.type(),
                                    .rule = rule_of(r.op.attributes.route),
-                                   .tokens = r.m.tokens,
+                                   .tokens = r.tokens(),
                                    .experts = r.m.width(r.in(1)),
                                    .logits = r.m.data(r.in(1)),
                                    .logits_stride = r.m.stride(r.in(1)),
@@ -101,7 +101,7 @@ void dispatch(const FusedRun& r) {
   const bool back = r.op.kind == OpKind::dispatch_backward;
   const ValueId x = back ? r.out(0) : r.in(0), rows = back ? r.in(0) : r.out(0);
   r.device.run(ExpertRows{.type = r.type(),
-                          .tokens = r.m.tokens,
+                          .tokens = r.tokens(),
                           .per_token = r.op.attributes.route.per_token,
                           .width = r.m.width(x),
                           .places = numbers(r, r.in(1)),
@@ -114,7 +114,7 @@ void dispatch(const FusedRun& r) {
 
 void combine(const FusedRun& r) {
   r.device.run(ExpertCombine{.type = r.type(),
-                             .tokens = r.m.tokens,
+                             .tokens = r.tokens(),
                              .per_token = r.op.attributes.route.per_token,
                              .width = r.m.width(r.out(0)),
                              .places = numbers(r, r.in(1)),
@@ -126,7 +126,7 @@ void combine(const FusedRun& r) {
 
 void combine_backward(const FusedRun& r) {
   r.device.run(ExpertCombineBackward{.type = r.type(),
-                                     .tokens = r.m.tokens,
+                                     .tokens = r.tokens(),
                                      .per_token = r.op.attributes.route.per_token,
                                      .width = r.m.width(r.in(0)),
                                      .places = numbers(r, r.in(2)),
@@ -140,7 +140,7 @@ void combine_backward(const FusedRun& r) {
 
 void gate_rows(const FusedRun& r) {
   r.device.run(GateRows{.type = r.type(),
-                        .rows = r.m.tokens,
+                        .rows = r.tokens(),
                         .width = r.m.width(r.in(0)),
                         .x = r.m.data(r.in(0)),
                         .x_stride = r.m.stride(r.in(0)),
@@ -152,7 +152,7 @@ void gate_rows(const FusedRun& r) {
 
 void gate_rows_backward(const FusedRun& r) {
   r.device.run(GateRowsBackward{.type = r.type(),
-                                .rows = r.m.tokens,
+                                .rows = r.tokens(),
                                 .width = r.m.width(r.in(0)),
                                 .d_y = r.m.data(r.in(0)),
                                 .d_y_stride = r.m.stride(r.in(0)),

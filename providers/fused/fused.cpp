@@ -10,6 +10,8 @@
 #include "core/model/element.h"
 #include "core/model/neftune.h"
 #include "kernels/device/device_of.h"
+#include "providers/aten/aten_ops.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
@@ -25,7 +27,7 @@ namespace {
 // Returns the options with those that the device decides, whatever was chosen
 // (core/plan/inventory.h: folds_residuals).
 StepOptions for_device(StepOptions options, const ComputeDevice& device) {
-  options.shape.folded_residuals |= device.separate();
+  options.shape.folded_residuals |= device.separate() && !options.aten;
   return options;
 }
 
@@ -42,19 +44,21 @@ class FusedProvider : public StepProvider {
         evaluation_(memory_of(evaluation_list_)),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
+        aten_(model, bind_modules(training_.graph.modules, model, &trainables)),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     FORGE_CHECK(options.shape.residual == Residual::compute || training_.type != Element::bf16, "kernels have no fp32 stream beside bf16");
     for (size_t i = 0; i < modules_.all().size(); ++i)
       FORGE_CHECK(modules_.all()[i].fp8 == training_.graph.modules[i].fp8, training_.graph.modules[i].path << " is not held as its list multiplies it");
-    ask_for(training_, options.training);
-    ask_for(evaluation_, options.evaluation);
+    ask_for(training_, room_of(options.training));
+    ask_for(evaluation_, room_of(options.evaluation));
   }
 
   HeadRows forward(const BatchTensors& batch, bool keep) override {
     c10::NoGradGuard no_grad;
     StepMemory& m = keep ? training_ : evaluation_;
     begin(m, batch);
+    tensors_ = &batch;
     balance_.clear();
     const size_t head = head_of(m.graph);
     queue(m, keep ? forward_graphs_ : evaluation_graphs_, options_.neftune_alpha <= 0 || !batch.training, 0, head, [&](const Op& op) {
@@ -78,8 +82,9 @@ class FusedProvider : public StepProvider {
     return loss;
   }
 
-  void backward(at::Tensor d_rows, const BatchTensors&) override {
+  void backward(at::Tensor d_rows, const BatchTensors& batch) override {
     c10::NoGradGuard no_grad;
+    tensors_ = &batch;
     const size_t head = head_of(training_.graph);
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
@@ -105,27 +110,42 @@ class FusedProvider : public StepProvider {
       modules_.begin(m.graph, first, end);
       for (size_t i = first; i < end; ++i) run(m, i), after(m.graph.ops[i]);
     };
-    const bool captured = repeats && !asks_host(m.graph) && !watch_;
+    const bool captured = repeats && !asks_host(m.graph) && m.by_aten.empty() && !watch_;
     captured ? graphs.run(device_, {layouts_, m.tokens, m.targets, m.arena, batch_, modules_.all()}, ops) : ops();
   }
   void run(const StepMemory& m, size_t i) {
-    if (!watch_) return run_op(device_, m, i, modules_, batch_);
+    if (!watch_) return compute(m, i);
     StepSpan span{name_of(m.graph.ops[i].kind), &m.graph, &m.graph.ops[i], m.tokens, m.targets};
     span.begin = device_.mark();
-    run_op(device_, m, i, modules_, batch_);
+    compute(m, i);
     span.end = device_.mark();
     watch_(span);
   }
 
+  void compute(const StepMemory& m, size_t i) {
+    if (!m.by_aten.empty() && m.by_aten[i])
+      aten_.run(m, m.graph.ops[i], *tensors_, batch_);
+    else
+      run_op(device_, m, i, modules_, batch_);
+  }
+
   static size_t head_of(const Graph& graph) { return graph.forward_ops - 1; }
 
+  // The micro-batches that a list is laid out for. An encoder-decoder's tokens are its answers',
+  // which are all supervised.
+  struct Room {
+    int64_t tokens = 0, targets = 0, source = 0;
+  };
+  static Room room_of(const BatchRoom& batch) { return {batch.source > 0 ? batch.targets : batch.tokens, batch.targets, batch.source}; }
+
   // Makes room for micro-batches of that size, from the next call on.
-  void ask_for(StepMemory& m, const BatchRoom& room) {
-    if (room.tokens <= m.capacity.tokens && room.targets <= m.capacity.targets) return;
-    set_room(m, {std::max(room.tokens, m.capacity.tokens), std::max(room.targets, m.capacity.targets)});
+  void ask_for(StepMemory& m, const Room& room) {
+    const StepSizes& now = m.capacity;
+    if (room.tokens <= now.tokens && room.targets <= now.targets && room.source <= now.source) return;
+    set_room(m, {std::max(room.tokens, now.tokens), std::max(room.targets, now.targets), std::max(room.source, now.source)});
   }
-  void set_room(StepMemory& m, const BatchRoom& room) {
-    m.capacity.tokens = room.tokens, m.capacity.targets = room.targets;
+  void set_room(StepMemory& m, const Room& room) {
+    m.capacity.tokens = room.tokens, m.capacity.targets = room.targets, m.capacity.source = room.source;
     m.capacity.threads = at::get_num_threads();
     m.layout = lay_out(m.graph, m.capacity, fused_workspace);
     ++layouts_;
@@ -136,6 +156,9 @@ class FusedProvider : public StepProvider {
     m.capacity.compute_bytes = bytes_of(m.type), m.capacity.gpu = device_.separate();
     if (m.capacity.gpu) m.capacity.multiprocessors = device_.multiprocessors(), m.capacity.capability = device_.capability();
     m.capacity.deterministic = at::globalContext().deterministicAlgorithms();
+    m.capacity.aten = options_.aten;
+    if (asks_aten(graph, m.capacity))
+      for (const Op& op : graph.ops) m.by_aten.push_back(!aten_reason(graph, op, m.capacity).empty());
     return m;
   }
 
@@ -149,13 +172,14 @@ class FusedProvider : public StepProvider {
   void begin(StepMemory& m, const BatchTensors& batch) {
     m.tokens = batch.tokens;
     m.targets = batch.loss_positions.size(0);
-    ask_for(m, {m.tokens, m.targets});
+    m.source = batch.source.token_ids.defined() ? batch.source.token_ids.size(0) : 0;
+    ask_for(m, {m.tokens, m.targets, m.source});
     try {
       take_arena();
     } catch (const c10::OutOfMemoryError&) {
       // Less memory than was planned may do for this micro-batch, which is smaller after running
       // out once.
-      set_room(m, {m.tokens, m.targets});
+      set_room(m, {m.tokens, m.targets, m.source});
       set_room(&m == &training_ ? evaluation_ : training_, {});
       take_arena();
     }
@@ -196,9 +220,11 @@ class FusedProvider : public StepProvider {
   const Graph training_list_, evaluation_list_;
   StepMemory training_, evaluation_;
   FusedModules modules_;
+  AtenOps aten_;
   std::shared_ptr<DeviceBlock> arena_;
   BatchMemory batch_memory_;
   StepBatch batch_;
+  const BatchTensors* tensors_ = nullptr;  // of the micro-batch at hand
   ExpertBalance balance_;  // of the last forward
   StepWatch watch_;
   StepGraphs forward_graphs_, backward_graphs_, evaluation_graphs_, placing_graphs_;
@@ -211,6 +237,12 @@ class FusedProvider : public StepProvider {
 std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
                                              const StepOptions& options) {
   return std::make_unique<FusedProvider>(model, trainables, options);
+}
+
+std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options) {
+  StepOptions in_aten = options;
+  in_aten.aten = true;
+  return std::make_unique<FusedProvider>(model, trainables, in_aten);
 }
 
 }  // namespace forge

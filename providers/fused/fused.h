@@ -14,6 +14,8 @@ namespace forge {
 
 std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
                                              const StepOptions& options);
+// Returns the same with every op in ATen.
+std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options);
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 
 }  // namespace forge

@@ -14,23 +14,25 @@
 #include "kernels/device/gemm.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lora/folded_limits.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/workspace.h"
-#include "providers/reference/reference_plan.h"
 
 namespace forge {
 namespace {
 
 Element element_of_bytes(int64_t bytes) { return bytes == 4 ? Element::f32 : Element::bf16; }
 
-StepSizes sizes_of(const ActivationShape& shape) {
+StepSizes sizes_of(const ActivationShape& shape, bool aten = false) {
   return {.tokens = shape.micro_batch_tokens,
           .targets = shape.supervised_tokens,
           .compute_bytes = bytes_of(shape.precision),
           .threads = shape.threads,
           .gpu = shape.cuda,
+          .source = shape.source_tokens,
           .multiprocessors = shape.multiprocessors,
           .capability = shape.capability,
-          .deterministic = shape.deterministic};
+          .deterministic = shape.deterministic,
+          .aten = aten};
 }
 
 // Bytes beside the arena: the micro-batch itself, and numbers for each supervised position.
@@ -39,9 +41,12 @@ int64_t batch_bytes(const ActivationShape& shape) {
   const int64_t narrow = shape.precision == Precision::fp32 ? 0 : bytes_of(shape.precision);
   // Keys of dropout and starts of sequences; also ids, angles and targets a second time, for
   // graphs.
-  const int64_t keys = shape.cuda ? 32 * shape.micro_batch_tokens + 4 * angles + 16 * shape.supervised_tokens : 0;
+  const int64_t tokens = shape.micro_batch_tokens + shape.source_tokens;
+  const int64_t keys = shape.cuda ? 32 * tokens + 4 * angles + 16 * shape.supervised_tokens : 0;
   const int64_t slopes = shape.cuda && shape.spec.router_loss > 0 ? 4 * shape.spec.num_experts : 0;
-  return slopes + 8 * shape.micro_batch_tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
+  // Positions, and the slots and rows of texts that are padded together.
+  const int64_t groups = shape.spec.reads_source() ? 8 * tokens * (shape.spec.learned_positions + 4) : 0;
+  return slopes + groups + 8 * tokens + angles * (4 + narrow) + 20 * shape.supervised_tokens + keys;
 }
 
 // Returns the products that an op leaves to LibTorch. Modules whose weights are consecutive in
@@ -147,11 +152,20 @@ int64_t attention_bytes(const ActivationShape& shape) {
   return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
 }
 
+// Returns the most bytes that LibTorch allocates for an op that it computes.
+int64_t most_aten_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
+  int64_t most = 0;
+  for (const Op& op : graph.ops)
+    if (!aten_reason(graph, op, sizes).empty()) most = std::max(most, aten_bytes(graph, op, sizes, shape));
+  return most;
+}
+
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
 // beside the arena, at different times.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
   if (shape.cuda) return gpu_product_workspace(shape);
-  if (shape.precision == Precision::fp32 || shape.bf16_tiles) return 0;
+  const bool own = shape.precision == Precision::fp32 || shape.bf16_tiles;
+  if (own && !sizes.aten) return 0;
   const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
   int64_t most = 0;
@@ -170,55 +184,42 @@ bool asks_host(const Graph& graph) {
 }
 bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
 
+namespace {
+
+Choice<Attention> attention_in_aten(const ActivationShape& shape, const Attributes& of) {
+  if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};
+  if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
+  if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
+  return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one group of texts after the other"};
+}
+
+}  // namespace
+
+Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes& of) { return attention_in_aten(shape, of); }
+
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
+  if (!aten_attention_reason(of, shape.spec.attention_sinks, sizes_of(shape)).empty()) return attention_in_aten(shape, of);
   if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
   // The choice is that of the backward: if the forward's kernel differs, it is the faster one.
   const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
-  switch (choice.kernel) {
-    case AttentionKernel::flash:
-      return {Attention::flash, choice.reason};
-    case AttentionKernel::efficient:
-      return {Attention::efficient, choice.reason};
-    case AttentionKernel::own:
-    case AttentionKernel::none:  // fused_faults has refused it
-      break;
-  }
-  return {Attention::own, choice.reason};
-}
-
-// Returns the reason why the provider cannot run an op of the forward list; empty if it can.
-static std::string fused_fault(const ActivationShape& shape, const Op& op) {
-  const bool adapted = op.out.size() > 1;
-  return op.kind == OpKind::expert_linear && shape.adapter.use_dora && adapted ? "it has no DoRA of experts"
-                                                                               : "";
+  const Attention kernel = choice.kernel == AttentionKernel::flash       ? Attention::flash
+                           : choice.kernel == AttentionKernel::efficient ? Attention::efficient
+                                                                         : Attention::own;
+  return {kernel, choice.reason};
 }
 
 std::vector<std::string> fused_faults(const ActivationShape& shape) {
-  std::vector<std::string> faults;
-  if (shape.spec.reads_source())
-    faults.push_back("its lists know one stream of tokens: an encoder's, attention without a mask or to a source, and a bias of scores by "
-                     "distance have no kernels");
-  else
-    for (const Op& op : shape.lists->forward().ops)
-      if (const std::string fault = fused_fault(shape, op); !fault.empty() && std::find(faults.begin(), faults.end(), fault) == faults.end())
-        faults.push_back(fault);
   if (const std::string fault = fp8_device_fault(shape.cuda, shape.capability); shape.quantization == Quantization::fp8 && !fault.empty())
-    faults.push_back(fault);
-  if (!shape.cuda || !faults.empty()) return faults;
-  // The problem covers sequences of every length: none is longer than the model's limit.
-  AttentionProblem problem = gpu_attention(shape, shape.spec.sliding_window, shape.spec.attention_softcap);
-  problem.longest = shape.spec.max_position_embeddings, problem.tokens = 0;
-  for (const bool backward : {false, true}) {
-    const AttentionChoice choice = choose_attention(problem, backward);
-    if (choice.kernel == AttentionKernel::none && faults.empty()) faults.push_back(choice.reason);
-  }
-  return faults;
+    return {fault};
+  return {};
 }
 
-std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
+static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool aten) {
+  const StepSizes sizes = sizes_of(shape, aten);
   const Graph& graph = shape.training ? shape.lists->training(shape) : shape.lists->evaluation(shape);
-  const Layout layout = lay_out(graph, sizes_of(shape), fused_workspace);
-  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens";
+  const Layout layout = lay_out(graph, sizes, fused_workspace);
+  const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens" +
+                             (shape.source_tokens > 0 ? " and " + format_count(shape.source_tokens) + " of sources" : "");
   std::vector<MemoryLine> lines;
   const auto add = [&](const char* name, int64_t bytes, std::string formula) {
     if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
@@ -231,7 +232,8 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
-  add("products", product_bytes(shape, graph, sizes_of(shape)),
+  add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op");
+  add("products", product_bytes(shape, graph, sizes),
       shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)
     add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
@@ -250,8 +252,28 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) {
   return lines;
 }
 
+std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { return list_lines(shape, false); }
+std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, true); }
+
+std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
+  ActivationShape reading = shape;
+  reading.training = false;
+  reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
+  reading.supervised_tokens = decoding.slots;
+  reading.longest_sequence = decoding.longest_prompt;
+  std::vector<MemoryLine> lines = list_lines(reading, /*aten=*/true);
+  for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
+  // Rows double when they are full, and old and new memory is held while they are copied.
+  const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);
+  const int64_t token = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * bytes_of(shape.precision);
+  lines.push_back({"rollout: cache", tokens * token,
+                   "keys and values of " + format_count(decoding.slots) + " completions with their prompts, in rows that double"});
+  lines.push_back({"rollout: logits", 2 * decoding.slots * shape.spec.vocab_size * 4, format_count(decoding.slots) + " rows in fp32"});
+  return lines;
+}
+
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  if (shape.cuda) return decoding_lines_of_threads(shape, decoding, /*threads=*/0);
+  if (shape.cuda) return aten_decoding_lines(shape, decoding);
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
   const Graph& graph = shape.lists->evaluation({});
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;

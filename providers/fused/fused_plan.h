@@ -10,7 +10,11 @@ namespace forge {
 std::vector<std::string> fused_faults(const ActivationShape& shape);
 Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of);
 std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape);
+// Return the same for a run whose every op runs in ATen.
+Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes& of);
+std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape);
 
+std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 
 // Bytes of the numbers of nf4, fp4, the dynamic map and E4M3, which the engine holds if weights are

@@ -17,6 +17,7 @@
 #include "kernels/rope/rope_cuda.h"
 #include "kernels/rows/rows_cuda.h"
 #include "kernels/swiglu/swiglu_cuda.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/ops.h"
 
 namespace forge {
@@ -115,7 +116,7 @@ bool is_listed(OpKind kind) {
 }  // namespace
 
 GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step) {
-  if (!is_listed(op.kind)) return {};
+  if (!is_listed(op.kind) || !aten_reason(graph, op, sizes).empty()) return {};
   ListingDevice device(sizes);
   const PlannedCall planned(graph, op, sizes, step);
   const Call& call = planned;

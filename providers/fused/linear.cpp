@@ -59,7 +59,7 @@ void folded_linear(const FusedRun& r) {
   for (size_t i = 0; biased && i < r.op.modules.size(); ++i) {
     const Part to = part(r, r.out(0), i);
     FORGE_CHECK(r.module(i).bias, "modules of one product with and without a bias");
-    r.device.run(bind::copy(r, r.m.tokens, {const_cast<void*>(r.module(i).bias), 0, to.width}, to));
+    r.device.run(bind::copy(r, r.tokens(), {const_cast<void*>(r.module(i).bias), 0, to.width}, to));
   }
   r.device.run(bind::folded_linear(r));
 }
@@ -83,14 +83,14 @@ void linear(const FusedRun& r) {
   Tails tails = run_on ? tails_of(r) : Tails{};
   if (all.rows > 0 && !biased) {
     for (size_t i = 1; run_on && i < modules; ++i) tails[i].column = tails[i - 1].column + r.use(i - 1).out;
-    product(r, r.m.tokens, whole(r, y), whole(r, x), all, nullptr, h, {tails.data(), run_on ? modules : 0});
+    product(r, r.tokens(), whole(r, y), whole(r, x), all, nullptr, h, {tails.data(), run_on ? modules : 0});
   } else {
     const QuantizeRows rows = fp8_rows(r, whole(r, x));
     for (size_t i = 0; i < modules; ++i)
       if (r.use(i).fp8)
         fp8_product(r, i, rows, bias(i));
       else
-        product(r, r.m.tokens, part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h,
+        product(r, r.tokens(), part(r, y, i), whole(r, x), multiplied(r, i), bias(i), h,
                 {tails.data() + (run_on ? i : 0), run_on ? size_t{1} : 0});
   }
   if (run_on) return;
@@ -130,9 +130,9 @@ void each_module(const FusedRun& r, Visit visit) {
 void dora(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part from = part(r, r.in(0), i), to = part(r, r.out(0), i);
-    if (r.use(i).rank == 0) return r.device.run(bind::copy(r, r.m.tokens, from, to));
+    if (r.use(i).rank == 0) return r.device.run(bind::copy(r, r.tokens(), from, to));
     r.device.run(DoraForward{.type = r.type(),
-                             .rows = r.m.tokens,
+                             .rows = r.tokens(),
                              .width = from.width,
                              .x = from.data,
                              .x_stride = from.stride,
@@ -148,11 +148,11 @@ void dora_backward(const FusedRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part d_y = part(r, r.in(0), i), x = part(r, r.in(1), i), d_x = whole(r, r.out(i));
     if (r.use(i).rank == 0) {
-      if (d_x.data != d_y.data) r.device.run(bind::copy(r, r.m.tokens, d_y, d_x));
+      if (d_x.data != d_y.data) r.device.run(bind::copy(r, r.tokens(), d_y, d_x));
       return;
     }
     r.device.run(DoraBackward{.type = r.type(),
-                              .rows = r.m.tokens,
+                              .rows = r.tokens(),
                               .width = d_y.width,
                               .x = x.data,
                               .x_stride = x.stride,
@@ -170,7 +170,7 @@ void linear_input_gradient(const FusedRun& r) {
   if (r.op.attributes.folded) return r.device.run(bind::folded_input_gradient(r));
   const Part d_x = whole(r, r.out(0));
   const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
-    input_gradient(r, r.m.tokens, d_x, d_y, weight, accumulate);
+    input_gradient(r, r.tokens(), d_x, d_y, weight, accumulate);
   };
   if (const Weight all = base_together(r); all.data)
     return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);
@@ -187,7 +187,7 @@ void linear_weight_gradient(const FusedRun& r) {
   for (size_t i = 0; i < r.op.modules.size(); ++i)
     if (float* bias = r.module(i).d_bias) {
       const Part d_y = part(r, r.in(0), i);
-      r.device.run(SumColumns{r.type(), r.m.tokens, d_y.width, d_y.data, d_y.stride, bias});
+      r.device.run(SumColumns{r.type(), r.tokens(), d_y.width, d_y.data, d_y.stride, bias});
     }
   for (const Gemm& product : bind::linear_weight_gradient(r)) r.device.run(product);
 }
@@ -200,7 +200,7 @@ void adapter_sums(const FusedRun& r) {
   if (const AdapterSums args = bind::adapter_sums(r); r.device.refusal(args).empty())
     return r.device.run(args);
   for (const Gemm& product : bind::adapter_sums_products(r)) r.device.run(product);
-  if (r.op.out.size() > 1) r.device.run(bind::copy(r, r.m.tokens, whole(r, r.out(0)), whole(r, r.out(1))));
+  if (r.op.out.size() > 1) r.device.run(bind::copy(r, r.tokens(), whole(r, r.out(0)), whole(r, r.out(1))));
 }
 
 void adapter_sums_gradient(const FusedRun& r) {

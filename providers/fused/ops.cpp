@@ -14,7 +14,7 @@ namespace {
 
 void scatter(const FusedRun& r) {
   const ValueId all = r.out(0);
-  r.device.clear(r.m.data(all), r.m.tokens * r.m.stride(all) * bytes_of(r.m.element(all)));
+  r.device.clear(r.m.data(all), r.tokens() * r.m.stride(all) * bytes_of(r.m.element(all)));
   r.device.run(bind::scatter(r));
 }
 
@@ -24,7 +24,7 @@ void rope(const FusedRun& r) {
 
 void store_in_cache(const FusedRun& r) {
   const CachePlaces& places = *r.batch.cache;
-  CacheStore args{places.shape, r.m.tokens, places.sequences.data(), places.positions.data()};
+  CacheStore args{places.shape, r.tokens(), places.sequences.data(), places.positions.data()};
   args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
   args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
   args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);

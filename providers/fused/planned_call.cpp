@@ -73,7 +73,8 @@ PlannedCall::PlannedCall(const Graph& graph, const Op& op, const StepSizes& size
               .arena = reinterpret_cast<char*>(uintptr_t{kArenaAlignment}),
               .type = sizes.compute_bytes == 4 ? Element::f32 : Element::bf16,
               .tokens = sizes.tokens,
-              .targets = sizes.targets},
+              .targets = sizes.targets,
+              .source = sizes.source},
       batch_{.dropout = true, .expert_ends = &ends_},
       modules_(planned_modules(graph, op, memory_.type, held, first_of(op))),
       call_{memory_, op, memory_.arena, modules_, first_of(op), batch_} {

@@ -28,21 +28,28 @@ struct CachePlaces {
 // memory the host cannot read.
 using ExpertEnds = std::map<ValueId, std::vector<int32_t>>;
 
+// Numbers of each token of a text, or of what an encoder reads, for the ops that read them.
+struct TokenRows {
+  const int64_t* ids = nullptr;           // [tokens]
+  const int64_t* position_ids = nullptr;  // [tokens], of learned positions
+  const int64_t* example = nullptr;       // [tokens], keys of dropout like the next
+  const int32_t* position = nullptr;      // [tokens]
+
+  bool operator==(const TokenRows&) const = default;
+};
+
 struct StepBatch {
   int64_t sequences = 0, longest = 0;         // tokens of the longest sequence
-  const int64_t* ids = nullptr;               // [tokens]
+  TokenRows text, source;                     // source: of an encoder-decoder
   const int64_t* loss_positions = nullptr;    // [targets]
   const int64_t* loss_targets = nullptr;      // [targets]
   const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
-  const int64_t* position_ids = nullptr;      // [tokens], of learned positions
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
   const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
   int64_t rotary_dim = 0;
   bool dropout = false;  // if true, with these keys
   uint64_t seed = 0;
   const int64_t* step = nullptr;         // [1]
-  const int64_t* example = nullptr;      // [tokens]
-  const int32_t* position = nullptr;     // [tokens]
   const CachePlaces* cache = nullptr;    // decoding
   ExpertEnds* expert_ends = nullptr;     // ends written by this micro-batch's routers
   std::vector<Gemm>* products = nullptr;  // buffer in which an op collects a group of products

@@ -16,6 +16,7 @@
 #include "kernels/optimizer/optimizer_args.h"
 #include "kernels/optimizer/optimizer_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/bind.h"
 #include "providers/fused/planned_call.h"
 
@@ -42,7 +43,7 @@ int64_t adapters(const Call& c) {
 int64_t linear(const Call& c) {
   if (c.m.capacity.gpu && c.op.attributes.accumulate) {
     const Part x = whole(c, c.in(0)), y = whole(c, c.out(0));
-    return device_gemm_workspace(bind::plus(bind::product(c, c.m.tokens, y, x, {.rows = y.width}, false),
+    return device_gemm_workspace(bind::plus(bind::product(c, c.tokens(), y, x, {.rows = y.width}, false),
                                             bind::added(c), c.workspace));
   }
   return std::max(adapters(c), bind::fp8_space(c).bytes);
@@ -56,7 +57,7 @@ int64_t products(const std::vector<Gemm>& products) {
 }
 
 int64_t expert_weight_gradient(const Call& c) {
-  const int64_t rows = c.m.tokens * c.op.attributes.route.per_token;  // one expert may get every row
+  const int64_t rows = c.tokens() * c.op.attributes.route.per_token;  // one expert may get every row
   std::vector<Gemm> all;
   for (size_t i = 0; i < c.op.modules.size(); ++i)
     if (float* gradient = c.module(i).d_weight) {
@@ -176,6 +177,7 @@ int64_t workspace_of(const Call& c) {
 }  // namespace
 
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (!aten_reason(graph, op, sizes).empty()) return 0;
   return workspace_of(PlannedCall(graph, op, sizes));
 }
 

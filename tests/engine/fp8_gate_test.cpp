@@ -10,7 +10,7 @@
 #include "core/model/families/drawn_weights.h"
 #include "core/train/fp8_gate.h"
 #include "core/train/layer_by_layer.h"
-#include "providers/engine_providers.h"
+#include "tests/oracle/whole_layers.h"
 #include "tests/engine/batch_of.h"
 #include "tests/fixtures/variants.h"
 #include "tests/test.h"
@@ -26,7 +26,7 @@ std::vector<at::Tensor> logps_in_memory(const TensorFile& file, const ModelSpec&
   const Job job;
   Model model = load_model(spec, file, at::kFloat, kCpu);
   TrainableSet nothing(trained_layout({}), at::kFloat, kCpu, true);
-  const auto provider = make_step_provider("reference", model, nothing, step_options(spec, job, {}, Checkpointing::none));
+  const auto provider = whole_layers(model, nothing, step_options(spec, job, {}, Checkpointing::none));
   Network network(model, nothing, *provider, job);
   std::vector<at::Tensor> logps;
   for (const BatchTensors& batch : batches) logps.push_back(network.rows(batch).logp);

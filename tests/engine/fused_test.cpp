@@ -11,7 +11,7 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/drawn_weights.h"
 #include "core/train/network.h"
-#include "providers/engine_providers.h"
+#include "tests/oracle/whole_layers.h"
 #include "providers/providers.h"
 #include "tests/fixtures/variants.h"
 #include "tests/test.h"
@@ -93,6 +93,11 @@ std::vector<Setting> expert_settings() {
   whole.target_modules = {"gate"};
   whole.modules_to_save = {"experts.0.up_proj", "experts.4.down_proj"};
   list.push_back({"lora of the router, experts trained whole", whole, false, "qwen3-moe"});
+  AdapterConfig rescaled = lora(0.2);
+  rescaled.use_dora = true;
+  list.push_back({"dora of experts", rescaled, false, "qwen2-moe"});
+  rescaled.target_modules = {"experts.1.w1", "experts.2.w2"};
+  list.push_back({"dora of some experts", rescaled, false, "mixtral-balanced"});
   AdapterConfig joined = lora();  // adapts experts in one tensor
   joined.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
   list.push_back({"lora of joined experts", joined, false, "gpt-oss"});
@@ -198,8 +203,8 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   options.shape.folded_residuals = options.shape.folded_adapters && !setting.biases;
   options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
   options.shape.offloaded = offloaded;
-  options.shape.recompute = again.of(options.shape, provider_named(provider_name).recomputes_halves);
-  auto provider = make_step_provider(provider_name, model, trainables, options);
+  options.shape.recompute = again.of(options.shape, provider_name == "autograd");
+  auto provider = step_of(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();
   Batch batch = batch_of(lengths, spec.vocab_size);
@@ -225,15 +230,16 @@ const std::vector<int64_t> kLengths{5, 1, 40, 12, 3};  // one of a single token
 
 }  // namespace
 
-TEST_CASE("the fused provider gives the reference's loss and gradients") {
+TEST_CASE("both providers give autograd's loss and gradients") {
   at::set_num_threads(2);
   const auto checkpointing = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
   const std::vector<Setting> all = GENERATE(settings(), expert_settings());
+  const std::string provider = GENERATE("fused", "reference");
   for (const std::vector<int64_t>& lengths : {kLengths, std::vector<int64_t>{150}})
     for (const Setting& setting : all) {
-      Step fused = step(setting, at::kFloat, "fused", checkpointing, lengths),
-           reference = step(setting, at::kFloat, "reference", checkpointing, lengths);
-      INFO(setting.name << ", recompute " << static_cast<int>(checkpointing) << ", first length "
+      Step fused = step(setting, at::kFloat, provider, checkpointing, lengths),
+           reference = step(setting, at::kFloat, "autograd", checkpointing, lengths);
+      INFO(provider << ", " << setting.name << ", recompute " << static_cast<int>(checkpointing) << ", first length "
                         << lengths[0] << (setting.variant ? setting.variant : ""));
       CHECK(fused.loss == Approx(reference.loss).epsilon(1e-6));
       REQUIRE(fused.evaluated.size() == lengths.size());
@@ -309,14 +315,14 @@ TEST_CASE("layers' inputs that wait elsewhere change no bit of a step") {
   }
 }
 
-TEST_CASE("in bf16 the fused provider is no further from fp32 than the reference") {
+TEST_CASE("in bf16 the fused provider is no further from fp32 than autograd") {
   at::set_num_threads(2);
   double fused_sum = 0, reference_sum = 0;
   for (const Setting& setting : settings()) {
     INFO(setting.name);
-    Step exact = step(setting, at::kFloat, "reference", Checkpointing::none, kLengths);
+    Step exact = step(setting, at::kFloat, "autograd", Checkpointing::none, kLengths);
     Step fused = step(setting, at::kBFloat16, "fused", Checkpointing::none, kLengths),
-         reference = step(setting, at::kBFloat16, "reference", Checkpointing::none, kLengths);
+         reference = step(setting, at::kBFloat16, "autograd", Checkpointing::none, kLengths);
     CHECK(std::abs(fused.loss - exact.loss) < 3e-3 * exact.loss);
     for (size_t i = 0; i < exact.grads.size(); ++i) {
       CAPTURE(exact.grads[i].first);

@@ -51,25 +51,27 @@ TEST_CASE("texts that are padded together attend as each by itself, and so do th
   // and texts 3 and 1.
   const std::vector<int32_t> cu_source{0, 3, 10, 12, 18}, cu_answer{0, 2, 6, 11, 12};
   const auto side = [](const std::vector<int32_t>& cu, std::vector<int64_t> longest) {
-    PaddedTexts padded{.texts = {2, 2}, .longest = longest};
-    std::vector<int64_t> row_of_slot, slot_of_row(static_cast<size_t>(cu.back()));
-    std::vector<int64_t> padding;
+    std::vector<PaddedTexts> groups;
     const size_t texts[] = {0, 2, 3, 1};
-    for (size_t i = 0; i < 4; ++i)
-      for (int64_t t = 0; t < longest[i / 2]; ++t) {
-        const bool there = cu[texts[i]] + t < cu[texts[i] + 1];
-        if (there) slot_of_row[static_cast<size_t>(cu[texts[i]] + t)] = static_cast<int64_t>(row_of_slot.size());
-        row_of_slot.push_back(there ? cu[texts[i]] + t : 0);
-        padding.push_back(!there);
-      }
-    padded.row_of_slot = at::tensor(row_of_slot), padded.slot_of_row = at::tensor(slot_of_row), padded.padding = at::tensor(padding).to(at::kBool);
-    return padded;
+    for (size_t group = 0; group < 2; ++group) {
+      std::vector<int64_t> row_of_slot, slots, rows, padding;
+      for (const size_t text : {texts[2 * group], texts[2 * group + 1]})
+        for (int64_t t = 0; t < longest[group]; ++t) {
+          const bool there = cu[text] + t < cu[text + 1];
+          if (there) slots.push_back(static_cast<int64_t>(row_of_slot.size())), rows.push_back(cu[text] + t);
+          row_of_slot.push_back(there ? cu[text] + t : 0);
+          padding.push_back(!there);
+        }
+      groups.push_back({.texts = 2, .longest = longest[group], .row_of_slot = at::tensor(row_of_slot), .slots = at::tensor(slots),
+                        .rows = at::tensor(rows), .padding = at::tensor(padding).to(at::kBool)});
+    }
+    return groups;
   };
-  const PaddedTexts sources = side(cu_source, {3, 7}), answers = side(cu_answer, {5, 4});
+  const std::vector<PaddedTexts> sources = side(cu_source, {3, 7}), answers = side(cu_answer, {5, 4});
   const at::Tensor table = at::randn({8, 4}).requires_grad_(true);
   struct Case {
     const std::vector<int32_t>&queries, &keys;
-    const PaddedTexts &padded_queries, &padded_keys;
+    const std::vector<PaddedTexts>&padded_queries, &padded_keys;
     AttentionRule rule;
   };
   for (const Case& c : {Case{cu_source, cu_source, sources, sources, {.scale = 0.3, .causal = false}},
@@ -79,16 +81,22 @@ TEST_CASE("texts that are padded together attend as each by itself, and so do th
                         Case{cu_answer, cu_answer, answers, answers, {.position_table = table, .position_distance = 16}}}) {
     const at::Tensor q = at::randn({c.queries.back(), 4, 8}).requires_grad_(true), k = at::randn({c.keys.back(), 2, 8}).requires_grad_(true),
                      v = at::randn({c.keys.back(), 2, 8}).requires_grad_(true);
-    const at::Tensor alone = cross_attention(q, k, v, c.queries, c.keys, c.rule),
-                     together = grouped_attention(q, k, v, c.padded_queries, c.padded_keys, c.rule);
-    REQUIRE(distance(alone, together) < 1e-6);
-    const at::Tensor slope = at::randn_like(alone);
+    const at::Tensor alone = cross_attention(q, k, v, c.queries, c.keys, c.rule), slope = at::randn_like(alone);
     std::vector<at::Tensor> leaves{q, k, v};
     if (c.rule.position_table.defined()) leaves.push_back(table);
-    const auto wanted = torch::autograd::grad({alone}, leaves, {slope}), found = torch::autograd::grad({together}, leaves, {slope});
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      INFO("gradient " << i);
-      CHECK(distance(wanted[i], found[i]) < 1e-5);
+    const auto wanted = torch::autograd::grad({alone}, leaves, {slope});
+    // In groups, and each text as a group by itself.
+    for (const TextSides& texts : {TextSides{c.padded_queries, c.padded_keys}, TextSides{single_texts(c.queries), single_texts(c.keys)}}) {
+      c10::NoGradGuard no_grad;
+      const at::Tensor out = at::empty_like(q);
+      attend(q, k, v, texts, c.rule, out);
+      REQUIRE(distance(alone, out.flatten(1)) < 1e-6);
+      std::vector<at::Tensor> found{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
+      found.push_back(attend_backward(slope.view_as(q), q.detach(), k.detach(), v.detach(), texts, c.rule, found[0], found[1], found[2]));
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        INFO("gradient " << i);
+        CHECK(distance(wanted[i], found[i]) < 1e-5);
+      }
     }
   }
 }

@@ -3,7 +3,6 @@
 #include "core/plan/memory/memory.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 
-#include "providers/reference/reference_plan.h"
 #include "tests/test.h"
 
 namespace forge {
@@ -102,58 +101,6 @@ TEST_CASE("the fixed lines follow optimizer and masters") {
   const auto narrow = fixed(spec, job, Precision::bf16, Precision::bf16);
   CHECK(line(narrow, "trained weights") == 2 * trained);
   CHECK(line(narrow, "trained weights, cast") == 0);
-}
-
-// Saved per token and layer in fp32, with H = Q = K = 8, I = 24, rank 2, all linears adapted:
-//   middle 8 and output 8, and once the embedding's 8; attention: inverse rms 1, S 4·2, linears' input 8, q k v 24, output 8, logsumexp 2,
-//   joined 8; MLP: inverse rms 1, S 3·2, linears' input 8, gate silu up product 96. All × 4 bytes.
-TEST_CASE("saved activations of the reference provider by checkpointing") {
-  constexpr int64_t boundary = 16, attention = 1 + 8 + 8 + 24 + 8 + 2 + 8, mlp = 1 + 6 + 8 + 96;
-  const auto saved = [](Checkpointing checkpointing) {
-    return line(reference_activation_lines(tiny_shape(checkpointing)), "saved activations");
-  };
-  CHECK(saved(Checkpointing::none) == 10 * 4 * (8 + 2 * (boundary + attention + mlp)));
-  // The last layer's result is not kept where its last half is computed again.
-  CHECK(saved(Checkpointing::selective) == 10 * 4 * (8 + 2 * (boundary + attention) - 8));
-  CHECK(saved(Checkpointing::full) == 10 * 4 * (8 + 8));
-}
-
-TEST_CASE("nothing is saved below the lowest trained layer, and frozen linears do not save their input") {
-  ActivationShape shape = tiny_shape(Checkpointing::full);
-  shape.adapter.layers_to_transform = {1};
-  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
-  CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * 4 * 8);
-  ActivationShape some = tiny_shape(Checkpointing::none);
-  const int64_t all = line(reference_activation_lines(some), "saved activations");
-  some.adapter.target_modules = {"q_proj"};
-  record_modules(some, adapter_sites(some.spec, some.adapter));
-  // gone: S of six linears, the MLP's input 8 and product 24, the joined attention output 8
-  CHECK(all - line(reference_activation_lines(some), "saved activations") ==
-        10 * 2 * 4 * (6 * 2 + 8 + 24 + 8));
-}
-
-TEST_CASE("other types, dropout and grouped heads keep more") {
-  ActivationShape shape = tiny_shape(Checkpointing::none);
-  const int64_t wide = line(reference_activation_lines(shape), "saved activations");
-  shape.precision = shape.storage = Precision::bf16;
-  // Half the elements, but norms keep an fp32 copy of their input, and rms and logsumexp stay fp32.
-  const int64_t narrow = 2 * (16 + 8 + 8 + 24 + 8 + 8 + 6 + 8 + 96) + 4 * (1 + 2 + 1) + 2 * 4 * 8;
-  CHECK(line(reference_activation_lines(shape), "saved activations") == 10 * (2 * 8 + 2 * narrow));
-  shape = tiny_shape(Checkpointing::none);
-  shape.adapter.dropout = 0.1;
-  // Each linear has a mask and a dropped input, instead of the inputs that they shared.
-  CHECK(line(reference_activation_lines(shape), "saved activations") ==
-        wide + 10 * 2 * 4 * (2 * (6 * 8 + 24) - (8 + 8 + 8 + 24)));
-}
-
-TEST_CASE("the logits chunk is bounded") {
-  ActivationShape shape = tiny_shape(Checkpointing::none);
-  shape.spec.vocab_size = 1 << 20;
-  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
-  shape.supervised_tokens = shape.micro_batch_tokens = 2000;
-  const int64_t chunk = line(reference_activation_lines(shape), "logits chunk");
-  CHECK(chunk > kHeadChunk * 4 * (1 << 20));
-  CHECK(chunk < kHeadChunk * 4 * (1 << 20) * 1.01);
 }
 
 TEST_CASE("a trained copy of an untied module takes the place of its original") {

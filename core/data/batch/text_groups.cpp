@@ -24,7 +24,8 @@ std::vector<TextGroup> text_groups(const std::vector<TextLengths>& texts) {
       TextGroup& last = groups.back();
       const TextLengths longest{std::max(last.longest.source, texts[text].source), std::max(last.longest.answer, texts[text].answer)};
       const auto count = static_cast<int64_t>(last.texts.size()) + 1;
-      if (within(count * longest.source, with.source) && within(count * longest.answer, with.answer)) {
+      const int64_t widest = std::max(longest.source, longest.answer), pairs = count * widest * widest;
+      if (within(count * longest.source, with.source) && within(count * longest.answer, with.answer) && pairs <= kMostGroupPairs) {
         last.texts.push_back(text), last.longest = longest, tokens = with;
         continue;
       }
@@ -33,6 +34,23 @@ std::vector<TextGroup> text_groups(const std::vector<TextLengths>& texts) {
     tokens = texts[text];
   }
   return groups;
+}
+
+void take_most(GroupSizes& most, const std::vector<TextGroup>& groups) {
+  const auto raise = [](int64_t& to, int64_t value) { to = std::max(to, value); };
+  for (const TextGroup& group : groups) {
+    const auto texts = static_cast<int64_t>(group.texts.size());
+    const auto [source, answer] = group.longest;
+    if (texts > 1) raise(most.sources, texts * source), raise(most.answers, texts * answer);
+    raise(most.source_pairs, texts * source * source), raise(most.answer_pairs, texts * answer * answer);
+    raise(most.cross_pairs, texts * source * answer);
+  }
+}
+
+GroupSizes bound_of_groups(int64_t tokens, int64_t longest) {
+  const auto slots = static_cast<int64_t>(kMostPadding * static_cast<double>(tokens));
+  const int64_t pairs = std::max(std::min(kMostGroupPairs, slots * longest), longest * longest);
+  return {slots, slots, pairs, pairs, pairs};
 }
 
 }  // namespace forge

@@ -12,7 +12,8 @@
 //
 // Members are numbers, texts, flags, lists and maps of them, and what has these three functions
 // itself; member.group(name, meaning, members) is an object around some of them; member.later(…) is
-// one that files of older versions lack. A number may have a range: member("step", point.step, "…",
+// one that files of older versions lack, and member.rare(…) one that is only written where it is
+// not zero or empty. A number may have a range: member("step", point.step, "…",
 // at_least(0)).
 //
 // The files read were written by forge, but may be damaged or edited since. Reading throws
@@ -162,6 +163,10 @@ struct MemberWriter {
   void later(const char* name, const T& value, const char* meaning, Range = {}) {
     (*this)(name, value, meaning);
   }
+  template <class T>
+  void rare(const char* name, const T& value, const char* meaning, Range = {}) {
+    if (value != T{}) (*this)(name, value, meaning);
+  }
   template <class Members>
   void group(const char* name, const char*, Members members) {
     members(MemberWriter{json[name] = Json::object()});
@@ -177,6 +182,10 @@ struct MemberReader {
   template <class T>
   void later(const char* name, T& value, const char* meaning, Range range = {}) {
     if (json.is_object() && json.contains(name)) (*this)(name, value, meaning, range);
+  }
+  template <class T>
+  void rare(const char* name, T& value, const char* meaning, Range range = {}) {
+    later(name, value, meaning, range);
   }
   template <class Members>
   void group(const char* name, const char*, Members members) {
@@ -210,6 +219,10 @@ struct MemberSchema {
   void later(const char* name, const T& value, const char* meaning, Range range = {}) {
     (*this)(name, value, meaning, range);
     schema["required"].erase(schema["required"].size() - 1);
+  }
+  template <class T>
+  void rare(const char* name, const T& value, const char* meaning, Range range = {}) {
+    later(name, value, meaning, range);
   }
   template <class Members>
   void group(const char* name, const char* meaning, Members members) {

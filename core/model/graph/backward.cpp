@@ -397,6 +397,7 @@ class Derivation {
 
   void route(const Op& forward) {
     Op op = like(OpKind::route_backward, forward);
+    op.modules = forward.modules;
     op.in = {gradient(forward.out[0]), need(forward.in[0]), need(forward.out[1]), need(forward.out[2])};
     op.out = {new_gradient(forward.in[0])};
     push(std::move(op));
@@ -432,7 +433,9 @@ class Derivation {
       op.in = std::move(in);
       return op;
     };
-    if (wants(rows)) contribute(of_experts(OpKind::expert_input_gradient, {d_y, ends}), rows);
+    // Experts that DoRA rescales have one gradient, of weights and adapters together.
+    const bool rescaled = std::any_of(forward.modules.begin(), forward.modules.end(), [&](int32_t at) { return graph_.modules[static_cast<size_t>(at)].dora; });
+    if (wants(rows) && !rescaled) contribute(of_experts(OpKind::expert_input_gradient, {d_y, ends}), rows);
     if (trained) push(of_experts(OpKind::expert_weight_gradient, {d_y, input, ends}));
     if (!adapted) return;
     Op adapter = of_experts(OpKind::expert_adapter_gradient, {d_y, input, sums, ends, order});

@@ -61,6 +61,7 @@ struct ModuleUse {
   bool constant = false;  // never trained
   int64_t rank = 0;      // of its adapter; 0: none
   std::string adapter;   // what that is called; empty: as the path
+  bool dora = false;     // which has a magnitude
   bool dropout = false;  // before that
   bool trained = false;  // weight and bias themselves
   bool bias_trained = false;  // the bias alone, or beside an adapter
@@ -240,6 +241,7 @@ struct StepSizes {
   int64_t multiprocessors = 128;
   int64_t capability = 80;     // the GPU's, which decides whose attention runs: 86 is 8.6
   bool deterministic = false;  // a GPU's results are the same each time, bit for bit
+  bool aten = false;           // every op runs in ATen (providers/aten)
 
   int64_t rows(Rows kind) const {
     return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : kind == Rows::source ? source : 1;

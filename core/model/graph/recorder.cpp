@@ -27,7 +27,7 @@ int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in
   ModuleUse use{.path = path, .kind = kind, .layer = layer_, .in = in, .out = out, .bias = bias};
   use.trained = training_.all || training_.whole.count(path) > 0;
   if (auto adapter = training_.adapters.find(path); adapter != training_.adapters.end()) {
-    use.rank = adapter->second.rank, use.adapter = adapter->second.name, use.dropout = training_.dropout;
+    use.rank = adapter->second.rank, use.adapter = adapter->second.name, use.dropout = training_.dropout, use.dora = training_.dora;
     use.bias_trained = training_.biases != TrainedBiases::none && bias;
   }
   if (training_.biases == TrainedBiases::all) use.bias_trained = bias;

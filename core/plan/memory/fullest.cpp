@@ -43,27 +43,6 @@ void know_pairs(Fullest& fullest, const DataSummary& data) {
   fullest.several = true;
 }
 
-void most(PaddedSide& side, const PaddedSide& other) {
-  side.slots = std::max(side.slots, other.slots);
-  side.pairs = std::max(side.pairs, other.pairs), side.group_pairs = std::max(side.group_pairs, other.group_pairs);
-}
-
-void add(PaddedSide& side, int64_t texts, int64_t longest) {
-  const int64_t pairs = texts * longest * longest;
-  side.slots += texts * longest, side.pairs += pairs, side.group_pairs = std::max(side.group_pairs, pairs);
-}
-
-void visit_groups(Fullest& fullest, const std::vector<TextLengths>& texts) {
-  const std::vector<TextGroup> groups = text_groups(texts);
-  PaddedSide sources, answers;
-  for (const TextGroup& group : groups) {
-    const auto count = static_cast<int64_t>(group.texts.size());
-    add(sources, count, group.longest.source), add(answers, count, group.longest.answer);
-  }
-  most(fullest.sources, sources), most(fullest.answers, answers);
-  fullest.several_groups |= groups.size() > 1;
-}
-
 void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
            const std::vector<int64_t>& supervised) {
   int64_t tokens = 0, targets = 0;
@@ -80,7 +59,7 @@ void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch
     fullest.longest_source = std::max(fullest.longest_source, source);
   }
   fullest.source = std::max(fullest.source, tokens - targets);
-  if (!texts.empty()) visit_groups(fullest, texts);
+  if (!texts.empty()) take_most(fullest.groups, text_groups(texts));
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.supervised = std::max(fullest.supervised, targets);
   fullest.several |= batch.size() > 1;
@@ -90,9 +69,7 @@ void visit(Fullest& fullest, const Plan& plan, const std::vector<int64_t>& batch
 void bound_sides(Fullest& fullest) {
   fullest.source = fullest.tokens;
   fullest.longest_source = fullest.longest_answer = fullest.longest;
-  const auto slots = static_cast<int64_t>(kMostPadding * static_cast<double>(fullest.tokens));
-  fullest.sources = fullest.answers = {slots, slots * fullest.longest, slots * fullest.longest};
-  fullest.several_groups = true;
+  fullest.groups = bound_of_groups(fullest.tokens, fullest.longest);
 }
 
 void visit_in_order(Fullest& fullest, const Plan& plan, const DataSummary& data, const std::vector<int64_t>& lengths,

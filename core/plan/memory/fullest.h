@@ -18,8 +18,7 @@ struct Fullest {
   int64_t tokens = 1, supervised = 1, longest = 1;
   bool several = true;  // true if one may hold more than one example
   int64_t source = 0, longest_source = 0, longest_answer = 0;  // of an encoder-decoder's: tokens
-  PaddedSide sources, answers;
-  bool several_groups = false;
+  GroupSizes groups;
 };
 
 // Returns the maxima over the training micro-batches of a plan whose micro-batch is settled. Exact

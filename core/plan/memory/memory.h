@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/batch/text_groups.h"
 #include "core/job/job.h"
 #include "core/lib/base/instruction_set.h"
 #include "core/model/families/adapter_sites.h"
@@ -54,12 +55,6 @@ std::vector<MemoryLine> update_lines(const std::vector<Parameter>& parameters, c
 std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, const Job& job,
                                       Precision precision, bool tied_head, int64_t threads);
 
-// One side of the groups of texts that attention pads (text_groups.h).
-struct PaddedSide {
-  int64_t slots = 0;                   // tokens with padding
-  int64_t pairs = 0, group_pairs = 0;  // of slots of one text: of all texts, and of the group that has most
-};
-
 // The values that decide the memory of one micro-batch.
 struct ActivationShape : StepChoice {
   ModelSpec spec;
@@ -79,8 +74,7 @@ struct ActivationShape : StepChoice {
   int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
   int64_t longest_sequence = 0;                            // tokens
   int64_t source_tokens = 0, longest_source = 0;           // the same of what an encoder reads
-  PaddedSide sources, answers;                             // of an encoder-decoder
-  bool several_groups = false;                             // of texts that are padded together
+  GroupSizes groups;                                       // of an encoder-decoder's texts
   int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
   bool several_sequences = true;                           // a micro-batch may hold more than one example
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own

@@ -40,7 +40,7 @@ ActivationShape shape_of(const Plan& plan, const Inventory& inventory, const Ful
   if (plan.model.reads_source()) {
     shape.micro_batch_tokens = fullest.supervised, shape.longest_sequence = fullest.longest_answer;
     shape.source_tokens = fullest.source, shape.longest_source = fullest.longest_source;
-    shape.sources = fullest.sources, shape.answers = fullest.answers, shape.several_groups = fullest.several_groups;
+    shape.groups = fullest.groups;
   }
   shape.several_sequences = fullest.several;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
@@ -144,7 +144,8 @@ FixedMemory fixed_memory(const Plan& plan, const std::vector<Parameter>& paramet
 std::vector<MemoryLine> lines_on_host(const Plan& plan, const Inventory& inventory, const FixedMemory& fixed) {
   std::vector<MemoryLine> lines = fixed.on_host;
   if (plan.job.train.activation_offloading != Offload::host) return lines;
-  const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
+  const BatchRoom& batch = plan.training_batch;
+  const StepSizes sizes{.tokens = batch.source > 0 ? batch.targets : batch.tokens, .targets = batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision), .source = batch.source};
   const int64_t bytes = host_bytes(inventory.lists->training(plan.step), sizes);
   if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that training passes through except the last"});
   return lines;
@@ -161,7 +162,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     const std::vector<MemoryLine> own = value_fixed_lines(plan);
     lines.insert(lines.end(), own.begin(), own.end());
     value = provider.activation_lines(shape_of(value_plan(plan), value_inventory(plan), train, true));
-    if (provider.workspace) moving = fuller(std::move(moving), value);  // in turn, in one arena
+    moving = fuller(std::move(moving), value);  // in turn, in one arena
   }
   std::vector<MemoryLine> judging;
   for (const JudgeModel& judge : inventory.judges) {
@@ -169,10 +170,7 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     lines.insert(lines.end(), own.begin(), own.end());
     judging = fuller(std::move(judging), provider.activation_lines(judge_shape(plan, judge)));
   }
-  if (provider.workspace && !judging.empty()) moving = fuller(std::move(moving), judging);
-  const auto consider = [&](std::vector<MemoryLine> other) {
-    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
-  };
+  if (!judging.empty()) moving = fuller(std::move(moving), judging);
   std::vector<MemoryLine> reference;
   const Fullest most = most_of(train, eval);
   if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, most);
@@ -183,20 +181,16 @@ std::vector<MemoryLine> memory_lines(const Plan& plan, const Provider& provider,
     lines.push_back(*own);
     reference.erase(own);
   }
-  if (provider.workspace && !reference.empty()) moving = fuller(std::move(moving), reference);
-  std::vector<MemoryLine> update = fixed.update;
-  if (provider.workspace)
-    moving.insert(moving.end(), update.begin(), update.end());
-  else
-    consider(std::move(update));
-  if (!provider.workspace) consider(std::move(reference)), consider(std::move(value)), consider(std::move(judging));
+  if (!reference.empty()) moving = fuller(std::move(moving), reference);
+  moving.insert(moving.end(), fixed.update.begin(), fixed.update.end());
   if (draws_completions(plan.job.objective.type)) {
-    std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
-    if (provider.workspace)  // which keeps its arena
-      lines.insert(lines.end(), drawing.begin(), drawing.end());
-    else
-      consider(std::move(drawing));
+    // The decoder keeps its arena.
+    const std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
+    lines.insert(lines.end(), drawing.begin(), drawing.end());
   }
+  const auto consider = [&](std::vector<MemoryLine> other) {
+    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
+  };
   // The gate's pass in fp8 needs no more than a step: what it holds twice is no more than
   // gradients, which do not exist yet.
   if (has_fp8_gate(plan.job) && plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});

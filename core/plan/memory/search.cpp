@@ -42,7 +42,7 @@ class Recomputation {
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
-    units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
+    units_ = recompute_units(forward(), sizes, length, /*whole_segments=*/false);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
     // The fixed memory does not depend on the micro-batch.
     fixed_ = fixed_memory(plan, inventory.parameters);
@@ -56,8 +56,9 @@ class Recomputation {
   void take_micro_batch() {
     train_ = fullest_training(plan_, *search_.counts);
     eval_ = fullest_evaluation(plan_, *search_.counts);
-    plan_.training_batch = {train_.tokens, train_.supervised};
-    plan_.evaluation_batch = {eval_.tokens, eval_.supervised};
+    const bool reads = plan_.model.reads_source();
+    plan_.training_batch = {train_.tokens, train_.supervised, reads ? train_.source : 0};
+    plan_.evaluation_batch = {eval_.tokens, eval_.supervised, reads ? eval_.source : 0};
   }
 
   // Tries a fixed choice. True if the plan fits.

@@ -21,7 +21,7 @@ Args attention_args(const Call& c, ValueId out, ValueId lse) {
                       .kv_heads = a.kv_heads,
                       .head_dim = a.head_dim,
                       .scale = static_cast<float>(a.scale),
-                      .tokens = c.m.tokens,
+                      .tokens = c.tokens(),
                       .longest = c.batch.longest,
                       .window = a.window,
                       .softcap = static_cast<float>(a.softcap),

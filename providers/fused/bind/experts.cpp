@@ -82,7 +82,7 @@ LoraBackward expert_lora_backward(const Call& c, const ExpertSpace& space, const
 ExpertSpace expert_space(const Call& c) {
   const ModuleUse& use = c.use();
   const int64_t factor = joined(c) ? use.out * use.rank : 0,
-                rows = c.m.capacity.tokens * c.op.attributes.route.per_token;
+                rows = c.planned_tokens() * c.op.attributes.route.per_token;
   bool drops = false;
   for (size_t i = 0; i < c.op.modules.size(); ++i) drops |= c.use(i).dropout;
   ExpertSpace space;

@@ -54,7 +54,7 @@ Gemm gradient_of(const Call& c, float* gradient, const GemmOperand& a, int64_t r
   return {.type = c.type(),
           .m = rows,
           .n = columns,
-          .k = c.m.tokens,
+          .k = c.tokens(),
           .a = {a.data, a.stride, /*transposed=*/true},
           .b = b,
           .out_type = Element::f32,
@@ -76,7 +76,7 @@ std::vector<Run> runs_of_equals(const Call& c) {
 // Returns the arguments of the device's kernel, without the operands.
 template <class Args>
 Args sums_of(const Call& c) {
-  Args args{.type = c.type(), .tokens = c.m.tokens, .planned = c.m.capacity.tokens};
+  Args args{.type = c.type(), .tokens = c.tokens(), .planned = c.planned_tokens()};
   args.multiprocessors = c.m.capacity.multiprocessors;
   args.members = static_cast<int64_t>(c.op.modules.size());
   for (size_t i = 0; i < c.op.modules.size() && i < kMaxFoldedMembers; ++i)
@@ -105,7 +105,7 @@ Gemm folded_linear(const Call& c) {
   const Packed w = packed(c);
   const Part x = whole(c, c.in(0)), y = whole(c, c.out(0));
   const Gemm product{.type = c.type(),
-                     .m = c.m.tokens,
+                     .m = c.tokens(),
                      .n = w.outs,
                      .k = w.in + w.ranks,
                      .a = {x.data, x.stride},
@@ -121,7 +121,7 @@ Gemm folded_input_gradient(const Call& c) {
   const Packed w = packed(c);
   const Part d_y = whole(c, c.in(0)), d_x = whole(c, c.out(0));
   return {.type = c.type(),
-          .m = c.m.tokens,
+          .m = c.tokens(),
           .n = w.in,
           .k = w.outs + w.ranks,
           .a = {d_y.data, d_y.stride},
@@ -149,7 +149,7 @@ std::vector<Gemm> adapter_sums_products(const Call& c) {
   std::vector<Gemm> products;
   for (const Run& run : runs_of_one_scale(c))
     products.push_back({.type = c.type(),
-                        .m = c.m.tokens,
+                        .m = c.tokens(),
                         .n = run.ranks,
                         .k = w.in,
                         .a = {x.data, x.stride},
@@ -176,7 +176,7 @@ std::vector<Gemm> adapter_sums_gradient_products(const Call& c) {
   std::vector<Gemm> products;
   for (const Run& run : runs_of_one_scale(c))
     products.push_back({.type = c.type(),
-                        .m = c.m.tokens,
+                        .m = c.tokens(),
                         .n = run.ranks,
                         .k = run.rows,
                         .a = {from_column(c, d_y, run.row).data, d_y.stride},
@@ -213,8 +213,8 @@ template <class Args>
 Args gated_of(const Call& c, ValueId gate, ValueId up) {
   Args args{.type = c.type(),
             .function = function_of(c.op.attributes.gate),
-            .tokens = c.m.tokens,
-            .planned = c.m.capacity.tokens};
+            .tokens = c.tokens(),
+            .planned = c.planned_tokens()};
   args.multiprocessors = c.m.capacity.multiprocessors, args.width = c.m.width(gate);
   args.gate = c.m.data(gate), args.gate_stride = c.m.stride(gate), args.up = c.m.data(up),
   args.up_stride = c.m.stride(up);

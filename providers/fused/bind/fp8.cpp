@@ -18,7 +18,7 @@ bool backward(const Call& c) { return c.op.kind == OpKind::linear_input_gradient
 // Returns the product without its operands.
 ScaledProduct product_of(const Call& c, size_t module) {
   const ModuleUse& use = c.use(module);
-  ScaledProduct args{.type = c.type(), .m = c.m.tokens};
+  ScaledProduct args{.type = c.type(), .m = c.tokens()};
   args.n = backward(c) ? use.in : use.out, args.k = backward(c) ? use.out : use.in;
   args.add = backward(c) && (c.op.attributes.accumulate || module > 0);
   return args;
@@ -48,15 +48,15 @@ Fp8Space fp8_space(const Call& c) {
   const auto after = [&](int64_t bytes) {
     return space.bytes = (space.bytes + bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   };
-  space.scales = after(c.m.tokens * widest);
-  space.product = after(4 * c.m.tokens);
+  space.scales = after(c.tokens() * widest);
+  space.product = after(4 * c.tokens());
   after(product);
   return space;
 }
 
 QuantizeRows fp8_rows(const Call& c, const Part& x, const float* factors) {
   return {.type = c.type(),
-          .rows = c.m.tokens,
+          .rows = c.tokens(),
           .columns = x.width,
           .x = x.data,
           .x_stride = x.stride,

@@ -7,7 +7,7 @@ std::vector<Rope> rope(const Call& c) {
   Rope args{.type = c.type(),
             .layout = a.interleaved ? RopeLayout::interleaved : RopeLayout::half_split,
             .backward = c.op.kind == OpKind::rope_backward,
-            .tokens = c.m.tokens,
+            .tokens = c.tokens(),
             .head_dim = a.head_dim,
             .rotary_dim = c.batch.rotary_dim,
             .cosine = a.window_angles ? c.batch.window_cosine : c.batch.cosine,

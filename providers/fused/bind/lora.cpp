@@ -6,7 +6,7 @@ namespace {
 LoraGroup adapter_of(const Call& c, size_t module, ValueId x, const Part& y, ValueId s) {
   const FusedModule& m = c.module(module);
   LoraGroup g{.type = c.type(),
-              .tokens = c.m.tokens,
+              .tokens = c.tokens(),
               .width = c.use(module).in,
               .rank = c.use(module).rank,
               .members = 1,
@@ -17,7 +17,7 @@ LoraGroup adapter_of(const Call& c, size_t module, ValueId x, const Part& y, Val
               .s = c.m.data(s),
               .s_type = c.m.capacity.gpu ? c.type() : Element::f32};
   g.member[0] = {.out = y.width, .b = m.b, .y = y.data, .y_stride = y.stride};
-  if (c.batch.dropout && m.dropout > 0) g.dropout = dropout_of(c, m, c.batch.example, c.batch.position);
+  if (c.batch.dropout && m.dropout > 0) g.dropout = dropout_of(c, m, c.rows().example, c.rows().position);
   return g;
 }
 

@@ -71,11 +71,11 @@ std::vector<Gemm> linear_weight_gradient(const Call& c) {
   const Part x = whole(c, c.in(1));
   // In 16 bits a CPU's product is rounded in a workspace for one module.
   if (float* all = gradients_together(c); all && c.type() == Element::f32)
-    return {weight_gradient(c, c.m.tokens, all, whole(c, c.in(0)), x)};
+    return {weight_gradient(c, c.tokens(), all, whole(c, c.in(0)), x)};
   std::vector<Gemm> products;
   for (size_t i = 0; i < c.op.modules.size(); ++i)
     if (float* gradient = c.module(i).d_weight)
-      products.push_back(weight_gradient(c, c.m.tokens, gradient, part(c, c.in(0), i), x));
+      products.push_back(weight_gradient(c, c.tokens(), gradient, part(c, c.in(0), i), x));
   return products;
 }
 

@@ -15,7 +15,14 @@ float factor_of(double scale, Element type) {
 }
 
 const int64_t* rows_read(const Call& c) {
-  return c.op.attributes.by_position ? c.batch.position_ids : c.batch.ids;
+  return c.op.attributes.by_position ? c.rows().position_ids : c.rows().ids;
+}
+
+// Returns the address of the row that number 0 reads.
+template <class T>
+T* first_row(const Call& c, T* table, int64_t bytes, ValueId row) {
+  if (!table) return table;
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(table) + static_cast<uintptr_t>(c.op.attributes.position_offset * c.m.width(row) * bytes));
 }
 
 CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
@@ -33,11 +40,11 @@ CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
 EmbeddingForward embed(const Call& c) {
   const Element type = c.m.element(c.out(0));
   return {.type = type,
-          .tokens = c.m.tokens,
+          .tokens = c.tokens(),
           .width = c.m.width(c.out(0)),
-          .vocab = c.module().rows,
+          .vocab = c.module().rows - c.op.attributes.position_offset,
           .ids = rows_read(c),
-          .table = c.module().weight,
+          .table = first_row(c, c.module().weight, bytes_of(c.module().held), c.out(0)),
           .y = c.m.data(c.out(0)),
           .y_stride = c.m.stride(c.out(0)),
           .scale = factor_of(c.op.attributes.scale, type),
@@ -47,13 +54,13 @@ EmbeddingForward embed(const Call& c) {
 EmbeddingBackward embed_backward(const Call& c) {
   const Element type = c.m.element(c.in(0));
   return {.type = type,
-          .tokens = c.m.tokens,
+          .tokens = c.tokens(),
           .width = c.m.width(c.in(0)),
-          .vocab = c.module().rows,
+          .vocab = c.module().rows - c.op.attributes.position_offset,
           .ids = rows_read(c),
           .d_y = c.m.data(c.in(0)),
           .d_y_stride = c.m.stride(c.in(0)),
-          .d_table = c.module().d_weight,
+          .d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0)),
           .scale = factor_of(c.op.attributes.scale, type),
           .frozen = c.op.attributes.frozen_row};
 }

@@ -1,4 +1,4 @@
-#include "providers/reference/segments.h"
+#include "tests/oracle/segments.h"
 
 namespace forge {
 namespace {

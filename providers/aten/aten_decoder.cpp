@@ -1,4 +1,5 @@
-// Decoding in plain ATen, on every device: a sequence's keys and values are tensors of its own.
+#include "providers/aten/aten_decoder.h"
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -6,7 +7,6 @@
 #include "core/model/forward.h"
 #include "kernels/attention/attention.h"
 #include "kernels/lm_head/lm_head.h"
-#include "providers/reference/reference.h"
 
 namespace forge {
 namespace {
@@ -72,9 +72,9 @@ SourcePart source_part(const Graph& list) {
   return part;
 }
 
-class ReferenceDecoder : public Decoder {
+class AtenDecoder : public Decoder {
  public:
-  ReferenceDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
+  AtenDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
         list_(forward_list(options.shape)),
         modules_(bind_modules(list_.modules, model, &trainables)),
@@ -194,9 +194,9 @@ class ReferenceDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> reference_decoder(const Model& model, TrainableSet& trainables,
+std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables,
                                            const StepOptions& options) {
-  return std::make_unique<ReferenceDecoder>(model, trainables, options);
+  return std::make_unique<AtenDecoder>(model, trainables, options);
 }
 
 }  // namespace forge

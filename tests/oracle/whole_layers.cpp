@@ -1,4 +1,4 @@
-#include "providers/reference/reference.h"
+#include "tests/oracle/whole_layers.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -12,7 +12,7 @@
 #include "core/model/neftune.h"
 #include "kernels/experts/experts.h"
 #include "kernels/common/add_narrow.h"
-#include "providers/reference/segments.h"
+#include "tests/oracle/segments.h"
 
 namespace forge {
 namespace {
@@ -38,9 +38,9 @@ void add_gradient(Trainable& item, const at::Tensor& gradient) {
     add_narrow(item.grad, gradient.contiguous());
 }
 
-class ReferenceProvider : public StepProvider {
+class WholeLayers : public StepProvider {
  public:
-  ReferenceProvider(const Model& model, TrainableSet& trainables, const StepOptions& options)
+  WholeLayers(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
         neftune_alpha_(options.neftune_alpha),
         list_(forward_list(options.shape)),
@@ -110,7 +110,7 @@ class ReferenceProvider : public StepProvider {
     at::Tensor table = module_of(op).weight->grad;
     const int64_t frozen = op.attributes.frozen_row;
     at::Tensor row = frozen < 0 ? at::Tensor() : table[frozen], before = frozen < 0 ? row : row.clone();
-    table.index_add_(0, rows_read(list_, op, batch), grad.to(at::kFloat), rounded(op.attributes.scale, grad.scalar_type()));
+    table.index_add_(0, rows_read(op, list_.buffer_of(op.out[0]).rows == Rows::source, batch), grad.to(at::kFloat), rounded(op.attributes.scale, grad.scalar_type()));
     if (frozen >= 0) row.copy_(before);  // the gradient that a tied head has added to it stays
   }
 
@@ -251,9 +251,8 @@ class ReferenceProvider : public StepProvider {
 
 }  // namespace
 
-std::unique_ptr<StepProvider> reference_provider(const Model& model, TrainableSet& trainables,
-                                                 const StepOptions& options) {
-  return std::make_unique<ReferenceProvider>(model, trainables, options);
+std::unique_ptr<StepProvider> whole_layers(const Model& model, TrainableSet& trainables, const StepOptions& options) {
+  return std::make_unique<WholeLayers>(model, trainables, options);
 }
 
 }  // namespace forge

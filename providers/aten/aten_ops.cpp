@@ -1,0 +1,443 @@
+#include "providers/aten/aten_ops.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/lib/base/error.h"
+#include "core/model/graph/ops.h"
+#include "kernels/common/add_narrow.h"
+#include "kernels/linear/linear.h"
+#include "providers/aten/aten_plan.h"
+
+namespace forge {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// An op while it runs.
+struct Run {
+  const Model& model;
+  const StepMemory& m;
+  const Op& op;
+  const std::vector<BoundModule>& modules;
+  const BatchTensors& batch;
+  const StepBatch& step;
+
+  const BoundModule& module(size_t i = 0) const { return modules[static_cast<size_t>(op.modules[i])]; }
+  bool of_source() const { return m.graph.buffer_of(op.in.empty() ? op.out[0] : op.in[0]).rows == Rows::source; }
+  c10::ScalarType type(ValueId id) const {
+    return m.graph.buffer_of(id).type == ValueType::compute ? model.type : at::kFloat;
+  }
+  // Return a value in its place: [rows, width], and as the numbers of experts that kernels write.
+  at::Tensor value(ValueId id) const { return value(id, type(id)); }
+  at::Tensor numbers(ValueId id) const { return value(id, at::kInt); }
+  at::Tensor in(size_t i) const { return value(op.in[i]); }
+  at::Tensor out(size_t i) const { return value(op.out[i]); }
+  // Writes a result, or adds it to the gradient so far, which is the op's last input.
+  void give(size_t i, const at::Tensor& made) const {
+    at::Tensor place = out(i);
+    const bool adds = i == 0 && op.attributes.accumulate;
+    const at::Tensor rows = made.reshape(place.sizes());
+    place.copy_(adds ? in(op.in.size() - 1) + rows : rows);
+  }
+
+ private:
+  at::Tensor value(ValueId id, c10::ScalarType type) const {
+    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, at::TensorOptions(model.device).dtype(type));
+  }
+};
+
+at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(true); }
+
+void add_gradient(Trainable* item, const at::Tensor& gradient) {
+  if (!item || !gradient.defined()) return;
+  if (gradient.scalar_type() == item->grad.scalar_type())
+    item->grad.add_(gradient);
+  else
+    add_narrow(item->grad, gradient.contiguous());
+}
+
+// Returns the gradients of `inputs` under `function`, of whose results `d` are the gradients, and
+// adds those of `items`.
+Tensors pulled(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& function, const Tensors& d,
+               const std::vector<Trainable*>& items = {}) {
+  Tensors leaves, results;
+  for (const at::Tensor& input : inputs) leaves.push_back(leaf(input));
+  {
+    c10::AutoGradMode on(true);
+    results = function(leaves);
+  }
+  const size_t values = leaves.size();
+  for (Trainable* item : items) leaves.push_back(item->leaf);
+  // An expert without tokens has no gradient.
+  Tensors grads = torch::autograd::grad({results.begin(), results.begin() + static_cast<int64_t>(d.size())}, leaves, d, {}, false, true);
+  for (size_t i = 0; i < items.size(); ++i) add_gradient(items[i], grads[values + i]);
+  grads.resize(values);
+  return grads;
+}
+
+// Returns the columns of each module's result.
+Tensors by_module(const Run& r, const at::Tensor& whole) {
+  Tensors parts;
+  int64_t column = 0;
+  for (size_t i = 0; i < r.op.modules.size(); ++i) {
+    const int64_t width = r.m.graph.module(r.op, i).out;
+    parts.push_back(whole.narrow(1, column, width));
+    column += width;
+  }
+  return parts;
+}
+
+// ---- experts: rows, and their order as kernels have it ----
+
+// Returns int64 [tokens · per_token]: the place, in (token, choice) order, of each row.
+at::Tensor order_of(const Run& r, ValueId id) { return r.numbers(id).reshape({-1}).to(at::kLong).argsort(); }
+at::Tensor ends_of(const Run& r, ValueId id) { return r.numbers(id).reshape({-1}).to(at::kLong).cpu(); }
+// Returns a value of experts' rows as [tokens · per_token, width].
+at::Tensor expert_rows(const Run& r, const at::Tensor& value) { return value.reshape({value.size(0) * r.op.attributes.route.per_token, -1}); }
+
+// Returns what the definition reads in the place of each input.
+Tensors inputs_of(const Run& r) {
+  Tensors in;
+  for (size_t i = 0; i < r.op.in.size(); ++i) in.push_back(r.in(i));
+  if (r.op.kind == OpKind::dispatch) in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == OpKind::combine) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == OpKind::expert_linear)
+    in = {expert_rows(r, in[0]), ends_of(r, r.op.in[1]), order_of(r, r.op.in[2])};
+  if (r.op.kind == OpKind::dora) in = by_module(r, in[0]);
+  return in;
+}
+
+// ---- attention ----
+
+TextSides texts_of(const Run& r) {
+  const SourceTensors& source = r.batch.source;
+  const Sight sight = r.op.attributes.sight;
+  if (source.groups.empty()) {
+    const std::vector<PaddedTexts> texts = single_texts(r.batch.cu_seqlens);
+    return {texts, texts};
+  }
+  return {sight == Sight::whole ? source.groups : source.answer_groups, sight == Sight::causal ? source.answer_groups : source.groups};
+}
+at::Tensor heads(const Run& r, const at::Tensor& x) { return x.unflatten(1, {-1, r.op.attributes.head_dim}); }
+
+// Attention is called by the texts of a micro-batch, and never through its definition.
+const Attend kNone;
+
+OpCall call_of(const Run& r, const Op& op, c10::ScalarType type) {
+  return {r.m.graph, op, r.modules, r.batch, kNone, r.of_source(), type};
+}
+
+void attention(const Run& r) {
+  const AttentionRule rule = rule_of_attention(call_of(r, r.op, r.model.type));
+  attend(heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)), texts_of(r), rule, heads(r, r.out(0)));
+}
+
+void attention_backward(const Run& r) {
+  const AttentionRule rule = rule_of_attention(call_of(r, r.op, r.model.type));
+  const at::Tensor trained = attend_backward(heads(r, r.in(5)), heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)), texts_of(r), rule,
+                                             heads(r, r.out(0)), heads(r, r.out(1)), heads(r, r.out(2)));
+  if (!r.op.modules.empty()) add_gradient(r.module().weight, trained);
+}
+
+// ---- forward ops ----
+
+// Writes where rows of experts lie as kernels read it.
+void route(const Run& r, const Tensors& made) {
+  r.out(0).copy_(made[0]);
+  r.numbers(r.op.out[1]).copy_(made[1].argsort().reshape(r.numbers(r.op.out[1]).sizes()));
+  r.numbers(r.op.out[2]).copy_(made[2].reshape({1, -1}));
+  if (made.size() > 3) r.out(3).copy_(made[3].reshape({1, -1}));
+  if (!r.step.expert_ends) return;
+  std::vector<int32_t>& ends = (*r.step.expert_ends)[r.op.out[2]];
+  ends.clear();
+  for (int64_t expert = 0; expert < made[2].size(0); ++expert) ends.push_back(static_cast<int32_t>(made[2].const_data_ptr<int64_t>()[expert]));
+}
+
+void forward(const Run& r) {
+  const OpCall call = call_of(r, r.op, r.op.out.empty() ? r.model.type : r.type(r.op.out[0]));
+  const Tensors made = computed(call, inputs_of(r));
+  if (r.op.kind == OpKind::route) return route(r, made);
+  const std::vector<ValueId>& results = r.op.parts.empty() ? r.op.out : r.op.parts;
+  for (size_t i = 0; i < made.size(); ++i) {
+    at::Tensor place = r.value(results[i]);
+    place.copy_(made[i].reshape(place.sizes()));
+  }
+}
+
+// Adds two streams and norms the sum.
+void add_norm(const Run& r) {
+  const at::Tensor sum = r.in(0) + r.in(1);
+  Op norm = r.op;
+  norm.kind = OpKind::norm;
+  r.out(1).copy_(computed(call_of(r, norm, r.type(r.op.out[1])), {sum})[0]);
+  r.out(0).copy_(sum);
+}
+
+// ---- gradients by autograd ----
+
+std::vector<Trainable*> trained(const std::vector<Trainable*>& all) {
+  std::vector<Trainable*> there;
+  for (Trainable* item : all)
+    if (item) there.push_back(item);
+  return there;
+}
+
+// Pulls the gradient of the op `kind`, whose inputs are this op's from `first` on, from the op's
+// inputs before them. A result beyond the gradients is the value that was computed again.
+void by_autograd(const Run& r, OpKind kind, size_t first, size_t count) {
+  Op op = r.op;
+  op.kind = kind, op.parts.clear();
+  const OpCall call = call_of(r, op, r.type(r.op.in[0]));
+  Tensors d, in, made;
+  for (size_t i = 0; i < first; ++i) d.push_back(r.in(i));
+  for (size_t i = 0; i < count; ++i) in.push_back(r.in(first + i));
+  std::vector<Trainable*> items;
+  if (!op.modules.empty()) items = trained({r.module().weight, r.module().bias});
+  const Tensors grads = pulled(in, [&](const Tensors& x) { return made = computed(call, x); }, d, items);
+  if (r.op.out.size() > count) r.out(count).copy_(made[0]);
+  for (size_t i = 0; i < count && i < r.op.out.size(); ++i) r.give(i, grads[i]);
+}
+template <OpKind kind, size_t inputs>
+void gradient(const Run& r) {
+  by_autograd(r, kind, 1, inputs);
+}
+
+// The gradient of a rotation does not depend on what was turned.
+void rope_backward(const Run& r) {
+  Op op = r.op;
+  op.kind = OpKind::rope;
+  Tensors d, zeros;
+  for (size_t i = 0; i < r.op.in.size(); ++i) d.push_back(r.in(i)), zeros.push_back(at::zeros_like(d[i]));
+  const OpCall call = call_of(r, op, r.model.type);
+  const Tensors grads = pulled(zeros, [&](const Tensors& x) { return computed(call, x); }, d);
+  for (size_t i = 0; i < grads.size(); ++i) r.out(i).copy_(grads[i]);
+}
+
+// Cuts what regroup and latent_heads write side by side.
+Tensors thirds(const Run& r, const at::Tensor& whole) {
+  const Attributes& a = r.op.attributes;
+  return whole.split_with_sizes({a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim}, 1);
+}
+
+void of_heads(const Run& r, OpKind kind) {
+  Op op = r.op;
+  op.kind = kind;
+  Tensors zeros;
+  for (size_t i = 0; i < r.op.out.size(); ++i) zeros.push_back(at::zeros_like(r.out(i)));
+  const OpCall call = call_of(r, op, r.model.type);
+  const Tensors d = kind == OpKind::trim_heads ? Tensors{r.in(0)} : thirds(r, r.in(0));
+  const Tensors grads = pulled(zeros, [&](const Tensors& x) { return computed(call, x); }, d);
+  for (size_t i = 0; i < grads.size(); ++i) r.give(i, grads[i]);
+}
+
+void route_backward(const Run& r) {
+  Op op = r.op;
+  op.kind = OpKind::route;
+  const OpCall call = call_of(r, op, r.type(r.op.in[1]));
+  const bool balanced = r.step.balance_slope != nullptr;
+  Tensors d{r.in(0)};
+  if (balanced)
+    d.push_back(at::from_blob(const_cast<float*>(r.step.balance_slope), {r.m.width(r.op.in[1])}, at::TensorOptions(r.model.device).dtype(at::kFloat)));
+  const auto routed = [&](const Tensors& x) {
+    const Tensors made = computed(call, x);
+    return balanced ? Tensors{made[0], made[3]} : Tensors{made[0]};
+  };
+  r.give(0, pulled({r.in(1)}, routed, d)[0]);
+}
+
+void combine_backward(const Run& r) {
+  const at::Tensor order = order_of(r, r.op.in[2]);
+  const Tensors grads =
+      pulled({expert_rows(r, r.in(1)), r.in(3)}, [&](const Tensors& x) { return Tensors{forge::combine(x[0], order, x[1])}; }, {r.in(0)});
+  r.give(0, grads[0]), r.give(1, grads[1]);
+}
+
+void dispatch_backward(const Run& r) {
+  const at::Tensor order = order_of(r, r.op.in[1]);
+  r.give(0, pulled({at::zeros_like(r.out(0))}, [&](const Tensors& x) { return Tensors{forge::dispatch(x[0], order)}; },
+                   {expert_rows(r, r.in(0))})[0]);
+}
+
+// ---- linear layers ----
+
+void linear_input_gradient(const Run& r) {
+  const Tensors d_y = by_module(r, r.in(0));
+  at::Tensor sum;
+  for (size_t i = 0; i < d_y.size(); ++i) {
+    const at::Tensor d_x = at::mm(d_y[i], base_weight(*r.module(i).linear, r.model.type));
+    sum = sum.defined() ? sum + d_x : d_x;
+  }
+  r.give(0, sum);
+}
+
+void linear_weight_gradient(const Run& r) {
+  const Tensors d_y = by_module(r, r.in(0));
+  for (size_t i = 0; i < d_y.size(); ++i) {
+    if (r.module(i).weight) add_gradient(r.module(i).weight, at::mm(d_y[i].t(), r.in(1)));
+    if (r.module(i).bias) add_gradient(r.module(i).bias, d_y[i].sum(0));
+  }
+}
+
+void adapter_gradient(const Run& r) {
+  const Tensors d_y = by_module(r, r.in(0));
+  at::Tensor sum;
+  for (size_t i = 0; i < d_y.size(); ++i) {
+    if (!r.module(i).lora_a) continue;
+    const LinearSpec& spec = *r.module(i).linear;
+    const auto adapter = [&](const Tensors& x) {
+      const RowKeys* rows = r.batch.dropout_rows(r.of_source());
+      const at::Tensor dropped = rows ? counter_dropout(x[0], spec.dropout, spec.dropout_stream, *rows) : x[0];
+      return Tensors{at::mm(at::linear(dropped, spec.lora_a), spec.lora_b.t()) * spec.scale};
+    };
+    const at::Tensor d_x = pulled({r.in(1)}, adapter, {d_y[i]}, {r.module(i).lora_a, r.module(i).lora_b})[0];
+    sum = sum.defined() ? sum + d_x : d_x;
+  }
+  if (!r.op.out.empty()) r.give(0, sum);
+}
+
+void dora_backward(const Run& r) {
+  const Tensors d_y = by_module(r, r.in(0)), x = by_module(r, r.in(1));
+  Tensors d_x;
+  for (size_t i = 0; i < d_y.size(); ++i) {
+    const BoundModule& module = r.module(i);
+    d_x.push_back(pulled({x[i]}, [&](const Tensors& in) { return Tensors{rescaled(*module.linear, in[0])}; }, {d_y[i]}, trained({module.magnitude}))[0]);
+  }
+  // The results may lie where d y does.
+  for (size_t i = 0; i < d_x.size(); ++i) r.out(i).copy_(d_x[i]);
+}
+
+// ---- experts' layers ----
+
+// Returns the layer of an op's experts as a call, with the rows' order in the place of the inputs.
+Tensors expert_call(const Run& r, const at::Tensor& rows, const at::Tensor& ends, const at::Tensor& order) {
+  Op op = r.op;
+  op.kind = OpKind::expert_linear;
+  return computed(call_of(r, op, r.model.type), {rows, ends, order});
+}
+
+void each_expert(const Run& r, const at::Tensor& ends, const std::function<void(size_t expert, int64_t begin, int64_t count)>& visit) {
+  for (int64_t expert = 0, begin = 0; expert < ends.size(0); ++expert) {
+    const int64_t end = ends.const_data_ptr<int64_t>()[expert];
+    if (end > begin) visit(static_cast<size_t>(expert), begin, end - begin);
+    begin = end;
+  }
+}
+bool joined(const Run& r) { return r.m.graph.module(r.op).experts > 0; }
+
+// Returns an expert's weight without its adapter, [out, in].
+at::Tensor expert_weight(const Run& r, size_t expert) {
+  return joined(r) ? base_weight(*r.module().linear, r.model.type).select(0, static_cast<int64_t>(expert)).t()
+                   : base_weight(*r.module(expert).linear, r.model.type);
+}
+
+void expert_input_gradient(const Run& r) {
+  const at::Tensor d_y = expert_rows(r, r.in(0)), ends = ends_of(r, r.op.in[1]);
+  const int64_t width = r.m.width(r.op.out[0]) / r.op.attributes.route.per_token;
+  at::Tensor d_x = at::empty({d_y.size(0), width}, d_y.options());
+  each_expert(r, ends, [&](size_t expert, int64_t begin, int64_t count) {
+    d_x.narrow(0, begin, count).copy_(at::mm(d_y.narrow(0, begin, count), expert_weight(r, expert)));
+  });
+  r.give(0, d_x);
+}
+
+void expert_weight_gradient(const Run& r) {
+  const at::Tensor d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1));
+  each_expert(r, ends_of(r, r.op.in[2]), [&](size_t expert, int64_t begin, int64_t count) {
+    const BoundModule& module = r.module(joined(r) ? 0 : expert);
+    const at::Tensor of_y = d_y.narrow(0, begin, count), of_x = x.narrow(0, begin, count);
+    const auto add = [&](Trainable* item, const at::Tensor& gradient) {
+      if (!item) return;
+      at::Tensor place = joined(r) ? item->grad.select(0, static_cast<int64_t>(expert)) : item->grad;
+      place.add_(gradient.to(place.scalar_type()));
+    };
+    if (module.weight) add(module.weight, joined(r) ? at::mm(of_x.t(), of_y) : at::mm(of_y.t(), of_x));
+    if (module.bias) add(module.bias, of_y.sum(0));
+  });
+}
+
+// Pulls the gradients of the whole layer, and gives of d x what the adapters add to that of the
+// weights.
+void expert_adapter_gradient(const Run& r) {
+  const at::Tensor d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1)), ends = ends_of(r, r.op.in[3]), order = order_of(r, r.op.in[4]);
+  std::vector<Trainable*> items;
+  for (size_t i = 0; i < r.op.modules.size(); ++i)
+    for (Trainable* item : trained({r.module(i).lora_a, r.module(i).lora_b, r.module(i).magnitude})) items.push_back(item);
+  const at::Tensor d_x = pulled({x}, [&](const Tensors& in) { return expert_call(r, in[0], ends, order); }, {d_y}, items)[0];
+  if (r.op.out.empty()) return;
+  if (!rescaled_experts(r.m.graph, r.op))
+    each_expert(r, ends, [&](size_t expert, int64_t begin, int64_t count) {
+      d_x.narrow(0, begin, count).sub_(at::mm(d_y.narrow(0, begin, count), expert_weight(r, expert)));
+    });
+  r.give(0, d_x);
+}
+
+// ---- rows ----
+
+void embed_backward(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  at::Tensor table = r.module().weight->grad;
+  const at::Tensor row = a.frozen_row < 0 ? at::Tensor() : table[a.frozen_row], before = row.defined() ? row.clone() : row;
+  const at::Tensor d_h = r.in(0);
+  table.index_add_(0, rows_read(r.op, r.of_source(), r.batch), d_h.to(at::kFloat), rounded(a.scale, d_h.scalar_type()));
+  if (row.defined()) row.copy_(before);  // the gradient that a tied head has added to it stays
+}
+
+void scatter(const Run& r) {
+  r.out(0).zero_();
+  r.out(0).index_copy_(0, r.batch.loss_positions, r.in(0));
+}
+
+void add_gradient_rows(const Run& r) { r.out(0).copy_(r.in(0) + r.in(1)); }
+void scale_backward(const Run& r) { r.give(0, r.in(0) * r.op.attributes.scale); }
+void cast_backward(const Run& r) { r.give(0, r.in(0).to(r.type(r.op.out[0]))); }
+
+struct Row {
+  OpKind kind;
+  void (*run)(const Run&);
+};
+// The ops that are no op of a forward list, and attention, which goes group by group.
+constexpr Row kOps[] = {
+    {OpKind::add_norm, add_norm},
+    {OpKind::attention, attention},
+    {OpKind::attention_backward, attention_backward},
+    {OpKind::scatter, scatter},
+    {OpKind::add_gradient, add_gradient_rows},
+    {OpKind::cast_backward, cast_backward},
+    {OpKind::scale_backward, scale_backward},
+    {OpKind::norm_backward, gradient<OpKind::norm, 1>},
+    {OpKind::layer_norm_backward, gradient<OpKind::layer_norm, 1>},
+    {OpKind::linear_input_gradient, linear_input_gradient},
+    {OpKind::linear_weight_gradient, linear_weight_gradient},
+    {OpKind::adapter_gradient, adapter_gradient},
+    {OpKind::dora_backward, dora_backward},
+    {OpKind::rope_backward, rope_backward},
+    {OpKind::regroup_backward, [](const Run& r) { of_heads(r, OpKind::regroup); }},
+    {OpKind::latent_heads_backward, [](const Run& r) { of_heads(r, OpKind::latent_heads); }},
+    {OpKind::trim_heads_backward, [](const Run& r) { of_heads(r, OpKind::trim_heads); }},
+    {OpKind::glu_backward, [](const Run& r) { by_autograd(r, OpKind::glu, 1, r.op.in.size() - 1); }},
+    {OpKind::activation_backward, gradient<OpKind::activation, 1>},
+    {OpKind::gate_rows_backward, gradient<OpKind::gate_rows, 2>},
+    {OpKind::route_backward, route_backward},
+    {OpKind::dispatch_backward, dispatch_backward},
+    {OpKind::combine_backward, combine_backward},
+    {OpKind::expert_input_gradient, expert_input_gradient},
+    {OpKind::expert_weight_gradient, expert_weight_gradient},
+    {OpKind::expert_adapter_gradient, expert_adapter_gradient},
+    {OpKind::embed_backward, embed_backward},
+};
+
+}  // namespace
+
+void AtenOps::run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const {
+  c10::NoGradGuard no_grad;
+  const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const Row& known) { return known.kind == op.kind; });
+  const Run r{model_, m, op, modules_, batch, step};
+  row == std::end(kOps) ? forward(r) : row->run(r);
+}
+
+}  // namespace forge

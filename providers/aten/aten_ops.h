@@ -1,0 +1,27 @@
+#pragma once
+// Ops of a step's list in ATen, on the values in its arena: the device has no kernel for them
+// (aten_plan.h). A forward op is its definition (core/model/forward.h). The gradient of an op is
+// that of its definition under autograd, on detached inputs, unless it is a formula of few lines.
+#include <vector>
+
+#include "core/model/bound.h"
+#include "core/model/forward.h"
+#include "providers/fused/arena.h"
+#include "providers/fused/step_batch.h"
+
+namespace forge {
+
+class AtenOps {
+ public:
+  // `modules` are those of the list.
+  AtenOps(const Model& model, std::vector<BoundModule> modules) : model_(model), modules_(std::move(modules)) {}
+
+  // Computes an op of m.graph. `batch` and `step` are the micro-batch at hand.
+  void run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const;
+
+ private:
+  const Model& model_;
+  std::vector<BoundModule> modules_;
+};
+
+}  // namespace forge

@@ -1,0 +1,165 @@
+#include "providers/aten/aten_plan.h"
+
+#include <algorithm>
+
+#include "core/plan/memory/product_scratch.h"
+#include "kernels/attention/attention_choice.h"
+
+namespace forge {
+
+std::string aten_attention_reason(const Attributes& a, bool sinks, const StepSizes& sizes) {
+  if (sizes.aten) return "the job asks for it";
+  if (a.position_distance > 0) return "no kernel adds a bias by distance to the scores";
+  if (a.sight != Sight::causal) return "no kernel attends without a causal mask or to a source";
+  if (!sizes.gpu) return "";
+  // The problem covers sequences of every length: a window hides something of some.
+  const AttentionProblem problem{.capability = sizes.capability,
+                                 .type = sizes.compute_bytes == 4 ? Element::f32 : Element::f16,
+                                 .head_dim = a.head_dim,
+                                 .heads = a.heads,
+                                 .longest = a.window + 1,
+                                 .window = a.window,
+                                 .softcap = static_cast<float>(a.softcap),
+                                 .sinks = sinks};
+  const AttentionChoice choice = choose_attention(problem, /*backward=*/true);
+  return choice.kernel == AttentionKernel::none ? choice.reason : "";
+}
+
+namespace {
+
+bool of_experts(OpKind kind) {
+  return kind == OpKind::expert_linear || kind == OpKind::expert_input_gradient || kind == OpKind::expert_adapter_gradient;
+}
+
+// True for the ops between the embedding and the head, which both ATen and kernels can compute.
+bool in_either(OpKind kind) {
+  constexpr OpKind kElsewhere[] = {OpKind::head,  OpKind::evaluate, OpKind::store,         OpKind::stored,
+                                   OpKind::load,  OpKind::loaded,   OpKind::gradient_norm, OpKind::update};
+  return std::find(std::begin(kElsewhere), std::end(kElsewhere), kind) == std::end(kElsewhere);
+}
+
+// ---- memory ----
+
+int64_t bytes_of_value(const Graph& graph, ValueId id, const StepSizes& sizes, int64_t element = 4) {
+  return sizes.rows(graph.buffer_of(id).rows) * graph.value(id).width * element;
+}
+
+// LibTorch's attention on a CPU works on blocks of keys and of queries, the latter by length.
+constexpr int64_t kKeyBlock = 512;
+int64_t query_block(int64_t length) {
+  return std::min<int64_t>(length, length >= 768 ? 256 : length >= 192 ? 64 : 32);
+}
+
+// Bytes of masks, of sums of rows and of a bias's buckets.
+constexpr int64_t kSmallBytes = 65536;
+
+// Bytes of a group's attention. Products need the rows of several texts apart, by head.
+struct GroupBytes {
+  int64_t queries = 0, keys = 0;  // rows of one operand where they are copied; 0 for texts by themselves
+  int64_t out = 0;                // rows of a result
+  int64_t pairs = 0;              // of all heads
+  int64_t element = 4;
+
+  // Step by step: the scores, their softmax in fp32, and what is mixed by it.
+  int64_t eager_forward(bool capped) const {
+    const int64_t scores = element * pairs, held = queries + 2 * keys, softmax = (element < 4 ? 8 : 4) * pairs;
+    return held + scores * (capped ? 2 : 1) + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
+  }
+  // Under autograd: the softmax's result with both of its gradients, or the scores' gradients with
+  // those of queries and keys.
+  int64_t eager_backward(bool capped) const {
+    const int64_t held = 2 * queries + 3 * keys + out + std::max(keys, out) + (capped ? element * pairs : 0);
+    return held + std::max(12 * pairs, 2 * element * pairs + queries + keys);
+  }
+  int64_t forward() const { return queries + 2 * keys + 3 * out; }
+  int64_t backward() const { return 4 * queries + 2 * keys + 2 * out + 2 * std::max(keys, out); }
+};
+
+// Bytes that the threads of LibTorch's kernel take for their blocks and the products of them.
+int64_t block_bytes(int64_t queries, int64_t seen, int64_t head_dim, const ActivationShape& shape, bool backward) {
+  const int64_t rows = query_block(queries), keys = std::min(kKeyBlock, seen), element = bytes_of(shape.precision),
+                narrow = element < 4 ? element : 0;
+  ProductScratch scratch(shape.instructions, shape.threads);
+  int64_t product = 0;
+  if (narrow > 0 && !shape.cuda)
+    product = backward ? scratch.bytes({keys, rows, head_dim, true}) : std::max(scratch.bytes({rows, head_dim, keys}), scratch.bytes({rows, keys, head_dim}));
+  return shape.threads * ((backward ? rows * keys * 2 * (4 + narrow) + 4 * rows : rows * (4 * (keys + 2 + head_dim) + narrow * keys)) + product);
+}
+
+int64_t attention_bytes(const Op& op, const StepSizes& sizes, const ActivationShape& shape, const GroupSizes& groups) {
+  const bool backward = op.kind == OpKind::attention_backward;
+  const Attributes& a = op.attributes;
+  const int64_t row = a.heads * a.head_dim * sizes.compute_bytes;
+  const bool of_answers = a.sight != Sight::whole, to_answers = a.sight == Sight::causal;
+  const int64_t pairs = !of_answers ? groups.source_pairs : to_answers ? groups.answer_pairs : groups.cross_pairs;
+  const auto longest = [&](bool answers) { return answers ? shape.longest_sequence : shape.longest_source; };
+  const int64_t length = longest(of_answers), seen = longest(to_answers);
+  GroupBytes bytes{.queries = (of_answers ? groups.answers : groups.sources) * row,
+                   .keys = (to_answers ? groups.answers : groups.sources) * row,
+                   .pairs = pairs * a.heads,
+                   .element = sizes.compute_bytes};
+  bytes.out = std::max(bytes.queries, length * row);
+  // Keys repeated for the heads of queries that share them.
+  if (a.kv_heads < a.heads) bytes.keys = std::max(bytes.keys, seen * row);
+  const bool capped = a.softcap != 0;
+  if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped) : bytes.eager_forward(capped));
+  return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
+}
+
+// Returns how many times the values of an op, as fp32, LibTorch holds beside them.
+int64_t copies_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::norm:
+    case OpKind::layer_norm:
+    case OpKind::add_norm:
+    case OpKind::rope:
+      return 3;
+    case OpKind::norm_backward:
+    case OpKind::layer_norm_backward:
+    case OpKind::glu_backward:
+    case OpKind::rope_backward:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+}  // namespace
+
+bool rescaled_experts(const Graph& graph, const Op& op) {
+  return of_experts(op.kind) && std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) { return graph.modules[static_cast<size_t>(at)].dora; });
+}
+
+std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  if (sizes.aten) return in_either(op.kind) ? "the job asks for it" : "";
+  if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward) return aten_attention_reason(op.attributes, !op.modules.empty(), sizes);
+  if ((op.kind == OpKind::activation || op.kind == OpKind::activation_backward) && op.attributes.activation == ActivationKind::relu)
+    return "no kernel computes relu";
+  return rescaled_experts(graph, op) ? "no kernel rescales an expert's columns, as DoRA does" : "";
+}
+
+bool asks_aten(const Graph& graph, const StepSizes& sizes) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) { return !aten_reason(graph, op, sizes).empty(); });
+}
+
+int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape) {
+  if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward) {
+    // A decoder's texts are computed one after the other.
+    const GroupSizes alone{.answer_pairs = shape.longest_sequence * shape.longest_sequence};
+    return attention_bytes(op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
+  }
+  // The result under autograd, and the gradient.
+  if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
+    return 2 * bytes_of_value(graph, op.in[0], sizes, sizes.compute_bytes);
+  int64_t values = 0, weights = 0;
+  for (const auto* ids : {&op.in, &op.out})
+    for (ValueId id : *ids) values += bytes_of_value(graph, id, sizes);
+  for (int32_t at : op.modules) {
+    const ModuleUse& module = graph.modules[static_cast<size_t>(at)];
+    // A gradient before it is added up; ‖W + B A‖ of DoRA; for experts all at once.
+    if (module.trained || module.dora) weights += 4 * module.in * module.out;
+  }
+  return copies_of(op.kind) * values + weights;
+}
+
+}  // namespace forge
