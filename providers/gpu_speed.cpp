@@ -6,10 +6,10 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/step.h"
 #include "core/model/graph/ops.h"
-#include "core/plan/inventory.h"
-#include "core/plan/memory/offload.h"
+#include "core/plan/fit/offload.h"
 #include "core/plan/plan.h"
-#include "core/plan/provider.h"
+#include "core/plan/stages/inventory.h"
+#include "core/plan/stages/provider.h"
 #include "providers/fused/bind.h"
 
 namespace forge {

@@ -9,8 +9,8 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/modules.h"
-#include "core/plan/fp8.h"
-#include "core/plan/memory/offload.h"
+#include "core/plan/fit/offload.h"
+#include "core/plan/stages/fp8.h"
 
 namespace forge {
 namespace {

@@ -6,34 +6,25 @@
 #include "core/job/job_json.h"
 #include "core/learn/objective/objective.h"
 #include "core/plan/contradictions.h"
-#include "core/plan/judge_plan.h"
-#include "core/plan/memory/fit.h"
-#include "core/plan/objective_plan.h"
+#include "core/plan/fit/fit.h"
 #include "core/plan/resolve.h"
-#include "core/plan/rollout_plan.h"
-#include "core/plan/step_choice.h"
+#include "core/plan/stages/judge_plan.h"
+#include "core/plan/stages/objective_plan.h"
+#include "core/plan/stages/rollout_plan.h"
+#include "core/plan/stages/step_choice.h"
 #include "core/plan/warnings.h"
 
 namespace forge {
 
 Plan make_plan(const PlanInput& input) {
-  Plan plan;
-  plan.job = input.job;
-  plan.origins = input.origins;
-  plan.device = input.device;
+  Plan plan{{{{{{input}}}}}};
   plan.profile = input.profile.name;
   plan.profile_rule = input.profile.rule;
-  plan.model = input.model;
-  plan.model_hash = input.model_hash;
-  plan.model_bytes = input.model_bytes;
-  plan.start_files = input.start_files;
-  plan.train = input.train;
-  plan.eval = input.eval;
 
   refuse_contradictions(plan);
   fill_identity(plan, input.job);
   resolve_device(plan, input);
-  resolve_precision(plan, input.profile, input.rates ? &*input.rates : nullptr);
+  resolve_precision(plan, input.profile, input.known_rates());
   resolve_residual(plan, input.profile);
   resolve_threads(plan);
   const Provider& provider = resolve_provider(plan, input.providers);
@@ -52,21 +43,14 @@ Plan make_plan(const PlanInput& input) {
   const auto plain = std::find_if(input.providers.begin(), input.providers.end(), [](const Provider& p) { return p.name == std::string("reference"); });
   resolve_memory(plan, input.profile, provider, plain == input.providers.end() ? nullptr : &*plain,
                  {input.train_lengths, input.train_supervised, input.eval_lengths, input.eval_supervised});
-  resolve_attention(plan, provider);
+  plan.attention = attention_of(plan, provider, *plan.job.train.micro_batch_tokens);
   if (!plan.train.estimated && !draws) measure_packing(plan, input.train_lengths, first_epoch);
-  plan.time = planned_time(plan, input.train_lengths, input.rates ? &*input.rates : nullptr);
-  if (draws) time_rollout(plan, input.rates ? &*input.rates : nullptr);
+  plan.time = planned_time(plan, input.train_lengths, input.known_rates());
+  if (draws && plan.time.step_seconds > 0) plan.rollout.sample_seconds = sample_seconds(plan, input.known_rates());
   resolve_disk(plan);
   add_warnings(plan, input);
   return plan;
 }
-
-int64_t evaluation_tokens(const Plan& plan) {
-  return std::max<int64_t>(1, *plan.job.train.micro_batch_tokens);
-}
-
-int64_t Plan::memory_limit() const { return available_bytes + (device.cuda ? allocator_slack(available_bytes) : 0); }
-std::string Plan::device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 
 using Stated = std::map<std::string, std::string>;
 

@@ -8,7 +8,7 @@
 #include "core/lib/io/members.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/plan/plan.h"
-#include "core/plan/step_choice.h"
+#include "core/plan/stages/step_choice.h"
 
 namespace forge {
 namespace {

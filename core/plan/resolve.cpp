@@ -15,8 +15,8 @@
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/trained_layout.h"
-#include "core/plan/inventory.h"
-#include "core/plan/value_plan.h"
+#include "core/plan/stages/inventory.h"
+#include "core/plan/stages/value_plan.h"
 
 namespace forge {
 namespace {
@@ -38,22 +38,18 @@ int64_t steps_of_epoch(const Plan& plan, const std::vector<int64_t>& lengths, co
 
 }  // namespace
 
-void derived(Plan& plan, const std::string& key, const std::string& reason) {
-  plan.origins[key] = {OriginKind::derived, "derived", reason};
-}
-
 void from_profile(Plan& plan, const std::string& key, const std::string& reason) {
   plan.origins[key] = {OriginKind::profile, "profile " + plan.profile, reason};
 }
 
 void resolve_device(Plan& plan, const PlanInput& input) {
   if (plan.job.hardware.device == "auto")
-    derived(plan, "hardware.device",
+    derived(plan.origins, "hardware.device",
             !plan.device.cuda         ? input.device_warning.empty() ? "there is no GPU" : "no GPU here can be used"
             : !plan.device.gpu.probed ? "asked for by name"
                                       : "the GPU with the most free memory");
   plan.job.hardware.device = plan.device_name();
-  if (plan.job.hardware.profile == "auto") derived(plan, "hardware.profile", plan.profile_rule);
+  if (plan.job.hardware.profile == "auto") derived(plan.origins, "hardware.profile", plan.profile_rule);
   plan.job.hardware.profile = plan.profile;
 }
 
@@ -67,7 +63,7 @@ void resolve_precision(Plan& plan, const Profile& profile, const Rates* rates) {
     from_profile(plan, "train.precision", profile.precision.reason);
     if (const auto gain = rates && !plan.device.cuda ? rates->bf16_gain() : std::nullopt) {
       precision = *gain > 1 ? Precision::bf16 : Precision::fp32;
-      derived(plan, "train.precision",
+      derived(plan.origins, "train.precision",
               "measured here on " + rates->date + ": products in bf16 take " + format_number(std::round(100 / *gain) / 100) + " times the time of fp32");
     }
   }
@@ -99,7 +95,7 @@ void resolve_residual(Plan& plan, const Profile& profile) {
 void resolve_threads(Plan& plan) {
   if (plan.job.train.threads) return;
   plan.job.train.threads = plan.device.cpu.cores;
-  derived(plan, "train.threads", "the processors this process may use");
+  derived(plan.origins, "train.threads", "the processors this process may use");
 }
 
 namespace {
@@ -138,7 +134,7 @@ const Provider& resolve_provider(Plan& plan, const std::vector<Provider>& provid
     const std::vector<std::string> faults = provider.faults(shape);
     if (faults.empty()) {
       plan.provider = plan.job.provider = provider.name;
-      derived(plan, "provider", provider.summary + passed_over);
+      derived(plan.origins, "provider", provider.summary + passed_over);
       return provider;
     }
     passed_over += std::string("; not ") + provider.name + ": " + join(faults, ", ");
@@ -160,12 +156,12 @@ void resolve_global_batch(Plan& plan) {
     const RolloutConfig& rollout = plan.job.rollout;
     train.global_batch_size =
         ceil_div(rollout.prompts_per_step * rollout.samples_per_prompt, plan.job.objective.updates_per_rollout);
-    derived(plan, "train.global_batch_size", "completions of a rollout, over objective.updates_per_rollout");
+    derived(plan.origins, "train.global_batch_size", "completions of a rollout, over objective.updates_per_rollout");
     return;
   }
   if (train.global_batch_tokens) {
     train.global_batch_size = std::max<int64_t>(1, *train.global_batch_tokens / mean_length(plan.train));
-    derived(plan, "train.global_batch_size", "about as many examples as global_batch_tokens holds");
+    derived(plan.origins, "train.global_batch_size", "about as many examples as global_batch_tokens holds");
     return;
   }
   train.global_batch_size = 32;
@@ -248,6 +244,15 @@ void resolve_disk(Plan& plan) {
   const int64_t logs = std::max(kSmallLogs, plan.steps / job.log.every_steps * kLineBytes);
   const double bytes = static_cast<double>(copies) * static_cast<double>(plan.checkpoint_bytes);
   plan.disk_bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
+}
+
+void require_disk(const Plan& plan, int64_t free_bytes) {
+  if (plan.disk_bytes <= free_bytes) return;
+  throw Error(ErrorKind::environment, plan.job.output_dir + ": the run writes up to " +
+                                          format_bytes(plan.disk_bytes) + ", " + format_bytes(free_bytes) +
+                                          " are free (one checkpoint is " +
+                                          format_bytes(plan.checkpoint_bytes) + ")")
+      .hint("free space, set output_dir to another disk, or keep fewer checkpoints (checkpoint.keep_last)");
 }
 
 // Replaces paths: files are known by their content (start_files.h), not by their paths.

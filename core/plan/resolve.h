@@ -6,8 +6,7 @@
 
 namespace forge {
 
-// Sets the origin of a key unless the user's own value stands.
-void derived(Plan& plan, const std::string& key, const std::string& reason);
+// Sets the origin of a key whose value is the profile's.
 void from_profile(Plan& plan, const std::string& key, const std::string& reason);
 
 void resolve_device(Plan& plan, const PlanInput& input);
@@ -26,6 +25,9 @@ void resolve_steps(Plan& plan, const std::vector<int64_t>& lengths, const Parts&
 // Sets plan.packing. Needs the micro-batch.
 void measure_packing(Plan& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch);
 void resolve_disk(Plan& plan);
+// Throws Error(environment) if `free_bytes` on the disk of the run folder are fewer than the plan
+// will write.
+void require_disk(const Plan& plan, int64_t free_bytes);
 // Fills identity and execution from the job as the user wrote it.
 void fill_identity(Plan& plan, const Job& asked);
 

@@ -5,7 +5,7 @@
 //
 // Formulas with measured coefficients were right for one shape and wrong for the next.
 #include "core/plan/memory/memory.h"
-#include "core/plan/provider.h"
+#include "core/plan/stages/provider.h"
 
 namespace forge {
 

@@ -1,6 +1,6 @@
 // Tests the data that a GPU's run keeps in the host's memory: the inputs of layers, and the
 // optimizer's state.
-#include "core/plan/memory/offload.h"
+#include "core/plan/fit/offload.h"
 
 #include <algorithm>
 
