@@ -119,7 +119,7 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   return faults;
 }
 
-std::vector<KeyFault> faults_of_data(const Plan& plan) {
+std::vector<KeyFault> faults_of_data(const Setup& plan) {
   std::vector<KeyFault> faults;
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
@@ -144,7 +144,7 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
   throw_if_any(faults);
 }
 
-void refuse_contradictions(const Plan& plan) {
+void refuse_contradictions(const Setup& plan) {
   if (plan.model.score_head && !objective_of(plan.job.objective.type).scores)
     throw KeyError(ErrorKind::job, "model.path",
                    "is a model that gives scores (" + plan.model.architecture + "), which " + name_of(plan.job.objective.type) +

@@ -6,35 +6,23 @@
 //   plan.job.train.precision            // resolved
 //   plan.origins["train.precision"]     // {OriginKind::profile, "profile ampere", "…"}
 //   write_file_durably(path, to_json(plan).dump(2));
-#include <map>
 #include <string>
 #include <vector>
 
 #include "core/plan/fit/fitted.h"
+#include "core/plan/identity.h"
+#include "core/plan/packing_facts.h"
 #include "core/plan/stages/plan_input.h"
 #include "core/plan/step_time.h"
 
 namespace forge {
 
-// Fill of steps and micro-batches, over the first steps of the first epoch. Nothing is padded
-// either way: a micro-batch that is half full takes half the time, so this tells how few launches
-// the tokens take.
-struct PackingFacts {
-  double micro_batches_per_step = 0;  // 0: not known, the data are only estimated
-  double micro_batch_fill = 0;        // tokens over train.micro_batch_tokens
-  double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
-};
-
-struct Plan : Fitted {
+struct Plan : Fitted, Identity {
   std::vector<AttentionUse> attention;  // by kernel
   PackingFacts packing;
   PlannedTime time;
   int64_t checkpoint_bytes = 0;  // one checkpoint
   int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
-  // `identity` is what makes two jobs the same job, `execution` is how it is executed: key → the
-  // value that the user asked for. A run folder holds another job when `identity` differs; a change
-  // in `execution` alone means planning again.
-  std::map<std::string, std::string> identity, execution;
   std::vector<std::string> warnings;
 };
 
@@ -57,14 +45,5 @@ void take_plan_hash(Json& plan, const std::string& name);
 std::string stated_plan_hash(const Json& plan);
 // Returns the JSON Schema 2020-12 of a plan's JSON: schemas/plan.schema.json.
 Json plan_schema();
-
-// Returns the keys of which two maps have different values, or one has none and the other not the
-// key's default.
-std::vector<std::string> differing_keys(const std::map<std::string, std::string>& before,
-                                        const std::map<std::string, std::string>& after);
-
-// Returns the keys of `identity` whose values differ, and the names of the start files that do;
-// empty for the same job. If one of the plans does not list its files, files are not compared.
-std::vector<std::string> identity_differences(const Plan& old_plan, const Plan& new_plan);
 
 }  // namespace forge

@@ -290,7 +290,7 @@ Plan plan_from_json(const Json& json, const std::string& name) {
     Plan plan;
     read_members(json, plan, kPlanMembers);
     require_resolved(plan);
-    follow_job(plan);
+    plan.step = with_job(plan, plan.step);
     return plan;
   } catch (const MemberFault& fault) {
     throw refuse(fault.what());

@@ -210,8 +210,9 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
 
 }  // namespace
 
-void add_warnings(Plan& plan, const PlanInput& input) {
-  const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
+std::vector<std::string> warnings_of(const Plan& plan, const PlanInput& input) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](std::string text) { warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
   warn_of_classes(plan, warn);
   for (const std::string& text : {input.device_warning, input.idle_cards, input.tokenizer_note})
@@ -245,15 +246,18 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
          ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+  return warnings;
 }
 
-void add_data_warnings(Plan& plan, const DataFindings& findings) {
+std::vector<std::string> data_warnings(const Plan& plan, const DataFindings& findings) {
+  std::vector<std::string> warnings;
   for (const DataFinding& finding : findings.found) {
     if (finding.check == "bare_prompt" && is_given(plan, "data.prompt_as")) continue;
     if (finding.check == "overlap" && evaluates_training_rows(plan)) continue;
-    if (is_warning(finding)) plan.warnings.push_back(sentence_of(finding));
+    if (is_warning(finding)) warnings.push_back(sentence_of(finding));
   }
-  plan.warnings.insert(plan.warnings.end(), findings.limits.begin(), findings.limits.end());
+  warnings.insert(warnings.end(), findings.limits.begin(), findings.limits.end());
+  return warnings;
 }
 
 }  // namespace forge

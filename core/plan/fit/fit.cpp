@@ -28,17 +28,15 @@ void explain_choice(Fitted& plan, const Search& search, const Profile& profile, 
     const std::string cost = *train.activation_checkpointing == Checkpointing::none
                                  ? "nothing needs to be computed again: "
                                  : "computes again " + describe(plan.step.recompute) + ": ";
-    derived(plan.origins, "train.activation_checkpointing", cost + room_text(plan));
+    plan.origins["train.activation_checkpointing"] = derived(cost + room_text(plan));
   }
   const std::string key = plan.job.data.packing ? "train.micro_batch_tokens" : "train.micro_batch_size";
   const std::string other = plan.job.data.packing ? "train.micro_batch_size" : "train.micro_batch_tokens";
   if (!search.fixed_batch)
-    derived(plan.origins, key,
-            first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
+    plan.origins[key] = derived(first ? "the knee of throughput, " + knee + " tokens: " + profile.micro_batch_tokens.reason
                   : "the most that fits below the knee of " + knee + " tokens: " + room_text(plan));
   if (plan.origins.count(other) == 0 || plan.origins[other].kind == OriginKind::unset)
-    derived(plan.origins, other,
-            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
+    plan.origins[other] = derived(plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "examples of at most " + format_count(longest_of(plan)) + " tokens");
 }
 
@@ -48,8 +46,7 @@ void complete_fixed_batch(Fitted& plan) {
   TrainConfig& train = plan.job.train;
   if (train.micro_batch_size && !train.micro_batch_tokens) {
     train.micro_batch_tokens = *train.micro_batch_size * longest_of(plan);
-    derived(plan.origins, "train.micro_batch_tokens",
-            format_count(*train.micro_batch_size) + " examples of at most " + format_count(longest_of(plan)) +
+    plan.origins["train.micro_batch_tokens"] = derived(format_count(*train.micro_batch_size) + " examples of at most " + format_count(longest_of(plan)) +
                 " tokens");
   } else if (!train.micro_batch_size) {
     const int64_t tokens = *train.micro_batch_tokens;
@@ -60,16 +57,15 @@ void complete_fixed_batch(Fitted& plan) {
     if (!plan.job.data.packing)
       train.micro_batch_size = train.global_batch_tokens ? std::min(tokens, kMostExamples)
                                                          : std::min(tokens, *train.global_batch_size);
-    derived(plan.origins, "train.micro_batch_size",
-            plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
+    plan.origins["train.micro_batch_size"] = derived(plan.job.data.packing ? "roughly this many examples; with packing, tokens decide"
                                   : "as many examples in order as train.micro_batch_tokens holds");
   }
 }
 
 }  // namespace
 
-void resolve_memory(Fitted& plan, const Profile& profile, const Provider& provider, const Provider* plain,
-                    const ExampleCounts& counts) {
+Fitted plan_memory(const Schedule& schedule, const Profile& profile, const Provider& provider, const Provider* plain, const ExampleCounts& counts) {
+  Fitted plan{schedule};
   TrainConfig& train = plan.job.train;
   plan.available_bytes = available_bytes(plan, profile);
   const Search search{
@@ -91,6 +87,7 @@ void resolve_memory(Fitted& plan, const Profile& profile, const Provider& provid
   explain_offload(plan, search.fixed_offloading, search.fixed_offload);
   plan.parameters = count_parameters(parameters_of(plan));
   plan.targets = target_matches(plan.model, plan.job.adapter);
+  return plan;
 }
 
 }  // namespace forge

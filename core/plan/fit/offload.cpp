@@ -99,8 +99,7 @@ void explain_offload(Fitted& plan, bool asked_activations, bool asked_state) {
   if (!plan.device.cuda) return;
   const std::string room = format_bytes(plan.available_bytes), fits = "all fits on the card: " + format_bytes(plan.predicted_peak_bytes) + " of " + room;
   const auto explain = [&](const char* key, bool moved, int64_t bytes, const std::string& refusal) {
-    derived(plan.origins, key,
-            moved             ? "with its " + format_bytes(bytes) + " on the card nothing fits into " + room
+    plan.origins[key] = derived(moved             ? "with its " + format_bytes(bytes) + " on the card nothing fits into " + room
             : refusal.empty() ? fits
                               : refusal);
   };

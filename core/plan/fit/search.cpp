@@ -140,7 +140,7 @@ double overhead_tokens(const Search& search) { return static_cast<double>(search
 
 // Searches with activations and the optimizer's state where the plan has them.
 bool fits_in_place(Fitted& plan, const Search& search) {
-  choose_step(plan);
+  plan.step = chosen_step(plan);
   const Inventory inventory = inventory_of(plan);
   Recomputation recomputation(plan, search, inventory);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);

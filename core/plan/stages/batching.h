@@ -8,4 +8,7 @@ namespace forge {
 // numbers.
 struct Batching : Compute {};
 
+// Settles the batches. Throws KeyError if data or settings do not suit the objective.
+Batching plan_batching(const Compute& compute);
+
 }  // namespace forge

@@ -2,7 +2,7 @@
 // The compute of a run: its device, number types, threads and provider.
 #include "core/model/families/step.h"
 #include "core/plan/stages/attention.h"
-#include "core/plan/stages/setup.h"
+#include "core/plan/stages/plan_input.h"
 
 namespace forge {
 
@@ -18,5 +18,12 @@ struct Compute : Setup {
 
   const std::string& provider_name() const { return provider; }
 };
+
+// Settles the compute. Throws KeyError(job) for residual fp32 with a precision other than fp16, for
+// a name that none of the providers has, and for a provider that cannot do the job.
+Compute plan_compute(const PlanInput& input);
+
+// Returns the provider of that name. Throws KeyError(job) if there is none.
+const Provider& provider_named(const std::vector<Provider>& providers, const std::string& name);
 
 }  // namespace forge

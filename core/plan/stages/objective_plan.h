@@ -5,9 +5,9 @@
 
 namespace forge {
 
-// Settles the objective. Needs the limits. Throws KeyError if data or settings do not suit the
-// objective.
-void resolve_objective(Batching& plan);
+// Returns a plan whose limits are settled with its objective settled, too. Throws KeyError if data
+// or settings do not suit the objective.
+Batching with_objective(Batching plan);
 
 // Returns, for kto, the weight of the desirable answers over that of the undesirable ones.
 double class_ratio(const Setup& plan);

@@ -4,6 +4,7 @@
 
 #include "core/job/names.h"
 #include "core/job/policy_rules.h"
+#include "core/learn/objective/objective.h"
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 #include "core/plan/stages/inventory.h"
@@ -37,7 +38,7 @@ std::string moment_of(const ServerConfig& server) {
   return before + " before, while those between are trained: the run waits for the longer of drawing and training, not for both";
 }
 
-bool served(const Rollouts& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
+bool served(const Setup& plan) { return plan.job.rollout.provider == RolloutProvider::http; }
 
 // Throws KeyError(job) for stop texts of several tokens: servers look for single tokens.
 void require_single_tokens(const Rollouts& plan) {
@@ -63,14 +64,39 @@ ActivationShape decoding_activations(const Rollouts& plan, const Inventory& inve
   return shape;
 }
 
+int64_t completions(const RolloutConfig& rollout) { return rollout.prompts_per_step * rollout.samples_per_prompt; }
+
+// Returns the completions that are drawn at once: whole groups, unless a server decides.
+Settled<int64_t> slots_of(const Rollouts& plan, const Provider& provider) {
+  const RolloutConfig& rollout = plan.job.rollout;
+  const int64_t group = rollout.samples_per_prompt, all = completions(rollout);
+  if (served(plan)) return {all};
+  if (rollout.slots) return {std::min(*rollout.slots / group * group, all)};
+  int64_t groups = std::clamp<int64_t>(kEnoughAtOnce / group, 1, rollout.prompts_per_step);
+  const Inventory inventory = inventory_of(plan);
+  const auto bytes = [&] {
+    return total_bytes(provider.decoding_lines(decoding_activations(plan, inventory), decoding_shape(plan, groups * group, false)));
+  };
+  const auto room = static_cast<int64_t>(kCacheShare * static_cast<double>(plan.device.free_bytes()));
+  while (groups > 1 && bytes() > room) --groups;
+  return {groups * group, derived(format_count(groups) + (groups == 1 ? " group" : " groups") + " of " + format_count(group) + " in " +
+                                  format_bytes(bytes()))};
+}
+
+// Returns the texts that end a completion, and the tokens of prompts that are read at once.
+RolloutPlan drawing_of(const Batching& plan, const PlanInput& input) {
+  int64_t prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
+  if (!plan.job.rollout.tools.command.empty()) prompt_tokens = std::max(prompt_tokens, plan.job.data.max_length);
+  return {.stop_ids = input.stop_ids, .stop_sequences = input.stop_sequences, .prompt_tokens = prompt_tokens};
+}
+
 }  // namespace
 
-void resolve_rollout(Rollouts& plan, const PlanInput& input, const Provider& provider) {
+Rollouts plan_rollouts(const Batching& batching, const PlanInput& input, const Provider& provider) {
+  Rollouts plan{batching};
+  if (!draws_completions(plan.job.objective.type)) return plan;
   RolloutConfig& rollout = plan.job.rollout;
-  plan.rollout.stop_ids = input.stop_ids;
-  plan.rollout.stop_sequences = input.stop_sequences;
-  plan.rollout.prompt_tokens = std::max({kPromptTokens, plan.train.longest, plan.eval.longest});
-  if (!rollout.tools.command.empty()) plan.rollout.prompt_tokens = std::max(plan.rollout.prompt_tokens, plan.job.data.max_length);
+  plan.rollout = drawing_of(batching, input);
   if (served(plan)) require_single_tokens(plan);
   const std::string decoder = provider.decoder(plan.device.cuda);
   if (!served(plan)) plan.rollout.decoder = decoder;
@@ -79,25 +105,9 @@ void resolve_rollout(Rollouts& plan, const PlanInput& input, const Provider& pro
                    "guessed tokens change nothing only if a token's logits do not depend on what is computed with it; with "
                    "ATen's products they do",
                    "remove it, or draw on a CPU with provider: fused");
-  const int64_t group = rollout.samples_per_prompt, all = rollout.prompts_per_step * group;
-  if (served(plan)) {
-    rollout.slots = all;  // the server knows better
-  } else if (rollout.slots) {
-    rollout.slots = std::min(*rollout.slots / group * group, all);
-  } else {
-    int64_t groups = std::clamp<int64_t>(kEnoughAtOnce / group, 1, rollout.prompts_per_step);
-    const Inventory inventory = inventory_of(plan);
-    const auto bytes = [&] {
-      return total_bytes(provider.decoding_lines(decoding_activations(plan, inventory), decoding_shape(plan, groups * group, false)));
-    };
-    const auto room = static_cast<int64_t>(kCacheShare * static_cast<double>(plan.device.free_bytes()));
-    while (groups > 1 && bytes() > room) --groups;
-    rollout.slots = groups * group;
-    derived(plan.origins, "rollout.slots",
-            format_count(groups) + (groups == 1 ? " group" : " groups") + " of " + format_count(group) + " in " +
-                format_bytes(bytes()));
-  }
-  plan.rollout.waves = (all + *rollout.slots - 1) / *rollout.slots;
+  plan.settle("rollout.slots", rollout.slots, slots_of(plan, provider));
+  plan.rollout.waves = (completions(rollout) + *rollout.slots - 1) / *rollout.slots;
+  return plan;
 }
 
 std::vector<MemoryLine> rollout_lines(const Rollouts& plan, const Provider& provider, const ActivationShape& shape) {

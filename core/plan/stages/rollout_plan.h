@@ -21,8 +21,9 @@ struct Rollouts : Batching {
   RolloutPlan rollout;
 };
 
-// Fills plan.rollout and rollout.slots.
-void resolve_rollout(Rollouts& plan, const PlanInput& input, const Provider& provider);
+// Settles the drawing of completions; nothing if the objective draws none. Throws KeyError(job) for
+// settings that the server or the provider cannot follow.
+Rollouts plan_rollouts(const Batching& batching, const PlanInput& input, const Provider& provider);
 // Returns the memory lines of drawing for training or for an evaluation, whichever takes more.
 std::vector<MemoryLine> rollout_lines(const Rollouts& plan, const Provider& provider, const ActivationShape& shape);
 // Returns RolloutPlan::sample_seconds, from rates of the products that training does too; 0 without

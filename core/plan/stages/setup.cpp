@@ -2,8 +2,7 @@
 
 namespace forge {
 
-void derived(Origins& origins, const std::string& key, const std::string& reason) {
-  origins[key] = {OriginKind::derived, "derived", reason};
-}
+ValueOrigin derived(const std::string& reason) { return {OriginKind::derived, "derived", reason}; }
+ValueOrigin by_default(const std::string& reason) { return {OriginKind::unset, "default", reason}; }
 
 }  // namespace forge

@@ -7,6 +7,7 @@
 // Each is the plan so far: the value before it, with more of the job's open values settled and with
 // what follows from them. A function that takes one of them may read all that is settled there.
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,18 @@ struct ValueOrigin {
 };
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
+// The origin of a value that follows from other values, the model, the data or the machine.
+ValueOrigin derived(const std::string& reason);
+// The origin of a default that depends on other values.
+ValueOrigin by_default(const std::string& reason);
+
+// A value for a key of the job, with its origin if the key was open.
+template <class T>
+struct Settled {
+  T value{};
+  std::optional<ValueOrigin> origin{};
+};
+
 struct Setup {
   Job job;  // in a Plan every Auto holds a value
   Origins origins;
@@ -37,10 +50,13 @@ struct Setup {
   DataSummary train;
   DataSummary eval;  // examples 0: nothing to evaluate
 
+  // Sets a member of the job, and the origin of its key if it was open.
+  template <class Member, class T>
+  void settle(const char* key, Member& member, const Settled<T>& settled) {
+    member = settled.value;
+    if (settled.origin) origins[key] = *settled.origin;
+  }
   std::string device_name() const { return device.cuda ? "cuda:" + std::to_string(device.index) : "cpu"; }
 };
-
-// Sets the origin of a key whose value follows from others: values, the model, data or the machine.
-void derived(Origins& origins, const std::string& key, const std::string& reason);
 
 }  // namespace forge

@@ -35,15 +35,15 @@ bool head_without_logits(Precision precision, InstructionSet instructions) {
 
 bool folds_residuals(const Compute& plan) { return plan.device.cuda && plan.provider == "fused"; }
 
-void choose_step(Compute& plan) {
-  plan.step = {.fused_head = fuses_head(plan), .folded_adapters = folds_adapters(plan)};
-  follow_job(plan);
+StepChoice chosen_step(const Compute& plan) {
+  return with_job(plan, {.fused_head = fuses_head(plan), .folded_adapters = folds_adapters(plan)});
 }
 
-void follow_job(Compute& plan) {
-  plan.step.trained = trained_size(trained_layout(parameters_of(plan), plan.job.optimizer), *plan.job.train.precision);
-  plan.step.folded_residuals = folds_residuals(plan);
-  plan.step.offloaded = plan.job.train.activation_offloading == Offload::host;
+StepChoice with_job(const Compute& plan, StepChoice step) {
+  step.trained = trained_size(trained_layout(parameters_of(plan), plan.job.optimizer), *plan.job.train.precision);
+  step.folded_residuals = folds_residuals(plan);
+  step.offloaded = plan.job.train.activation_offloading == Offload::host;
+  return step;
 }
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// Sets Compute::step: the choices of a job's plan for its lists. The search for memory adds what is
+// The choices of a job's plan for its lists: Compute::step. The search for memory adds what is
 // computed again and which norms are kept.
 #include "core/lib/base/instruction_set.h"
 #include "core/plan/stages/compute.h"
@@ -15,9 +15,9 @@ bool head_without_logits(Precision precision, InstructionSet instructions);
 // computes.
 bool folds_residuals(const Compute& plan);
 
-// Starts over with nothing computed again. Needs precision, storage, provider and optimizer.
-void choose_step(Compute& plan);
-// Sets the values that follow from the job alone, which a plan's file does not state.
-void follow_job(Compute& plan);
+// Returns the choices with nothing computed again. Needs precision, storage and provider.
+StepChoice chosen_step(const Compute& plan);
+// Returns the choices with those that follow from the job alone, which a plan's file omits.
+StepChoice with_job(const Compute& plan, StepChoice step);
 
 }  // namespace forge
