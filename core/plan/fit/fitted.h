@@ -1,5 +1,8 @@
 #pragma once
 // A run that fits into the memory of its device.
+#include <algorithm>
+
+#include "core/data/batch/order.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/parameters.h"
 #include "core/plan/memory/memory.h"
@@ -34,6 +37,7 @@ int64_t allocator_slack(int64_t bytes);
 
 // Returns the tokens of one batch of an evaluation: those of a training micro-batch, so that it
 // needs no more memory.
+inline int64_t evaluation_tokens(const MicroBatch& micro_batch) { return std::max<int64_t>(1, micro_batch.tokens); }
 int64_t evaluation_tokens(const Setup& plan);
 
 }  // namespace forge

@@ -7,6 +7,7 @@
 #include "core/data/batch/order.h"
 #include "core/data/batch/text_groups.h"
 #include "core/learn/objective/objective.h"
+#include "core/plan/fit/fitted.h"
 
 namespace forge {
 namespace {
@@ -16,7 +17,7 @@ constexpr int64_t kMostVisits =
 
 // Returns the maximum number of tokens in a step: its examples cannot all be the longest of the
 // data set.
-int64_t step_bound(const Fitted& plan, const std::vector<int64_t>& lengths) {
+int64_t step_bound(const Schedule& plan, const std::vector<int64_t>& lengths) {
   if (plan.job.train.global_batch_tokens)
     return std::max(*plan.job.train.global_batch_tokens, longest_of(plan));
   const auto examples = static_cast<size_t>(*plan.job.train.global_batch_size);
@@ -29,7 +30,7 @@ int64_t step_bound(const Fitted& plan, const std::vector<int64_t>& lengths) {
 
 // Returns a bound of the supervised tokens of a micro-batch if only the data set's share is known:
 // that share plus a quarter.
-int64_t supervised_bound(const Fitted& plan, const DataSummary& data, int64_t tokens) {
+int64_t supervised_bound(const Schedule& plan, const DataSummary& data, int64_t tokens) {
   if (plan.model.score_head) return tokens / 2 + 1;  // a text has at least two tokens, of which the head reads one
   const double share =
       static_cast<double>(data.supervised_tokens) / static_cast<double>(std::max<int64_t>(1, data.tokens));
@@ -64,7 +65,7 @@ void visit_groups(Fullest& fullest, const std::vector<TextLengths>& texts) {
   fullest.several_groups |= groups.size() > 1;
 }
 
-void visit(Fullest& fullest, const Fitted& plan, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
+void visit(Fullest& fullest, const Schedule& plan, const std::vector<int64_t>& batch, const std::vector<int64_t>& lengths,
            const std::vector<int64_t>& supervised) {
   int64_t tokens = 0, targets = 0;
   std::vector<TextLengths> texts;
@@ -95,9 +96,8 @@ void bound_sides(Fullest& fullest) {
   fullest.several_groups = true;
 }
 
-void visit_in_order(Fullest& fullest, const Fitted& plan, const DataSummary& data, const std::vector<int64_t>& lengths,
+void visit_in_order(Fullest& fullest, const Schedule& plan, int64_t budget, const DataSummary& data, const std::vector<int64_t>& lengths,
                     const std::vector<int64_t>& supervised) {
-  const int64_t budget = evaluation_tokens(plan);
   if (lengths.empty()) {
     fullest.tokens = std::max({fullest.tokens, budget, data.longest, data.pairs.longest});
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, data, fullest.tokens));
@@ -118,7 +118,7 @@ void visit_in_order(Fullest& fullest, const Fitted& plan, const DataSummary& dat
 // Visits kto's answers after other prompts, in batches of an evaluation. Only the data's prompts
 // decide which ones meet; lengths bound any combination: the prompts of `items`, each with an
 // answer as long as the longest of theirs.
-void visit_mismatches(Fullest& fullest, const Fitted& plan, const std::vector<int64_t>& items, const std::vector<int64_t>& lengths,
+void visit_mismatches(Fullest& fullest, const Schedule& plan, int64_t budget, const std::vector<int64_t>& items, const std::vector<int64_t>& lengths,
                       const std::vector<int64_t>& supervised) {
   int64_t prompts = 0, longest_prompt = 0, shortest_prompt = INT64_MAX, answer = 0;
   for (const int64_t item : items) {
@@ -132,7 +132,7 @@ void visit_mismatches(Fullest& fullest, const Fitted& plan, const std::vector<in
   const auto count = static_cast<int64_t>(items.size());
   if (count == 0) return;
   const int64_t longest = std::min(longest_prompt + answer, plan.job.data.max_length);
-  const int64_t tokens = std::min(prompts + count * answer, std::max(evaluation_tokens(plan), longest));
+  const int64_t tokens = std::min(prompts + count * answer, std::max(budget, longest));
   fullest.tokens = std::max(fullest.tokens, tokens);
   fullest.longest = std::max(fullest.longest, longest);
   // A batch of k rows has at most k answers, and its tokens minus k prompts.
@@ -141,12 +141,12 @@ void visit_mismatches(Fullest& fullest, const Fitted& plan, const std::vector<in
   fullest.several |= count > 1;
 }
 
-void visit_mismatches(Fullest& fullest, const Fitted& plan, const ExampleCounts& counts) {
+void visit_mismatches(Fullest& fullest, const Schedule& plan, int64_t budget, const ExampleCounts& counts) {
   std::vector<int64_t> all(counts.eval_supervised.size());
   std::iota(all.begin(), all.end(), 0);
-  visit_mismatches(fullest, plan, all, counts.eval, counts.eval_supervised);
+  visit_mismatches(fullest, plan, budget, all, counts.eval, counts.eval_supervised);
   if (counts.train_supervised.empty()) {  // only estimated
-    fullest.tokens = std::max({fullest.tokens, evaluation_tokens(plan), longest_of(plan)});
+    fullest.tokens = std::max({fullest.tokens, budget, longest_of(plan)});
     fullest.longest = std::max(fullest.longest, std::min(2 * plan.train.longest, plan.job.data.max_length));
     fullest.supervised = std::max(fullest.supervised, supervised_bound(plan, plan.train, fullest.tokens));
     return;
@@ -155,23 +155,23 @@ void visit_mismatches(Fullest& fullest, const Fitted& plan, const ExampleCounts&
   for (int64_t epoch = 0; left > 0; ++epoch)
     for (const std::vector<int64_t>& step : epoch_steps(counts.train, plan.job, epoch)) {
       if (left-- <= 0) break;
-      visit_mismatches(fullest, plan, step, counts.train, counts.train_supervised);
+      visit_mismatches(fullest, plan, budget, step, counts.train, counts.train_supervised);
     }
 }
 
 // Returns full micro-batches: completions do not exist yet, and any micro-batch may be full of
 // them.
-Fullest fullest_drawn(const Fitted& plan) {
+Fullest fullest_drawn(const Schedule& plan, const MicroBatch& micro_batch) {
   const int64_t longest = longest_of(plan);
-  int64_t budget = std::max(*plan.job.train.micro_batch_tokens, longest);
-  if (!plan.job.data.packing) budget = std::min(budget, *plan.job.train.micro_batch_size * longest);
+  int64_t budget = std::max(micro_batch.tokens, longest);
+  if (!plan.job.data.packing) budget = std::min(budget, micro_batch.examples * longest);
   budget = std::min(budget, plan.job.rollout.prompts_per_step * plan.job.rollout.samples_per_prompt * longest);
   return {budget, budget, longest, budget > longest};
 }
 
 }  // namespace
 
-int64_t longest_of(const Fitted& plan) {
+int64_t longest_of(const Schedule& plan) {
   // A drawn sequence is a prompt plus the longest completion that it may get.
   if (draws_completions(plan.job.objective.type))
     return std::min(plan.job.data.max_length, std::max<int64_t>(1, plan.train.longest) + plan.job.rollout.max_new_tokens);
@@ -180,10 +180,9 @@ int64_t longest_of(const Fitted& plan) {
 
 // The order is a function of seed and data, so the fullest micro-batch can be looked up; a bound is
 // used while data are only estimated.
-Fullest fullest_training(const Fitted& plan, const ExampleCounts& counts) {
-  const TrainConfig& train = plan.job.train;
+Fullest fullest_training(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts) {
   const std::vector<int64_t>& lengths = counts.train;
-  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan);
+  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan, micro_batch);
   const int64_t epochs =
       plan.steps == 0 ? 1
                       : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
@@ -194,12 +193,12 @@ Fullest fullest_training(const Fitted& plan, const ExampleCounts& counts) {
     for (int64_t epoch = 0; epoch < epochs; ++epoch)
       for (const auto& step : epoch_steps(lengths, plan.job, epoch)) {
         if (left-- <= 0) break;
-        for (const auto& batch : micro_batches(step, lengths, plan.job))
+        for (const auto& batch : micro_batches(step, lengths, plan.job.data.packing, micro_batch))
           visit(fullest, plan, batch, lengths, counts.train_supervised);
       }
   } else {
-    int64_t budget = std::max(*train.micro_batch_tokens, longest_of(plan));
-    if (!plan.job.data.packing) budget = std::min(budget, *train.micro_batch_size * longest_of(plan));
+    int64_t budget = std::max(micro_batch.tokens, longest_of(plan));
+    if (!plan.job.data.packing) budget = std::min(budget, micro_batch.examples * longest_of(plan));
     fullest.tokens = std::min(budget, step_bound(plan, lengths));
     fullest.longest = std::min(fullest.tokens, longest_of(plan));
     bound_sides(fullest);
@@ -212,14 +211,15 @@ Fullest fullest_training(const Fitted& plan, const ExampleCounts& counts) {
 }
 
 // Splits like core/train does for evaluations and reference passes: atoms in order, as many as fit.
-Fullest fullest_evaluation(const Fitted& plan, const ExampleCounts& counts) {
+Fullest fullest_evaluation(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts) {
   Fullest fullest{0, 0, 0, false};
   // Old log-probabilities of a rollout are computed in the micro-batches that train on it.
-  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan);
-  if (plan.eval.examples > 0) visit_in_order(fullest, plan, plan.eval, counts.eval, counts.eval_supervised);
+  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan, micro_batch);
+  const int64_t budget = evaluation_tokens(micro_batch);
+  if (plan.eval.examples > 0) visit_in_order(fullest, plan, budget, plan.eval, counts.eval, counts.eval_supervised);
   if (plan.job.objective.reference_cache.value_or(false))
-    visit_in_order(fullest, plan, plan.train, counts.train, counts.train_supervised);
-  if (objective_of(plan.job.objective.type).coupling == Coupling::answer) visit_mismatches(fullest, plan, counts);
+    visit_in_order(fullest, plan, budget, plan.train, counts.train, counts.train_supervised);
+  if (objective_of(plan.job.objective.type).coupling == Coupling::answer) visit_mismatches(fullest, plan, budget, counts);
   return fullest;
 }
 

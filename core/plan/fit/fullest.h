@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/plan/fit/fitted.h"
+#include "core/data/batch/order.h"
+#include "core/plan/stages/schedule.h"
 
 namespace forge {
 
@@ -22,15 +23,15 @@ struct Fullest {
   bool several_groups = false;
 };
 
-// Returns the maxima over the training micro-batches of a plan whose micro-batch is settled. Exact
-// if every example's length is known and the steps are few enough to be laid out; else a bound.
-Fullest fullest_training(const Fitted& plan, const ExampleCounts& counts);
+// Returns the maxima over the training micro-batches of such a size. Exact if every example's
+// length is known and the steps are few enough to be laid out; else a bound.
+Fullest fullest_training(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts);
 // Returns the maxima over the batches of an evaluation, and of what objective.reference_cache
 // keeps. `tokens` is 0 if there is neither.
-Fullest fullest_evaluation(const Fitted& plan, const ExampleCounts& counts);
+Fullest fullest_evaluation(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts);
 
 // Returns the tokens of the longest atom, which a micro-batch cannot divide: an example, or a pair;
 // at least 1.
-int64_t longest_of(const Fitted& plan);
+int64_t longest_of(const Schedule& plan);
 
 }  // namespace forge

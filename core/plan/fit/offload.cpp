@@ -18,21 +18,20 @@ constexpr const char *kState = "optimizer.offload", *kActivations = "train.activ
 constexpr int64_t kEngineBytes = int64_t{2} << 30;
 constexpr const char* kOnProcessor = "the run computes on the CPU, whose memory is the host's";
 
-int64_t state_bytes_if_offloaded(Fitted plan) {
-  plan.job.optimizer.offload = Offload::host;
-  return total_bytes(fixed_memory(plan, parameters_of(plan)).on_host);
+int64_t state_bytes_if_offloaded(const Compute& plan) {
+  return total_bytes(fixed_memory(plan, parameters_of(plan), Offload::host).on_host);
 }
 
 bool of_activations(const MemoryLine& line) { return line.name == kLayerInputs; }
-// Returns the bytes of layers' inputs in Fitted::host_memory.
-int64_t activation_bytes(const Fitted& plan) {
+// Returns the bytes of layers' inputs among the lines of the host.
+int64_t activation_bytes(const std::vector<MemoryLine>& host_memory) {
   int64_t bytes = 0;
-  for (const MemoryLine& line : plan.host_memory) bytes += of_activations(line) ? line.bytes : 0;
+  for (const MemoryLine& line : host_memory) bytes += of_activations(line) ? line.bytes : 0;
   return bytes;
 }
-int64_t state_bytes(const Fitted& plan) { return total_bytes(plan.host_memory) - activation_bytes(plan); }
+int64_t state_bytes(const std::vector<MemoryLine>& host_memory) { return total_bytes(host_memory) - activation_bytes(host_memory); }
 
-std::string of_room(const Fitted& plan) {
+std::string of_room(const Setup& plan) {
   return " of the host's memory, which has " + format_bytes(host_room(plan)) + " for it (" + format_bytes(plan.device.cpu.available_bytes) +
          " free, of which the engine takes " + format_bytes(kEngineBytes) + ")";
 }
@@ -46,7 +45,7 @@ std::string range(const PcieSeconds& seconds) { return "in an estimated " + form
 
 }  // namespace
 
-int64_t host_room(const Fitted& plan) { return std::max<int64_t>(0, plan.device.cpu.available_bytes - kEngineBytes); }
+int64_t host_room(const Setup& plan) { return std::max<int64_t>(0, plan.device.cpu.available_bytes - kEngineBytes); }
 
 std::string activation_offload_refusal(bool cuda, const std::string& provider) {
   if (!cuda) return kOnProcessor;
@@ -63,19 +62,19 @@ std::string offload_refusal(const Job& job, bool cuda) {
   return "";
 }
 
-bool can_offload(const Fitted& plan) {
+bool can_offload(const Compute& plan) {
   if (!offload_refusal(plan.job, plan.device.cuda).empty()) return false;
   const int64_t bytes = state_bytes_if_offloaded(plan);
   return bytes > 0 && bytes <= host_room(plan);
 }
 
-std::string state_shortage(const Fitted& plan) {
+std::string state_shortage(const Compute& plan) {
   if (!offload_refusal(plan.job, plan.device.cuda).empty()) return "";
   const int64_t bytes = state_bytes_if_offloaded(plan);
   return bytes <= host_room(plan) ? "" : "the optimizer's state takes " + format_bytes(bytes) + of_room(plan);
 }
 
-void require_offload(const Fitted& plan) {
+void require_offload(const Compute& plan) {
   if (plan.job.train.activation_offloading == Offload::host)
     if (const std::string why = activation_offload_refusal(plan.device.cuda, plan.provider); !why.empty())
       throw KeyError(ErrorKind::job, kActivations, "host: " + why, "write auto or none");
@@ -87,25 +86,27 @@ void require_offload(const Fitted& plan) {
                    "free memory of the host, use optimizer.type: adamw_8bit, whose state is a quarter of adamw's, or write none");
 }
 
-void refuse_host(const Fitted& plan) {
-  const int64_t state = state_bytes(plan);
+void refuse_host(const Setup& plan, const std::vector<MemoryLine>& host_memory) {
+  const int64_t state = state_bytes(host_memory);
   throw KeyError(ErrorKind::fit, kActivations,
-                 "host: the layers' inputs take " + format_bytes(activation_bytes(plan)) +
+                 "host: the layers' inputs take " + format_bytes(activation_bytes(host_memory)) +
                      (state > 0 ? ", and the optimizer's state " + format_bytes(state) + "," : "") + of_room(plan),
                  "free memory of the host, or lower train.micro_batch_tokens or data.max_length");
 }
 
-void explain_offload(Fitted& plan, bool asked_activations, bool asked_state) {
-  if (!plan.device.cuda) return;
+Origins offload_origins(const Fitted& plan, bool asked_activations, bool asked_state) {
+  Origins origins;
+  if (!plan.device.cuda) return origins;
   const std::string room = format_bytes(plan.available_bytes), fits = "all fits on the card: " + format_bytes(plan.predicted_peak_bytes) + " of " + room;
   const auto explain = [&](const char* key, bool moved, int64_t bytes, const std::string& refusal) {
-    plan.origins[key] = derived(moved             ? "with its " + format_bytes(bytes) + " on the card nothing fits into " + room
+    origins[key] = derived(moved             ? "with its " + format_bytes(bytes) + " on the card nothing fits into " + room
             : refusal.empty() ? fits
                               : refusal);
   };
   if (!asked_activations)
-    explain(kActivations, plan.job.train.activation_offloading == Offload::host, activation_bytes(plan), activation_offload_refusal(true, plan.provider));
-  if (!asked_state) explain(kState, plan.job.optimizer.offload == Offload::host, state_bytes(plan), offload_refusal(plan.job, true));
+    explain(kActivations, plan.job.train.activation_offloading == Offload::host, activation_bytes(plan.host_memory), activation_offload_refusal(true, plan.provider));
+  if (!asked_state) explain(kState, plan.job.optimizer.offload == Offload::host, state_bytes(plan.host_memory), offload_refusal(plan.job, true));
+  return origins;
 }
 
 std::vector<std::string> offload_warnings(const Fitted& plan) {
@@ -113,15 +114,15 @@ std::vector<std::string> offload_warnings(const Fitted& plan) {
   const auto pinned = [&](int64_t bytes, const char* what, const char* key) {
     return format_bytes(bytes) + " of " + what + " pinned in the host's memory (" + key + "), which has " + format_bytes(plan.device.cpu.available_bytes) + " free; ";
   };
-  if (const int64_t bytes = activation_bytes(plan); bytes > 0)
+  if (const int64_t bytes = activation_bytes(plan.host_memory); bytes > 0)
     warnings.push_back(pinned(bytes, "layer inputs are", kActivations) + "each micro-batch copies them over PCIe, out in its forward and back in its backward, " +
                        range(activation_seconds(plan)) + " each way, while the layers compute");
-  if (const int64_t bytes = state_bytes(plan); bytes > 0)
+  if (const int64_t bytes = state_bytes(plan.host_memory); bytes > 0)
     warnings.push_back(pinned(bytes, "optimizer state are", kState) + "each step reads and writes them over PCIe, " + range(state_seconds(plan)));
   return warnings;
 }
 
-PcieSeconds state_seconds(const Fitted& plan) { return pcie_seconds(state_bytes(plan)); }
-PcieSeconds activation_seconds(const Fitted& plan) { return pcie_seconds(activation_bytes(plan)); }
+PcieSeconds state_seconds(const Fitted& plan) { return pcie_seconds(state_bytes(plan.host_memory)); }
+PcieSeconds activation_seconds(const Fitted& plan) { return pcie_seconds(activation_bytes(plan.host_memory)); }
 
 }  // namespace forge

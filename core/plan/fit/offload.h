@@ -26,19 +26,19 @@ std::string activation_offload_refusal(bool cuda, const std::string& provider);
 // open is taken to be one that can.
 std::string offload_refusal(const Job& job, bool cuda);
 // True if the state can be in the host's memory, and the host has room for it.
-bool can_offload(const Fitted& plan);
+bool can_offload(const Compute& plan);
 // Returns the bytes of the host's memory for all that is moved there.
-int64_t host_room(const Fitted& plan);
+int64_t host_room(const Setup& plan);
 // Returns the sentence about a host whose room is too small for the state; empty if it has the
 // room.
-std::string state_shortage(const Fitted& plan);
+std::string state_shortage(const Compute& plan);
 // Throws KeyError(job) or KeyError(fit) if the job asks for an offload that is not possible.
-void require_offload(const Fitted& plan);
-// Throws KeyError(fit) for a plan that fits on the card, and whose Fitted::host_memory does not fit
-// on the host.
-[[noreturn]] void refuse_host(const Fitted& plan);
-// Writes the reasons into the origins, for keys that the plan decided. Needs a plan that fits.
-void explain_offload(Fitted& plan, bool asked_activations, bool asked_state);
+void require_offload(const Compute& plan);
+// Throws KeyError(fit) for a plan that fits on the card, and whose lines of the host do not fit
+// there.
+[[noreturn]] void refuse_host(const Setup& plan, const std::vector<MemoryLine>& host_memory);
+// Returns the origins of the keys that the plan decided.
+Origins offload_origins(const Fitted& plan, bool asked_activations, bool asked_state);
 // Returns "8.2 GiB of optimizer state lie pinned …" for a plan with some, and a like sentence for
 // layers' inputs.
 std::vector<std::string> offload_warnings(const Fitted& plan);

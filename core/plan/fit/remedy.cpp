@@ -1,6 +1,7 @@
 #include "core/plan/fit/remedy.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/job/names.h"
@@ -15,144 +16,136 @@ struct Setting {
   std::string key, value;
 };
 
+// A job that is tried instead of the one that does not fit.
+struct Attempt {
+  Schedule plan;
+  Search search;
+};
+
 // A change of the job that needs less memory. The list is in the order of what a change costs the
 // user.
 struct Remedy {
-  std::vector<Setting> (*settings)(const Fitted& fitting);
-  bool (*change)(Fitted& plan, Search& search);  // false: there is nothing to change
+  std::vector<Setting> (*settings)(const Schedule& plan, const Trial& fitting);
+  std::optional<Attempt> (*change)(Attempt attempt);  // nothing: there is nothing to change
 };
 
-bool free_checkpointing(Fitted&, Search& search) { return std::exchange(search.fixed_checkpointing, false); }
-bool free_batch(Fitted&, Search& search) { return std::exchange(search.fixed_batch, false); }
-bool free_both(Fitted& plan, Search& search) {
-  const bool checkpointing = free_checkpointing(plan, search), batch = free_batch(plan, search);
-  return checkpointing && batch;
+std::optional<Attempt> free_checkpointing(Attempt attempt) {
+  if (!std::exchange(attempt.search.fixed_checkpointing, false)) return {};
+  return attempt;
 }
-bool offload_activations(Fitted& plan, Search& search) {
-  if (!search.fixed_offloading || plan.job.train.activation_offloading == Offload::host) return false;
-  if (!activation_offload_refusal(plan.device.cuda, plan.provider).empty()) return false;
+std::optional<Attempt> free_batch(Attempt attempt) {
+  if (!std::exchange(attempt.search.fixed_batch, false)) return {};
+  return attempt;
+}
+std::optional<Attempt> free_both(Attempt attempt) {
+  const std::optional<Attempt> checkpointing = free_checkpointing(std::move(attempt));
+  return checkpointing ? free_batch(*checkpointing) : std::nullopt;
+}
+std::optional<Attempt> offload_activations(Attempt attempt) {
+  Schedule& plan = attempt.plan;
+  if (!attempt.search.fixed_offloading || plan.job.train.activation_offloading == Offload::host) return {};
+  if (!activation_offload_refusal(plan.device.cuda, plan.provider).empty()) return {};
   plan.job.train.activation_offloading = Offload::host;
-  return true;
+  return attempt;
 }
-bool offload(Fitted& plan, Search& search) {
-  if (!search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return false;
+std::optional<Attempt> offload(Attempt attempt) {
+  Schedule& plan = attempt.plan;
+  if (!attempt.search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return {};
   plan.job.optimizer.offload = Offload::host;
-  return true;
+  return attempt;
 }
 // Frees the settings that later remedies need free anyway.
-void free_all(Fitted& plan, Search& search) { free_both(plan, search); }
+Attempt freed(Attempt attempt) {
+  attempt.search.fixed_checkpointing = attempt.search.fixed_batch = false;
+  return attempt;
+}
 
-bool narrow(Fitted& plan, Search& search) {
-  free_all(plan, search);
-  if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return false;
+std::optional<Attempt> narrow(Attempt asked) {
+  Attempt attempt = freed(std::move(asked));
+  Schedule& plan = attempt.plan;
+  if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return {};
   const bool cuda = plan.device.cuda;
-  if (cuda ? plan.device.gpu.compute_capability < 80 : instructions_of(plan.device.cpu) < InstructionSet::avx512_bf16) return false;
+  if (cuda ? plan.device.gpu.compute_capability < 80 : instructions_of(plan.device.cpu) < InstructionSet::avx512_bf16) return {};
   plan.job.train.precision = plan.storage = Precision::bf16;
-  return true;
+  return attempt;
 }
 
-bool quantize(Fitted& plan, Search& search) {
-  free_all(plan, search);
-  const AdapterConfig& adapter = plan.job.adapter;
-  if (adapter.type == AdapterType::none || plan.job.model.quantization != Quantization::none) return false;
-  if (changes_base(adapter)) return false;  // needs the base in full
-  plan.job.model.quantization = Quantization::nf4;
-  return plan.job.model.double_quantization = true;
+std::optional<Attempt> quantize(Attempt asked) {
+  Attempt attempt = freed(std::move(asked));
+  Job& job = attempt.plan.job;
+  if (job.adapter.type == AdapterType::none || job.model.quantization != Quantization::none) return {};
+  if (changes_base(job.adapter)) return {};  // needs the base in full
+  job.model.quantization = Quantization::nf4;
+  job.model.double_quantization = true;
+  return attempt;
 }
 
-bool lower_rank(Fitted& plan, Search& search) {
-  free_all(plan, search);
-  if (plan.job.adapter.type == AdapterType::none || plan.job.adapter.rank <= 8) return false;
-  plan.job.adapter.rank = 8;
-  return true;
+std::optional<Attempt> lower_rank(Attempt asked) {
+  Attempt attempt = freed(std::move(asked));
+  AdapterConfig& adapter = attempt.plan.job.adapter;
+  if (adapter.type == AdapterType::none || adapter.rank <= 8) return {};
+  adapter.rank = 8;
+  return attempt;
 }
 
 // Applies to jobs that train every weight, where the optimizer's state is the larger part of that
 // memory.
-bool smaller_state(Fitted& plan, Search& search, OptimizerType type) {
-  free_all(plan, search);
-  if (plan.job.adapter.type != AdapterType::none || plan.job.optimizer.type != OptimizerType::adamw) return false;
-  plan.job.optimizer.type = type;
-  return true;
+std::optional<Attempt> smaller_state(Attempt asked, OptimizerType type) {
+  Attempt attempt = freed(std::move(asked));
+  Job& job = attempt.plan.job;
+  if (job.adapter.type != AdapterType::none || job.optimizer.type != OptimizerType::adamw) return {};
+  job.optimizer.type = type;
+  return attempt;
 }
-bool state_of_8_bits(Fitted& plan, Search& search) { return smaller_state(plan, search, OptimizerType::adamw_8bit); }
-bool factored_state(Fitted& plan, Search& search) { return smaller_state(plan, search, OptimizerType::adafactor); }
+std::optional<Attempt> state_of_8_bits(Attempt attempt) { return smaller_state(std::move(attempt), OptimizerType::adamw_8bit); }
+std::optional<Attempt> factored_state(Attempt attempt) { return smaller_state(std::move(attempt), OptimizerType::adafactor); }
 
-bool adapt(Fitted& plan, Search& search) {
-  free_all(plan, search);
-  if (plan.job.adapter.type == AdapterType::lora) return false;
-  plan.job.adapter.type = AdapterType::lora;
-  return true;
-}
-
-bool adapt_quantized(Fitted& plan, Search& search) { return adapt(plan, search) && quantize(plan, search); }
-
-bool shorten(Fitted& plan, Search& search) {
-  free_all(plan, search);
-  if (plan.train.longest < 256) return false;
-  plan.train.longest /= 2;
-  plan.train.tokens = std::min(plan.train.tokens, plan.train.examples * plan.train.longest);
-  return true;
+std::optional<Attempt> adapt(Attempt asked) {
+  Attempt attempt = freed(std::move(asked));
+  AdapterConfig& adapter = attempt.plan.job.adapter;
+  if (adapter.type == AdapterType::lora) return {};
+  adapter.type = AdapterType::lora;
+  return attempt;
 }
 
-Setting checkpointing_of(const Fitted& plan) {
-  const Checkpointing came_to = *plan.job.train.activation_checkpointing;
-  return {"train.activation_checkpointing", came_to == Checkpointing::chosen ? "auto" : name_of(came_to)};
-}
-Setting batch_of(const Fitted& plan) {
-  return plan.job.data.packing
-             ? Setting{"train.micro_batch_tokens", std::to_string(*plan.job.train.micro_batch_tokens)}
-             : Setting{"train.micro_batch_size", std::to_string(*plan.job.train.micro_batch_size)};
+std::optional<Attempt> adapt_quantized(Attempt attempt) {
+  const std::optional<Attempt> adapted = adapt(std::move(attempt));
+  return adapted ? quantize(*adapted) : std::nullopt;
 }
 
+std::optional<Attempt> shorten(Attempt asked) {
+  static const ExampleCounts unknown;
+  Attempt attempt = freed(std::move(asked));
+  DataSummary& train = attempt.plan.train;
+  if (train.longest < 256) return {};
+  train.longest /= 2;
+  train.tokens = std::min(train.tokens, train.examples * train.longest);
+  attempt.search.counts = &unknown;
+  return attempt;
+}
+
+Setting checkpointing_of(const Trial& fitting) {
+  return {"train.activation_checkpointing", fitting.checkpointing == Checkpointing::chosen ? "auto" : name_of(fitting.checkpointing)};
+}
+Setting batch_of(const Schedule& plan, const Trial& fitting) {
+  return plan.job.data.packing ? Setting{"train.micro_batch_tokens", std::to_string(fitting.micro_batch.tokens)}
+                               : Setting{"train.micro_batch_size", std::to_string(fitting.micro_batch.examples)};
+}
 using Settings = std::vector<Setting>;
 constexpr Remedy kRemedies[] = {
-    {[](const Fitted& plan) { return Settings{checkpointing_of(plan)}; }, free_checkpointing},
-    {[](const Fitted& plan) { return Settings{batch_of(plan)}; }, free_batch},
-    {[](const Fitted& plan) {
-       return Settings{checkpointing_of(plan), batch_of(plan)};
-     },
-     free_both},
-    {[](const Fitted&) {
-       return Settings{{"train.activation_offloading", "host"}};
-     },
-     offload_activations},
-    {[](const Fitted&) {
-       return Settings{{"optimizer.offload", "host"}};
-     },
-     offload},
-    {[](const Fitted&) {
-       return Settings{{"train.precision", "bf16"}};
-     },
-     narrow},
-    {[](const Fitted&) {
-       return Settings{{"adapter.type", "qlora"}};
-     },
-     quantize},
-    {[](const Fitted&) {
-       return Settings{{"adapter.rank", "8"}};
-     },
-     lower_rank},
-    {[](const Fitted&) {
-       return Settings{{"optimizer.type", "adamw_8bit"}};
-     },
-     state_of_8_bits},
-    {[](const Fitted&) {
-       return Settings{{"optimizer.type", "adafactor"}};
-     },
-     factored_state},
-    {[](const Fitted&) {
-       return Settings{{"adapter.type", "lora"}};
-     },
-     adapt},
-    {[](const Fitted&) {
-       return Settings{{"adapter.type", "qlora"}};
-     },
-     adapt_quantized},
-    {[](const Fitted& plan) {
-       return Settings{{"data.max_length", std::to_string(plan.train.longest)}};
-     },
-     shorten},
+    {[](const Schedule&, const Trial& fitting) { return Settings{checkpointing_of(fitting)}; }, free_checkpointing},
+    {[](const Schedule& plan, const Trial& fitting) { return Settings{batch_of(plan, fitting)}; }, free_batch},
+    {[](const Schedule& plan, const Trial& fitting) { return Settings{checkpointing_of(fitting), batch_of(plan, fitting)}; }, free_both},
+    {[](const Schedule&, const Trial&) { return Settings{{"train.activation_offloading", "host"}}; }, offload_activations},
+    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.offload", "host"}}; }, offload},
+    {[](const Schedule&, const Trial&) { return Settings{{"train.precision", "bf16"}}; }, narrow},
+    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "qlora"}}; }, quantize},
+    {[](const Schedule&, const Trial&) { return Settings{{"adapter.rank", "8"}}; }, lower_rank},
+    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.type", "adamw_8bit"}}; }, state_of_8_bits},
+    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.type", "adafactor"}}; }, factored_state},
+    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "lora"}}; }, adapt},
+    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "qlora"}}; }, adapt_quantized},
+    {[](const Schedule& plan, const Trial&) { return Settings{{"data.max_length", std::to_string(plan.train.longest)}}; }, shorten},
 };
 
 struct FoundRemedy {
@@ -167,25 +160,24 @@ struct FoundRemedy {
 };
 
 // Returns the bytes that are held on the device whatever else is tried.
-int64_t least_held(Fitted plan, const Search& search) {
-  if (!search.fixed_offload && can_offload(plan)) plan.job.optimizer.offload = Offload::host;
-  return total_bytes(fixed_memory(plan, parameters_of(plan)).held);
+int64_t least_held(const Attempt& attempt) {
+  const Schedule& plan = attempt.plan;
+  const bool moves = !attempt.search.fixed_offload && can_offload(plan);
+  const Offload state = moves ? Offload::host : plan.job.optimizer.offload.value_or(Offload::none);
+  return total_bytes(fixed_memory(plan, parameters_of(plan), state).held);
 }
 
 constexpr size_t kShownRemedies = 3;
 
 // Returns the first remedies under which the plan fits, tried by planning again.
-std::vector<FoundRemedy> remedies_for(const Fitted& asked, const Search& original) {
-  static const ExampleCounts unknown;
+std::vector<FoundRemedy> remedies_for(const Schedule& asked, const Search& original) {
   std::vector<FoundRemedy> found;
   for (const Remedy& remedy : kRemedies) {
-    Fitted plan = asked;
-    Search search = original;
-    if (!remedy.change(plan, search)) continue;
-    if (remedy.change == shorten) search.counts = &unknown;
-    if (least_held(plan, search) >= plan.available_bytes) continue;
-    if (!fits(plan, search)) continue;
-    found.push_back({remedy.settings(plan), plan.predicted_peak_bytes});
+    const std::optional<Attempt> attempt = remedy.change({asked, original});
+    if (!attempt || least_held(*attempt) >= original.available_bytes) continue;
+    const SearchResult result = find_fit(attempt->plan, attempt->search);
+    if (!result.fits) continue;
+    found.push_back({remedy.settings(attempt->plan, result.trial), result.trial.peak_bytes});
     if (found.size() == kShownRemedies) break;
   }
   return found;
@@ -200,19 +192,19 @@ std::string texts_of(const std::vector<FoundRemedy>& remedies) {
 
 }  // namespace
 
-void refuse(const Fitted& asked, const Fitted& smallest, const Search& search) {
+void refuse(const Schedule& asked, const Trial& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
   const std::vector<FoundRemedy> remedies = remedies_for(asked, search);
-  if (smallest.predicted_peak_bytes <= asked.available_bytes) refuse_host(smallest);  // which has less room than is missing on the card
+  if (smallest.peak_bytes <= search.available_bytes) refuse_host(asked, smallest.host_memory);  // which has less room than is missing on the card
   const std::string shortage = search.fixed_offload ? "" : state_shortage(asked);
   std::vector<std::string> moved;
-  if (!search.fixed_offloading && smallest.job.train.activation_offloading == Offload::host) moved.push_back("the layers' inputs");
-  if (!search.fixed_offload && smallest.job.optimizer.offload == Offload::host) moved.push_back("the optimizer's state");
-  const bool limited = asked.job.hardware.memory_limit == asked.available_bytes,
+  if (!search.fixed_offloading && smallest.activations == Offload::host) moved.push_back("the layers' inputs");
+  if (!search.fixed_offload && smallest.state == Offload::host) moved.push_back("the optimizer's state");
+  const bool limited = asked.job.hardware.memory_limit == search.available_bytes,
              none = remedies.empty();
   throw Error(
       ErrorKind::fit,
-      "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " + format_bytes(asked.available_bytes) +
+      "needs " + format_bytes(smallest.peak_bytes) + ", " + format_bytes(search.available_bytes) +
           " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
           (moved.empty() ? "" : ", even with " + join(moved, " and ") + " in the host's memory") +
           "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +

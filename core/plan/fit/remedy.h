@@ -4,8 +4,8 @@
 
 namespace forge {
 
-// Throws Error(fit) with the largest part and the cheapest remedy. `smallest` is the plan with
+// Throws Error(fit) with the largest part and the cheapest remedy. `smallest` is the try with
 // which the search ended.
-[[noreturn]] void refuse(const Fitted& asked, const Fitted& smallest, const Search& search);
+[[noreturn]] void refuse(const Schedule& asked, const Trial& smallest, const Search& search);
 
 }  // namespace forge

@@ -17,10 +17,10 @@
 namespace forge {
 namespace {
 
-ActivationShape shape_of(const Compute& plan, const Inventory& inventory, const Fullest& fullest,
+ActivationShape shape_of(const Compute& plan, const StepChoice& step, const Inventory& inventory, const Fullest& fullest,
                          bool training) {
   const Job& job = plan.job;
-  ActivationShape shape{plan.step};
+  ActivationShape shape{step};
   shape.spec = plan.model;
   shape.adapter = job.adapter;
   shape.lists = inventory.lists;
@@ -74,8 +74,8 @@ Fullest most_of(const Fullest& train, const Fullest& eval) {
 }
 
 // Returns the shape of a micro-batch of the base without the adapter, forward only.
-ActivationShape base_shape(const Fitted& plan, const Inventory& inventory, const Fullest& most) {
-  ActivationShape shape = shape_of(plan, inventory, most, false);
+ActivationShape base_shape(const Compute& plan, const StepChoice& step, const Inventory& inventory, const Fullest& most) {
+  ActivationShape shape = shape_of(plan, step, inventory, most, false);
   shape.trained = {};
   shape.adapter.use_dora = false;
   shape.adapter.modules_to_save.clear();
@@ -84,8 +84,9 @@ ActivationShape base_shape(const Fitted& plan, const Inventory& inventory, const
   return shape;
 }
 
-std::vector<MemoryLine> reference_lines(const Fitted& plan, const Provider& provider, const Inventory& inventory, const Fullest& most) {
-  std::vector<MemoryLine> lines = provider.activation_lines(base_shape(plan, inventory, most));
+std::vector<MemoryLine> reference_lines(const Compute& plan, const RunModels& models, const StepChoice& step, const Fullest& most) {
+  const Inventory& inventory = models.policy;
+  std::vector<MemoryLine> lines = models.provider->activation_lines(base_shape(plan, step, inventory, most));
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
   for (MemoryLine& line : lines) line.name = "reference: " + line.name;
   int64_t saved = 0;
@@ -97,15 +98,15 @@ std::vector<MemoryLine> reference_lines(const Fitted& plan, const Provider& prov
 
 // Returns the line of fp8's gate while the file's weights pass layer by layer
 // (core/train/layer_by_layer.h), beyond `held` bytes, which do not exist yet.
-MemoryLine file_pass_line(const Fitted& plan, const Provider& plain, const Inventory& inventory, const Fullest& most, int64_t held) {
+MemoryLine file_pass_line(const Compute& plan, const RunModels& models, const StepChoice& step, const Fullest& most, int64_t held) {
   const Precision precision = *plan.job.train.precision;
   // A layer's weights count together, those outside of layers one by one.
   std::map<std::string, std::vector<int64_t>> ranges;
   for (const Parameter& parameter : base_parameters(plan.model))
     ranges[parameter.layer < 0 ? parameter.name : std::to_string(parameter.layer)].push_back(parameter.count());
-  ActivationShape shape = base_shape(plan, inventory, most);
+  ActivationShape shape = base_shape(plan, step, models.policy, most);
   shape.quantization = Quantization::none;
-  const int64_t activations = total_bytes(plain.activation_lines(shape));
+  const int64_t activations = total_bytes(models.plain->activation_lines(shape));
   int64_t fullest = 0;
   for (auto& [range, counts] : ranges) {
     const int64_t weights = std::accumulate(counts.begin(), counts.end(), int64_t{0}) * bytes_of(precision);
@@ -122,82 +123,105 @@ MemoryLine file_pass_line(const Fitted& plan, const Provider& plain, const Inven
   return {"fp8 gate: the base as in its file", bytes - held, "a layer at a time, and the stream of " + format_count(tokens) + " tokens"};
 }
 
+// The lines of a run as they are added up: those that are held, and the fullest moment of the rest.
+// A provider with an arena keeps it, so that what runs in turn shares it; without one, lines of
+// different moments exclude each other.
+struct Moments {
+  const bool arena;
+  std::vector<MemoryLine> held, moving;
+
+  void hold(const std::vector<MemoryLine>& lines) { held.insert(held.end(), lines.begin(), lines.end()); }
+  // Takes the lines of another moment if they are more.
+  void consider(std::vector<MemoryLine> other) {
+    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
+  }
+  // Takes the lines of work that runs in turn with what is there already.
+  void share(const std::vector<MemoryLine>& lines) {
+    if (arena && !lines.empty()) moving = fuller(std::move(moving), lines);
+  }
+};
+
+// Returns the lines of the judges' batches; their weights are held.
+std::vector<MemoryLine> judging_lines(const Compute& plan, const RunModels& models, Moments& moments) {
+  std::vector<MemoryLine> judging;
+  for (const JudgeModel& judge : models.policy.judges) {
+    moments.hold(judge_fixed_lines(plan, judge));
+    judging = fuller(std::move(judging), models.provider->activation_lines(judge_shape(plan, judge)));
+  }
+  return judging;
+}
+
 }  // namespace
 
-FixedMemory fixed_memory(const Fitted& plan, const std::vector<Parameter>& parameters) {
+FixedMemory fixed_memory(const Compute& plan, const std::vector<Parameter>& parameters, Offload state) {
   const Precision precision = *plan.job.train.precision;
   const bool tied = plan.model.tie_word_embeddings;
-  FixedMemory fixed{fixed_lines(parameters, plan.job, precision, plan.storage, tied), host_lines(parameters, plan.job),
-                    update_lines(parameters, plan.job, precision, tied), {}};
-  if (has_value_network(plan))
-    for (MemoryLine& line : value_host_lines(plan)) fixed.on_host.push_back(std::move(line));
+  Job job = plan.job;
+  job.optimizer.offload = state;
+  FixedMemory fixed{fixed_lines(parameters, job, precision, plan.storage, tied), host_lines(parameters, job),
+                    update_lines(parameters, job, precision, tied), {}, {}};
+  if (has_value_network(plan)) {
+    for (MemoryLine& line : value_host_lines(plan, state)) fixed.on_host.push_back(std::move(line));
+    fixed.value = value_fixed_lines(plan, state);
+  }
   // A GPU's tensors are converted in the host's memory.
-  if (!plan.device.cuda) fixed.loading = loading_lines(parameters, plan.job, precision, tied, *plan.job.train.threads);
+  if (!plan.device.cuda) fixed.loading = loading_lines(parameters, job, precision, tied, *plan.job.train.threads);
   return fixed;
 }
 
-std::vector<MemoryLine> lines_on_host(const Fitted& plan, const Inventory& inventory, const FixedMemory& fixed) {
-  std::vector<MemoryLine> lines = fixed.on_host;
-  if (plan.job.train.activation_offloading != Offload::host) return lines;
-  const StepSizes sizes{.tokens = plan.training_batch.tokens, .targets = plan.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
-  const int64_t bytes = host_bytes(inventory.lists->training(plan.step), sizes);
+std::vector<MemoryLine> lines_on_host(const Compute& plan, const RunModels& models, const Trial& trial) {
+  std::vector<MemoryLine> lines = models.fixed.on_host;
+  if (trial.activations != Offload::host) return lines;
+  const StepSizes sizes{.tokens = trial.training_batch.tokens, .targets = trial.training_batch.targets, .compute_bytes = bytes_of(*plan.job.train.precision)};
+  const int64_t bytes = host_bytes(models.policy.lists->training(trial.step), sizes);
   if (bytes > 0) lines.push_back({kLayerInputs, bytes, format_count(sizes.tokens) + " tokens in " + name_of(*plan.job.train.precision) + ", of all layers that training passes through except the last"});
   return lines;
 }
 
-std::vector<MemoryLine> memory_lines(const Fitted& plan, const Provider& provider, const Provider* plain, const Inventory& inventory, const FixedMemory& fixed,
-                                     const Fullest& train, const Fullest& eval) {
-  std::vector<MemoryLine> lines = fixed.held;
-  std::vector<MemoryLine> moving = provider.activation_lines(shape_of(plan, inventory, train, true));
+std::vector<MemoryLine> memory_lines(const Rollouts& plan, const RunModels& models, const Trial& trial, const Fullest& train, const Fullest& eval) {
+  const Provider& provider = *models.provider;
+  const StepChoice& step = trial.step;
+  const bool arena = provider.workspace != nullptr;
+  Moments moments{arena, models.fixed.held, provider.activation_lines(shape_of(plan, step, models.policy, train, true))};
   if (eval.tokens > 0)
-    moving = fuller(std::move(moving), provider.activation_lines(shape_of(plan, inventory, eval, false)));
+    moments.moving = fuller(std::move(moments.moving), provider.activation_lines(shape_of(plan, step, models.policy, eval, false)));
   std::vector<MemoryLine> value;
-  if (has_value_network(plan)) {
-    const std::vector<MemoryLine> own = value_fixed_lines(plan);
-    lines.insert(lines.end(), own.begin(), own.end());
-    value = provider.activation_lines(shape_of(value_plan(plan), value_inventory(plan), train, true));
-    if (provider.workspace) moving = fuller(std::move(moving), value);  // in turn, in one arena
+  if (models.value) {
+    moments.hold(models.fixed.value);
+    value = provider.activation_lines(shape_of(*models.value_plan, value_step(plan, step), *models.value, train, true));
+    moments.share(value);
   }
-  std::vector<MemoryLine> judging;
-  for (const JudgeModel& judge : inventory.judges) {
-    const std::vector<MemoryLine> own = judge_fixed_lines(plan, judge);
-    lines.insert(lines.end(), own.begin(), own.end());
-    judging = fuller(std::move(judging), provider.activation_lines(judge_shape(plan, judge)));
-  }
-  if (provider.workspace && !judging.empty()) moving = fuller(std::move(moving), judging);
-  const auto consider = [&](std::vector<MemoryLine> other) {
-    if (total_bytes(other) > total_bytes(moving)) moving = std::move(other);
-  };
+  std::vector<MemoryLine> judging = judging_lines(plan, models, moments);
+  moments.share(judging);
   std::vector<MemoryLine> reference;
   const Fullest most = most_of(train, eval);
-  if (computes_reference(plan)) reference = reference_lines(plan, provider, inventory, most);
+  if (computes_reference(plan)) reference = reference_lines(plan, models, step, most);
   // The reference's own weights are held beside all else; its step shares the memory of the
   // policy's, and comes before it.
   const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
   if (own != reference.end()) {
-    lines.push_back(*own);
+    moments.hold({*own});
     reference.erase(own);
   }
-  if (provider.workspace && !reference.empty()) moving = fuller(std::move(moving), reference);
-  std::vector<MemoryLine> update = fixed.update;
-  if (provider.workspace)
-    moving.insert(moving.end(), update.begin(), update.end());
+  moments.share(reference);
+  std::vector<MemoryLine> update = models.fixed.update;
+  if (arena)
+    moments.moving.insert(moments.moving.end(), update.begin(), update.end());
   else
-    consider(std::move(update));
-  if (!provider.workspace) consider(std::move(reference)), consider(std::move(value)), consider(std::move(judging));
+    for (std::vector<MemoryLine>* other : {&update, &reference, &value, &judging}) moments.consider(std::move(*other));
   if (draws_completions(plan.job.objective.type)) {
-    std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, inventory, {}, false));
-    if (provider.workspace)  // which keeps its arena
-      lines.insert(lines.end(), drawing.begin(), drawing.end());
+    std::vector<MemoryLine> drawing = rollout_lines(plan, provider, shape_of(plan, step, models.policy, {}, false));
+    if (arena)  // which drawing has beside it
+      moments.hold(drawing);
     else
-      consider(std::move(drawing));
+      moments.consider(std::move(drawing));
   }
   // The gate's pass in fp8 needs no more than a step: what it holds twice is no more than
   // gradients, which do not exist yet.
-  if (has_fp8_gate(plan.job) && plain) consider({file_pass_line(plan, *plain, inventory, most, total_bytes(lines))});
-  consider(fixed.loading);
-  for (MemoryLine& line : moving) lines.push_back(std::move(line));
-  return lines;
+  if (has_fp8_gate(plan.job) && models.plain) moments.consider({file_pass_line(plan, models, step, most, total_bytes(moments.held))});
+  moments.consider(models.fixed.loading);
+  moments.hold(moments.moving);
+  return std::move(moments.held);
 }
 
 }  // namespace forge

@@ -7,22 +7,18 @@
 #include "core/model/graph/ops.h"
 #include "core/plan/fit/offload.h"
 #include "core/plan/stages/step_choice.h"
+#include "core/plan/stages/value_plan.h"
 
 namespace forge {
 
-void set_micro_batch(Fitted& plan, int64_t tokens) {
-  TrainConfig& train = plan.job.train;
-  const int64_t mean = std::max<int64_t>(1, plan.train.tokens / std::max<int64_t>(1, plan.train.examples));
-  if (plan.job.data.packing) {
-    train.micro_batch_tokens = tokens;
-    train.micro_batch_size = std::clamp<int64_t>(tokens / mean, 1, *train.global_batch_size);
-  } else {
-    train.micro_batch_size = std::clamp<int64_t>(tokens / longest_of(plan), 1, *train.global_batch_size);
-    train.micro_batch_tokens = *train.micro_batch_size * longest_of(plan);
-  }
+MicroBatch micro_batch_of(const Schedule& plan, int64_t tokens) {
+  const int64_t mean = std::max<int64_t>(1, plan.train.tokens / std::max<int64_t>(1, plan.train.examples)), most = *plan.job.train.global_batch_size;
+  if (plan.job.data.packing) return {tokens, std::clamp<int64_t>(tokens / mean, 1, most)};
+  const int64_t examples = std::clamp<int64_t>(tokens / longest_of(plan), 1, most);
+  return {examples * longest_of(plan), examples};
 }
 
-std::vector<int64_t> sizes(const Fitted& plan, int64_t from, int64_t to) {
+std::vector<int64_t> sizes(const Schedule& plan, int64_t from, int64_t to) {
   std::vector<int64_t> list;
   const int64_t least = longest_of(plan);
   for (int64_t tokens = std::max(from, least);; tokens = std::max(tokens / 2, least)) {
@@ -33,37 +29,46 @@ std::vector<int64_t> sizes(const Fitted& plan, int64_t from, int64_t to) {
 
 namespace {
 
-// The units that could be computed again, cheapest first, and the plan with the first of them.
+RunModels models_of(const Schedule& plan, const Search& search, Offload state) {
+  RunModels models{.policy = inventory_of(plan), .value = {}, .value_plan = {}, .fixed = {}, .provider = search.provider, .plain = search.plain};
+  models.fixed = fixed_memory(plan, models.policy.parameters, state);
+  if (!has_value_network(plan)) return models;
+  models.value = value_inventory(plan);
+  models.value_plan = value_plan(plan);
+  return models;
+}
+
+// The units that could be computed again, cheapest first, and a try with the first of them.
 class Recomputation {
  public:
-  Recomputation(Fitted& plan, const Search& search, const Inventory& inventory)
-      : plan_(plan), search_(search), inventory_(inventory) {
+  Recomputation(const Schedule& plan, const Search& search, Trial start)
+      : plan_(plan), search_(search), models_(models_of(plan, search, start.state)), trial_(std::move(start)) {
     const double length = static_cast<double>(plan.train.tokens) /
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
     units_ = recompute_units(forward(), sizes, length, search.provider->recomputes_halves);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
-    // The fixed memory does not depend on the micro-batch.
-    fixed_ = fixed_memory(plan, inventory.parameters);
   }
 
-  // True if the memory that is held in any case leaves room for a micro-batch.
-  bool has_room() const { return total_bytes(fixed_.held) < plan_.available_bytes; }
+  const Trial& trial() const { return trial_; }
 
-  // Takes over the plan's micro-batch: its fullest ones are looked up once, whatever is computed
-  // again.
-  void take_micro_batch() {
-    train_ = fullest_training(plan_, *search_.counts);
-    eval_ = fullest_evaluation(plan_, *search_.counts);
-    plan_.training_batch = {train_.tokens, train_.supervised};
-    plan_.evaluation_batch = {eval_.tokens, eval_.supervised};
+  // True if the memory that is held in any case leaves room for a micro-batch.
+  bool has_room() const { return total_bytes(models_.fixed.held) < search_.available_bytes; }
+
+  // Takes a micro-batch: its fullest ones are looked up once, whatever is computed again.
+  void take(const MicroBatch& micro_batch) {
+    trial_.micro_batch = micro_batch;
+    train_ = fullest_training(plan_, micro_batch, *search_.counts);
+    eval_ = fullest_evaluation(plan_, micro_batch, *search_.counts);
+    trial_.training_batch = {train_.tokens, train_.supervised};
+    trial_.evaluation_batch = {eval_.tokens, eval_.supervised};
   }
 
   // Tries a fixed choice. True if the plan fits.
   bool fits(Checkpointing policy) {
-    plan_.job.train.activation_checkpointing = policy;
-    plan_.step.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
+    trial_.checkpointing = policy;
+    trial_.step.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
     return fits();
   }
   // Tries the least recomputation that fits, if something must be computed again: at most this
@@ -82,14 +87,13 @@ class Recomputation {
     return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
   }
 
-  // Keeps the results of norms, too, if nothing is computed again and memory is left. They are 16
-  // KB a token and layer of 8B shapes, which the backward then need not write.
-  void keep_norms() {
-    take_micro_batch();
-    plan_.step.kept_norms = true;
-    if (fits()) return;
-    plan_.step.kept_norms = false;
-    fits();
+  // Returns a try that fits with the results of norms kept, too, if memory is left. They are 16 KB
+  // a token and layer of 8B shapes, which the backward then need not write.
+  Trial with_norms(const Trial& fitting) {
+    trial_ = fitting;
+    take(fitting.micro_batch);
+    trial_.step.kept_norms = true;
+    return fits() ? trial_ : fitting;
   }
 
   // Returns the recomputed share of a step's arithmetic: a backward takes twice what a forward
@@ -97,12 +101,12 @@ class Recomputation {
   double extra() const {
     double flops = 0;
     for (const RecomputeUnit& unit : units_)
-      if (plan_.step.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
+      if (trial_.step.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
     return flops / (3 * forward_flops_);
   }
 
  private:
-  const Graph& forward() const { return inventory_.lists->forward(); }
+  const Graph& forward() const { return models_.policy.lists->forward(); }
   // Returns the number of units that together are at most this share of a step's arithmetic.
   size_t within(double share) const {
     double flops = 0;
@@ -111,23 +115,23 @@ class Recomputation {
     return units_.size();
   }
   bool fits() {
-    plan_.memory = memory_lines(plan_, *search_.provider, search_.plain, inventory_, fixed_, train_, eval_);
-    plan_.predicted_peak_bytes = total_bytes(plan_.memory);
-    plan_.host_memory = lines_on_host(plan_, inventory_, fixed_);
-    return plan_.predicted_peak_bytes <= plan_.available_bytes && total_bytes(plan_.host_memory) <= host_room(plan_);
+    trial_.memory = memory_lines(plan_, models_, trial_, train_, eval_);
+    trial_.peak_bytes = total_bytes(trial_.memory);
+    trial_.host_memory = lines_on_host(plan_, models_, trial_);
+    return trial_.peak_bytes <= search_.available_bytes && total_bytes(trial_.host_memory) <= host_room(plan_);
   }
   bool fits_first(size_t count) {
-    plan_.job.train.activation_checkpointing = Checkpointing::chosen;
-    plan_.step.recompute = {};
-    for (size_t i = 0; i < count; ++i) plan_.step.recompute.add(units_[i]);
+    trial_.checkpointing = Checkpointing::chosen;
+    trial_.step.recompute = {};
+    for (size_t i = 0; i < count; ++i) trial_.step.recompute.add(units_[i]);
     return fits();
   }
 
-  Fitted& plan_;
+  const Schedule& plan_;
   const Search& search_;
-  const Inventory& inventory_;
+  RunModels models_;
+  Trial trial_;
   Fullest train_, eval_;
-  FixedMemory fixed_;
   std::vector<RecomputeUnit> units_;
   double forward_flops_ = 0;
   size_t enough_ = 0;  // units with which the last micro-batch fit that needed any; 0: none did
@@ -138,20 +142,24 @@ class Recomputation {
 // tokens at a time are 4 % slower than 2,048, where the profile's smallest is 256.
 double overhead_tokens(const Search& search) { return static_cast<double>(search.smallest) / 12; }
 
-// Searches with activations and the optimizer's state where the plan has them.
-bool fits_in_place(Fitted& plan, const Search& search) {
-  plan.step = chosen_step(plan);
-  const Inventory inventory = inventory_of(plan);
-  Recomputation recomputation(plan, search, inventory);
+// Returns the first try of a search whose activations and optimizer state lie where `activations`
+// and `state` say.
+Trial first_trial(const Schedule& plan, Offload activations, Offload state) {
+  const TrainConfig& train = plan.job.train;
+  Trial trial{.micro_batch = {train.micro_batch_tokens.value_or(0), train.micro_batch_size.value_or(0)}, .activations = activations, .state = state};
+  trial.step = chosen_step(plan);
+  trial.step.offloaded = activations == Offload::host;
+  return trial;
+}
+
+// Searches with activations and the optimizer's state where the first try has them.
+SearchResult search_from(const Schedule& plan, const Search& search, const Trial& start) {
+  Recomputation recomputation(plan, search, start);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
-  Fitted fastest, smallest;
+  Trial fastest, smallest{.peak_bytes = INT64_MAX};
   double best = std::numeric_limits<double>::infinity();
-  smallest.predicted_peak_bytes = INT64_MAX;
   const std::vector<int64_t> all = search.fixed_batch ? std::vector<int64_t>{0} : sizes(plan, search.knee, 1);
-  const auto take = [&](int64_t tokens) {
-    if (tokens > 0) set_micro_batch(plan, tokens);
-    recomputation.take_micro_batch();
-  };
+  const auto take = [&](int64_t tokens) { recomputation.take(tokens > 0 ? micro_batch_of(plan, tokens) : start.micro_batch); };
   const auto floor_of = [&](int64_t tokens) { return tokens > 0 ? 1 + overhead_tokens(search) / static_cast<double>(tokens) : 1; };
   // The largest micro-batch that fits with nothing computed again sets the cost that the others
   // must undercut.
@@ -166,44 +174,36 @@ bool fits_in_place(Fitted& plan, const Search& search) {
                       : size == whole            ? recomputation.fits(Checkpointing::none)
                                                  : recomputation.fits_chosen(limit - floor);
     if (!fits) {
-      if (plan.predicted_peak_bytes < smallest.predicted_peak_bytes) smallest = plan;
+      if (recomputation.trial().peak_bytes < smallest.peak_bytes) smallest = recomputation.trial();
       continue;
     }
     const double cost = floor + recomputation.extra();
-    if (cost < best) fastest = plan;
+    if (cost < best) fastest = recomputation.trial();
     best = std::min(best, cost);
   }
-  const bool found = best < std::numeric_limits<double>::infinity();
-  plan = found ? fastest : smallest;
-  if (found && plan.step.folded_adapters && plan.step.recompute.layers.empty()) recomputation.keep_norms();
-  return found;
+  if (best == std::numeric_limits<double>::infinity()) return {false, smallest};
+  return {true, fastest.step.folded_adapters && fastest.step.recompute.layers.empty() ? recomputation.with_norms(fastest) : fastest};
 }
 
 }  // namespace
 
-bool fits(Fitted& plan, const Search& search) {
-  Fitted open = plan;
-  if (!search.fixed_offloading) open.job.train.activation_offloading = Offload::none;
-  if (!search.fixed_offload) open.job.optimizer.offload = Offload::none;
-  const bool activations = !search.fixed_offloading && activation_offload_refusal(plan.device.cuda, plan.provider).empty(),
-             state = !search.fixed_offload && can_offload(plan);
-  const auto missing = [](const Fitted& tried) {
-    return std::max<int64_t>(0, tried.predicted_peak_bytes - tried.available_bytes) +
-           std::max<int64_t>(0, total_bytes(tried.host_memory) - host_room(tried));
+SearchResult find_fit(const Schedule& plan, const Search& search) {
+  const Offload activations = plan.job.train.activation_offloading.value_or(Offload::none), state = plan.job.optimizer.offload.value_or(Offload::none);
+  const bool activations_may = !search.fixed_offloading && activation_offload_refusal(plan.device.cuda, plan.provider).empty(),
+             state_may = !search.fixed_offload && can_offload(plan);
+  const auto missing = [&](const Trial& tried) {
+    return std::max<int64_t>(0, tried.peak_bytes - search.available_bytes) +
+           std::max<int64_t>(0, total_bytes(tried.host_memory) - host_room(plan));
   };
-  bool first = true;
+  std::optional<SearchResult> least;
   for (const bool state_moves : {false, true})
     for (const bool activations_move : {false, true}) {
-      if ((state_moves && !state) || (activations_move && !activations)) continue;
-      Fitted tried = open;
-      if (state_moves) tried.job.optimizer.offload = Offload::host;
-      if (activations_move) tried.job.train.activation_offloading = Offload::host;
-      const bool found = fits_in_place(tried, search);
-      if (found || first || missing(tried) < missing(plan)) plan = std::move(tried);
-      if (found) return true;
-      first = false;
+      if ((state_moves && !state_may) || (activations_move && !activations_may)) continue;
+      SearchResult tried = search_from(plan, search, first_trial(plan, activations_move ? Offload::host : activations, state_moves ? Offload::host : state));
+      if (tried.fits) return tried;
+      if (!least || missing(tried.trial) < missing(least->trial)) least = std::move(tried);
     }
-  return false;
+  return std::move(*least);
 }
 
 }  // namespace forge

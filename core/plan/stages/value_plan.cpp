@@ -12,10 +12,15 @@ Compute value_plan(const Compute& plan) {
   own.model = value.spec;
   own.job.adapter = value.adapter;
   own.job.train.activation_offloading = Offload::none;
-  own.step = {.recompute = plan.step.recompute,  // the room for adapters in the weights is the policy's
-              .trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32)),
-              .folded_residuals = plan.step.folded_residuals};
+  own.step = value_step(plan, plan.step);
   return own;
+}
+
+StepChoice value_step(const Compute& plan, const StepChoice& policy) {
+  const ValueModel value = value_model(plan.model, plan.job);
+  return {.recompute = policy.recompute,  // the room for adapters in the weights is the policy's
+          .trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32)),
+          .folded_residuals = policy.folded_residuals};
 }
 
 Inventory value_inventory(const Setup& plan) {
@@ -25,16 +30,23 @@ Inventory value_inventory(const Setup& plan) {
   return inventory;
 }
 
-std::vector<MemoryLine> value_fixed_lines(const Compute& plan) {
+static Job value_job(const Compute& plan, Offload state) {
+  Job job = plan.job;
+  job.adapter = value_model(plan.model, plan.job).adapter;
+  job.optimizer.offload = state;
+  return job;
+}
+
+std::vector<MemoryLine> value_fixed_lines(const Compute& plan, Offload state) {
   std::vector<MemoryLine> lines =
-      fixed_lines(value_inventory(plan).parameters, value_plan(plan).job, *plan.job.train.precision, plan.storage, false);
+      fixed_lines(value_inventory(plan).parameters, value_job(plan, state), *plan.job.train.precision, plan.storage, false);
   std::erase_if(lines, [](const MemoryLine& line) { return line.name == "frozen weights" || line.name == "quantised weights"; });
   for (MemoryLine& line : lines) line.name = "value: " + line.name;
   return lines;
 }
 
-std::vector<MemoryLine> value_host_lines(const Compute& plan) {
-  std::vector<MemoryLine> lines = host_lines(value_inventory(plan).parameters, value_plan(plan).job);
+std::vector<MemoryLine> value_host_lines(const Compute& plan, Offload state) {
+  std::vector<MemoryLine> lines = host_lines(value_inventory(plan).parameters, value_job(plan, state));
   for (MemoryLine& line : lines) line.name = "value: " + line.name;
   return lines;
 }
