@@ -31,9 +31,10 @@ constexpr const char* kVariables[] = {"ATEN_CPU_CAPABILITY",
 
 }  // namespace
 
-void record_arithmetic(Plan& plan) {
+std::map<std::string, std::string> arithmetic_of(const Plan& plan) {
+  std::map<std::string, std::string> arithmetic;
   const auto record = [&](const std::string& name, const std::string& value) {
-    if (!value.empty()) plan.execution[std::string(kPrefix) + name] = value;
+    if (!value.empty()) arithmetic[std::string(kPrefix) + name] = value;
   };
   record("processor", plan.device.cpu.name);
   record("instruction_sets", join(plan.device.cpu.isa, " "));
@@ -41,6 +42,7 @@ void record_arithmetic(Plan& plan) {
   record("libtorch", search_engine(engine_file(plan.engine)).location.torch_version);
   for (const char* variable : kVariables)
     if (const char* value = std::getenv(variable)) record(variable, value);
+  return arithmetic;
 }
 
 std::string arithmetic_name(const std::string& execution_key) {

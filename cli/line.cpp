@@ -17,8 +17,8 @@
 #include "core/model/families/stored_file.h"
 #include "core/plan/contradictions.h"
 #include "core/plan/files/added_tokens.h"
+#include "core/plan/files/judge_model.h"
 #include "core/plan/files/model_file.h"
-#include "core/plan/judge_plan.h"
 #include "core/plan/warnings.h"
 #include "core/run/checkpoints.h"
 #include "core/run/export/gguf_model.h"
@@ -474,7 +474,7 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
     const PlanInput input = PlanParts(line, options, progress).read();
     try {
       line.plan = make_plan(input);
-      add_data_warnings(line.plan, line.data_findings);
+      for (std::string& warning : data_warnings(line.plan, line.data_findings)) line.plan.warnings.push_back(std::move(warning));
       if (line.no_gguf.value_or("") != "")
         line.plan.warnings.push_back("the result cannot be written as a GGUF: " + *line.no_gguf);
     } catch (const Error& error) {

@@ -188,7 +188,7 @@ int run(const Arguments& args) {
   Progress progress(args.json(), args.quiet());
   PlannedJob line = plan_job(args.operands()[0],
                              {.sets = args.texts("--set"), .hash_files = true, .estimate = args.has("--dry-run")}, progress);
-  record_arithmetic(line.plan);
+  for (const auto& [key, value] : arithmetic_of(line.plan)) line.plan.execution[key] = value;
   try {
     return run_planned(args, line, began, progress);
   } catch (const Error& error) {

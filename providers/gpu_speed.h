@@ -3,8 +3,8 @@
 // arithmetic and its traffic, at a share of the vendor's figures for the card, plus the time of its
 // launches. The shares of a good and of a poor run bound the result. Checked against figures that
 // others published for their programs: docs/estimates.md.
+#include "core/plan/fit/offload.h"
 #include "core/plan/machine/gpu_database.h"
-#include "core/plan/memory/offload.h"
 #include "providers/fused/gpu_launches.h"
 
 namespace forge {
@@ -19,6 +19,7 @@ struct SpeedRange {
 SpeedRange gpu_speed(const Graph& step, const StepSizes& sizes, double mean_length, const GpuCard& card,
                      const GpuStep& held = {}, const PcieSeconds& beside = {});
 
+struct Plan;
 struct Provider;
 // Returns the lines "Speed: …, an estimate" and, if its texts have unequal lengths, "Graphs: …" for
 // a plan of a GPU whose list is known; otherwise "".

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/provider.h"
+#include "core/plan/stages/provider.h"
 
 namespace forge {
 

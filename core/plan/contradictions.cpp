@@ -9,8 +9,8 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/modules.h"
-#include "core/plan/fp8.h"
-#include "core/plan/memory/offload.h"
+#include "core/plan/fit/offload.h"
+#include "core/plan/stages/fp8.h"
 
 namespace forge {
 namespace {
@@ -112,14 +112,14 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
   if (job.train.deterministic && device.cuda && trains_embedding(model, job.adapter))
     faults.push_back({"train.deterministic", "on a GPU the gradients of a trained embedding are added in no fixed order; leave it out, train adapters of "
                                              "the linear layers only, or set hardware.device: cpu"});
-  if (const std::string why = activation_offload_refusal(device.cuda, job.provider); job.train.activation_offloading == Offload::host && !why.empty())
+  if (const std::string why = activation_offload_refusal(device.cuda); job.train.activation_offloading == Offload::host && !why.empty())
     faults.push_back({"train.activation_offloading", "host: " + why + "; write auto or none"});
   if (const std::string why = offload_refusal(job, device.cuda); job.optimizer.offload == Offload::host && !why.empty())
     faults.push_back({"optimizer.offload", "host: " + why + "; write auto or none"});
   return faults;
 }
 
-std::vector<KeyFault> faults_of_data(const Plan& plan) {
+std::vector<KeyFault> faults_of_data(const Setup& plan) {
   std::vector<KeyFault> faults;
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
@@ -144,7 +144,7 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
   throw_if_any(faults);
 }
 
-void refuse_contradictions(const Plan& plan) {
+void refuse_contradictions(const Setup& plan) {
   if (plan.model.score_head && !objective_of(plan.job.objective.type).scores)
     throw KeyError(ErrorKind::job, "model.path",
                    "is a model that gives scores (" + plan.model.architecture + "), which " + name_of(plan.job.objective.type) +

@@ -10,10 +10,11 @@
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_sites.h"
-#include "core/plan/fp8.h"
-#include "core/plan/objective_plan.h"
-#include "core/plan/rollout_plan.h"
-#include "core/plan/value_plan.h"
+#include "core/model/families/modules.h"
+#include "core/plan/stages/fp8.h"
+#include "core/plan/stages/objective_plan.h"
+#include "core/plan/stages/rollout_plan.h"
+#include "core/plan/stages/value_plan.h"
 
 namespace forge {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/lib/base/text.h"
 #include "core/model/graph/print.h"
 #include "core/plan/explain.h"
-#include "core/plan/inventory.h"
+#include "core/plan/stages/inventory.h"
 
 namespace forge {
 

@@ -8,7 +8,7 @@
 #include "core/lib/io/members.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/plan/plan.h"
-#include "core/plan/step_choice.h"
+#include "core/plan/stages/step_choice.h"
 
 namespace forge {
 namespace {
@@ -291,7 +291,7 @@ Plan plan_from_json(const Json& json, const std::string& name) {
     Plan plan;
     read_members(json, plan, kPlanMembers);
     require_resolved(plan);
-    follow_job(plan);
+    plan.step = with_job(plan, plan.step);
     return plan;
   } catch (const MemberFault& fault) {
     throw refuse(fault.what());

@@ -5,8 +5,8 @@
 
 #include "core/job/names.h"
 #include "core/learn/objective/objective.h"
-#include "core/plan/memory/run_memory.h"
-#include "core/plan/value_plan.h"
+#include "core/plan/plan.h"
+#include "core/plan/stages/value_plan.h"
 
 namespace forge {
 namespace {

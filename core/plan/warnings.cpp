@@ -12,7 +12,8 @@
 #include "core/job/warmup.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/text.h"
-#include "core/plan/memory/offload.h"
+#include "core/plan/fit/offload.h"
+#include "core/plan/stages/objective_plan.h"
 
 namespace forge {
 namespace {
@@ -29,6 +30,22 @@ void warn_of_rate(const Job& job, const Warn& warn) {
        (job.adapter.type == AdapterType::none ? "1e-6 to 1e-4 for all weights"
                                               : "1e-5 to 1e-3 for an adapter") +
        "): the loss will hardly fall");
+}
+
+// Warns of class weights: Ethayarajh et al. (2024) advise a ratio between 1 and 4/3.
+void warn_of_classes(const Plan& plan, const Warn& warn) {
+  if (objective_of(plan.job.objective.type).coupling != Coupling::answer) return;
+  const double ratio = class_ratio(plan), most = 4.0 / 3;
+  if (ratio >= 1 && ratio <= most) return;
+  const ObjectiveConfig& objective = plan.job.objective;
+  const auto number = [](double value) { return format_number(std::round(1000 * value) / 1000); };
+  const bool too_good = ratio > most;
+  const std::string key = too_good ? "undesirable_weight" : "desirable_weight";
+  const double proposed = too_good ? objective.undesirable_weight * ratio : objective.desirable_weight / ratio;
+  warn("kto: desirable answers weigh " + number(ratio) + " times as much as undesirable ones (" +
+       format_count(plan.train.pairs.desirable) + " × " + format_number(objective.desirable_weight) + " against " +
+       format_count(plan.train.pairs.undesirable) + " × " + format_number(objective.undesirable_weight) +
+       "), where 1 to 1.333 is advised: set objective." + key + ": " + number(proposed));
 }
 
 // Warns of a lambda of 0: the shortest completion with a lambda above 0 has more than 1 /
@@ -193,9 +210,11 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
 
 }  // namespace
 
-void add_warnings(Plan& plan, const PlanInput& input) {
-  const auto warn = [&](std::string text) { plan.warnings.push_back(std::move(text)); };
+std::vector<std::string> warnings_of(const Plan& plan, const PlanInput& input) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](std::string text) { warnings.push_back(std::move(text)); };
   const Job& job = plan.job;
+  warn_of_classes(plan, warn);
   for (const std::string& text : {input.device_warning, input.idle_cards, input.tokenizer_note})
     if (!text.empty()) warn(text);
   if (plan.train.estimated)
@@ -227,15 +246,18 @@ void add_warnings(Plan& plan, const PlanInput& input) {
   if (!input.profile.name.empty() && *job.train.precision != input.profile.precision.value)
     warn("train.precision " + name_of(*job.train.precision) + " overrides profile " + plan.profile +
          ", which uses " + name_of(input.profile.precision.value) + ": " + input.profile.precision.reason);
+  return warnings;
 }
 
-void add_data_warnings(Plan& plan, const DataFindings& findings) {
+std::vector<std::string> data_warnings(const Plan& plan, const DataFindings& findings) {
+  std::vector<std::string> warnings;
   for (const DataFinding& finding : findings.found) {
     if (finding.check == "bare_prompt" && is_given(plan, "data.prompt_as")) continue;
     if (finding.check == "overlap" && evaluates_training_rows(plan)) continue;
-    if (is_warning(finding)) plan.warnings.push_back(sentence_of(finding));
+    if (is_warning(finding)) warnings.push_back(sentence_of(finding));
   }
-  plan.warnings.insert(plan.warnings.end(), findings.limits.begin(), findings.limits.end());
+  warnings.insert(warnings.end(), findings.limits.begin(), findings.limits.end());
+  return warnings;
 }
 
 }  // namespace forge

@@ -14,7 +14,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/temporary.h"
 #include "core/lib/base/text.h"
-#include "core/plan/memory/fit.h"
+#include "core/plan/disk.h"
 #include "core/run/run_folder.h"
 
 namespace forge {

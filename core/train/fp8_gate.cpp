@@ -8,11 +8,11 @@
 #include <numeric>
 #include <optional>
 
-#include "core/lib/base/text.h"
 #include "core/data/batch/order.h"
-#include "core/plan/fp8.h"
+#include "core/lib/base/text.h"
 #include "core/lib/tensor/device.h"
 #include "core/model/dtype.h"
+#include "core/plan/stages/fp8.h"
 #include "core/train/base_model.h"
 #include "core/train/layer_by_layer.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/judge_plan.h"
+#include "core/plan/files/judge_model.h"
 #include "core/train/session.h"
 #include "core/train/step.h"
 

@@ -7,16 +7,16 @@
 #include <map>
 #include <set>
 
-#include "core/model/adapter/lora.h"
+#include "core/job/names.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/error.h"
-#include "core/job/names.h"
+#include "core/model/adapter/lora.h"
+#include "core/model/dtype.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/random_model.h"
 #include "core/plan/machine/hardware.h"
 #include "core/plan/machine/rate_models.h"
-#include "core/plan/step_choice.h"
-#include "core/model/dtype.h"
+#include "core/plan/stages/step_choice.h"
 #include "providers/engine_providers.h"
 
 namespace forge {

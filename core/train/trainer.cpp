@@ -15,7 +15,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/lib/tensor/device.h"
-#include "core/plan/fp8.h"
+#include "core/plan/stages/fp8.h"
 #include "core/run/checkpoints.h"
 #include "core/run/environment.h"
 #include "core/run/report.h"

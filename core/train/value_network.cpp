@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "core/plan/value_plan.h"
+#include "core/plan/stages/value_plan.h"
 #include "providers/engine_providers.h"
 
 namespace forge {

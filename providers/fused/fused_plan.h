@@ -3,7 +3,7 @@
 // functions.
 #include "core/model/graph/layout.h"
 #include "core/plan/memory/memory.h"
-#include "core/plan/provider.h"
+#include "core/plan/stages/provider.h"
 
 namespace forge {
 

@@ -35,7 +35,7 @@ CARDS = ("cpu", "RTX 4070", "RTX 2080 Ti", "GTX 1080 Ti", "H100 SXM")
 
 # Patterns of lines that may differ, each with its reason.
 ALLOWED = {
-    r"the cheapest remedy: ": "a remedy is planned with the lists that its own job chooses (core/plan/step_choice.h)",
+    r"the cheapest remedy: ": "a remedy is planned with the lists that its own job chooses (core/plan/stages/step_choice.h)",
 }
 
 # Members of plan.json and events that depend on time, speed, this machine's free memory, or the

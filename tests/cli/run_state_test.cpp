@@ -8,7 +8,7 @@
 #include "core/job/job_json.h"
 #include "core/lib/base/file.h"
 #include "core/lib/io/members.h"
-#include "core/plan/resolve.h"
+#include "core/plan/identity.h"
 #include "core/run/checkpoints.h"
 #include "core/train/state.h"
 #include "providers/providers.h"
@@ -282,8 +282,7 @@ TEST_CASE("a run that an older forge began goes on") {
   for (const char* required : {"/name", "/model/path", "/data/train"})
     said[Json::json_pointer(required)] = to_json(before.job)[Json::json_pointer(required)];
   Plan today = before;
-  today.identity.clear();
-  fill_identity(today, job_from_json(said, "the job"));
+  today.identity = identity_of(job_from_json(said, "the job"), before).identity;
   CHECK(today.identity.size() > before.identity.size());
   for (const char* hash : {"model", "data.train"}) today.identity[hash] = before.identity.at(hash);
   CHECK(identity_differences(before, today).empty());

@@ -95,6 +95,7 @@ std::vector<Setting> expert_settings() {
   list.push_back({"lora of the router, experts trained whole", whole, false, "qwen3-moe"});
   AdapterConfig rescaled = lora(0.2);
   rescaled.use_dora = true;
+  rescaled.target_modules = {"gate_proj", "up_proj", "down_proj"};
   list.push_back({"dora of experts", rescaled, false, "qwen2-moe"});
   rescaled.target_modules = {"experts.1.w1", "experts.2.w2"};
   list.push_back({"dora of some experts", rescaled, false, "mixtral-balanced"});

@@ -2,8 +2,8 @@
 
 #include "core/job/names.h"
 #include "core/lib/base/text.h"
+#include "core/plan/disk.h"
 #include "core/plan/explain.h"
-#include "core/plan/memory/fit.h"
 #include "tests/plan/plan_inputs.h"
 #include "tests/test.h"
 

@@ -109,7 +109,7 @@ TEST_CASE("a plan warns of what was found in the data") {
     PlanInput given = input("smollm2-135m", cpu());
     given.origins["data.prompt_as"] = {prompt_as, "", ""};
     Plan plan = make_plan(given);
-    add_data_warnings(plan, findings);
+    for (const std::string& warning : data_warnings(plan, findings)) plan.warnings.push_back(warning);
     return join(plan.warnings, "\n");
   };
   const auto found = [](const char* check) {

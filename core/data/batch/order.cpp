@@ -144,8 +144,11 @@ Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>
   const auto& [size, tokens] = std::tie(job.train.micro_batch_size, job.train.micro_batch_tokens);
   FORGE_CHECK(job.data.packing ? tokens && *tokens >= 1 : size && *size >= 1,
               "the micro-batch is not planned yet");
-  if (job.data.packing) return best_fit(step, lengths, *tokens);
-  return fill_in_order(step, lengths, tokens.value_or(INT64_MAX), *size);
+  return micro_batches(step, lengths, job.data.packing, {tokens.value_or(INT64_MAX), size.value_or(INT64_MAX)});
+}
+
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, bool packing, const MicroBatch& most) {
+  return packing ? best_fit(step, lengths, most.tokens) : fill_in_order(step, lengths, most.tokens, most.examples);
 }
 
 }  // namespace forge

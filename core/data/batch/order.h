@@ -28,4 +28,11 @@ Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_
 // `micro_batch_size` examples and, if it is set, `micro_batch_tokens` tokens.
 Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job);
 
+// The limits of a micro-batch: train.micro_batch_tokens and train.micro_batch_size.
+struct MicroBatch {
+  int64_t tokens = 0, examples = 0;
+};
+// Returns the same for a micro-batch that is not in a job.
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, bool packing, const MicroBatch& most);
+
 }  // namespace forge

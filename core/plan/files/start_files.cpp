@@ -9,7 +9,7 @@
 #include "core/lib/io/json.h"
 #include "core/lib/io/members.h"
 #include "core/lib/io/model_file.h"
-#include "core/plan/judge_plan.h"
+#include "core/plan/files/judge_model.h"
 
 namespace forge {
 namespace {

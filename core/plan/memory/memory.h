@@ -36,7 +36,7 @@ int64_t quantized_bytes(int64_t rows, int64_t count, Quantization quantization, 
 std::vector<MemoryLine> fixed_lines(const std::vector<Parameter>& parameters, const Job& job,
                                     Precision precision, Precision storage, bool tied_head);
 
-// Names of the lines of the host's memory (core/plan/memory/offload.h); the optimizer's also occurs
+// Names of the lines of the host's memory (core/plan/fit/offload.h); the optimizer's also occurs
 // with "value: " before it.
 constexpr const char *kOptimizerState = "optimizer state", *kLayerInputs = "layer inputs";
 

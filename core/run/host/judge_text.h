@@ -6,7 +6,7 @@
 
 #include "core/data/examples/examples.h"
 #include "core/learn/reward/score.h"
-#include "core/plan/judge_plan.h"
+#include "core/plan/files/judge_model.h"
 #include "core/run/model_text.h"
 
 namespace forge {

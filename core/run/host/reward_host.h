@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/data/dataset.h"
 #include "core/job/secrets.h"
 #include "core/learn/reward/rewards.h"
 #include "core/plan/plan.h"

@@ -1,0 +1,30 @@
+#pragma once
+// The parts of a job's model that memory and time depend on: parameters, adapted modules, judges.
+#include <memory>
+#include <vector>
+
+#include "core/model/families/adapter_sites.h"
+#include "core/plan/files/judge_model.h"
+#include "core/plan/memory/memory.h"
+#include "core/plan/stages/compute.h"
+
+namespace forge {
+
+// The parameters and adapted sites of a plan's job, and what follows from them whatever the
+// micro-batch is.
+struct Inventory {
+  std::vector<Parameter> parameters;
+  std::vector<AdapterSite> sites;
+  std::vector<JudgeModel> judges;
+  std::shared_ptr<StepLists> lists;
+  std::shared_ptr<StepLists> base;  // the model's, with nothing of it trained
+};
+// True if each micro-batch takes one forward more, without the adapter.
+bool computes_reference(const Setup& plan);
+
+// Returns the parameters of the inventory alone.
+std::vector<Parameter> parameters_of(const Setup& plan);
+Inventory inventory_of(const Setup& plan);
+void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job);
+
+}  // namespace forge

@@ -1,0 +1,71 @@
+#include "core/plan/stages/value_plan.h"
+
+#include "core/lib/base/text.h"
+
+namespace forge {
+
+bool has_value_network(const Setup& plan) { return plan.job.objective.type == ObjectiveType::ppo; }
+
+Compute value_plan(const Compute& plan) {
+  const ValueModel value = value_model(plan.model, plan.job);
+  Compute own = plan;
+  own.model = value.spec;
+  own.job.adapter = value.adapter;
+  own.job.train.activation_offloading = Offload::none;
+  own.step = value_step(plan, plan.step);
+  return own;
+}
+
+StepChoice value_step(const Compute& plan, const StepChoice& policy) {
+  const ValueModel value = value_model(plan.model, plan.job);
+  return {.recompute = policy.recompute,  // the room for adapters in the weights is the policy's
+          .trained = trained_size(value.layout, plan.job.train.precision.value_or(Precision::fp32)),
+          .folded_residuals = policy.folded_residuals};
+}
+
+Inventory value_inventory(const Setup& plan) {
+  ValueModel value = value_model(plan.model, plan.job);
+  Inventory inventory{std::move(value.parameters), std::move(value.sites), {}, {}};
+  record_modules(inventory, value.spec, value.adapter, plan.job);
+  return inventory;
+}
+
+static Job value_job(const Compute& plan, Offload state) {
+  Job job = plan.job;
+  job.adapter = value_model(plan.model, plan.job).adapter;
+  job.optimizer.offload = state;
+  return job;
+}
+
+std::vector<MemoryLine> value_fixed_lines(const Compute& plan, Offload state) {
+  std::vector<MemoryLine> lines =
+      fixed_lines(value_inventory(plan).parameters, value_job(plan, state), *plan.job.train.precision, plan.storage, false);
+  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "frozen weights" || line.name == "quantised weights"; });
+  for (MemoryLine& line : lines) line.name = "value: " + line.name;
+  return lines;
+}
+
+std::vector<MemoryLine> value_host_lines(const Compute& plan, Offload state) {
+  std::vector<MemoryLine> lines = host_lines(value_inventory(plan).parameters, value_job(plan, state));
+  for (MemoryLine& line : lines) line.name = "value: " + line.name;
+  return lines;
+}
+
+int64_t value_checkpoint_bytes(const Setup& plan) {
+  const ValueModel value = value_model(plan.model, plan.job);
+  return count_parameters(value.parameters).trainable * 4 + value.layout.state_bytes();
+}
+
+std::string value_text(const Setup& plan) {
+  const ObjectiveConfig& o = plan.job.objective;
+  const int64_t weights = count_parameters(value_inventory(plan).parameters).trainable;
+  const bool full = plan.job.adapter.type == AdapterType::none;
+  std::string text = full ? "a second copy of all weights, with a head of one number, " : "an adapter and a head of its own on the same base, ";
+  text += format_count(weights) + " weights; learning rate " +
+          format_number(o.value.learning_rate_ratio * plan.job.optimizer.learning_rate);
+  if (o.value.clip > 0) text += "; clipped " + format_number(o.value.clip) + " around its earlier prediction";
+  if (o.value.pretrain_steps > 0) text += "; trained alone for " + format_count(o.value.pretrain_steps) + " steps first";
+  return text;
+}
+
+}  // namespace forge
