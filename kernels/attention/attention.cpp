@@ -61,23 +61,64 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   return a.is_cuda() && a.element_size() == 2 ? WideProduct::apply(a, b) : at::matmul(a, b);
 }
 
-// Computes attention step by step, like transformers' eager attention: LibTorch's kernels support
-// neither a cap nor sinks, and give a bias no gradient.
-// Operands are [texts, heads, length, head_dim]. Sinks require a single text.
-at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& seen, const AttentionRule& rule) {
+// Returns the scores of each text and head, capped, biased and masked, with the sinks as one more
+// column: [texts, heads, queries, keys (+ 1)].
+at::Tensor eager_scores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& seen, const AttentionRule& rule) {
   at::Tensor scores = product(q, k.transpose(2, 3));
   if (rule.scale != 1) scores.mul_(rule.scale);
   if (rule.softcap != 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
   if (rule.position_table.defined())
     scores.add_(position_bias(rule.position_table, q.size(2), k.size(2), rule.position_distance, rule.causal).to(q.scalar_type()));
   if (seen.defined()) scores.masked_fill_(seen.logical_not(), -std::numeric_limits<double>::infinity());
-  if (rule.sinks.defined()) {
-    const at::Tensor sinks = rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1});
-    scores = at::cat({scores, sinks}, -1);
-  }
-  at::Tensor shares = at::softmax(scores, -1, at::kFloat).to(q.scalar_type());
+  if (!rule.sinks.defined()) return scores;
+  return at::cat({scores, rule.sinks.to(q.scalar_type()).view({1, -1, 1, 1}).expand({1, q.size(1), q.size(2), 1})}, -1);
+}
+
+// Computes attention step by step, like transformers' eager attention: LibTorch's kernels support
+// neither a cap nor sinks, and give a bias no gradient.
+// Operands are [texts, heads, length, head_dim]. Sinks require a single text.
+at::Tensor eager_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const at::Tensor& seen, const AttentionRule& rule) {
+  const at::Tensor shares = at::softmax(eager_scores(q, k, seen, rule), -1, at::kFloat).to(q.scalar_type());
   return product(shares.narrow(-1, 0, k.size(2)), v);
+}
+
+struct EagerGradients {
+  at::Tensor q, k, v, scores;  // scores: before a scale or cap, [texts, heads, queries, keys (+ 1)]
+};
+
+// Returns the gradients of eager_attention(): the scores are made again, and nothing is mixed.
+EagerGradients eager_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const at::Tensor& seen, const AttentionRule& rule) {
+  const c10::ScalarType type = q.scalar_type();
+  at::Tensor scores = eager_scores(q, k, seen, rule), slope;
+  if (rule.softcap != 0) slope = 1 - (scores.narrow(-1, 0, k.size(2)) / rule.softcap).square();
+  at::Tensor wide = at::softmax(scores, -1, at::kFloat);
+  scores = at::Tensor();
+  EagerGradients d;
+  d.v = product(wide.narrow(-1, 0, k.size(2)).to(type).transpose(2, 3), d_out);
+  at::Tensor d_shares = product(d_out, v.transpose(2, 3)).to(at::kFloat);
+  if (rule.sinks.defined()) d_shares = at::constant_pad_nd(d_shares, {0, 1});
+  d.scores = at::_softmax_backward_data(d_shares, wide, -1, at::kFloat);
+  wide = d_shares = at::Tensor();
+  d.scores = d.scores.to(type);
+  at::Tensor d_products = d.scores.narrow(-1, 0, k.size(2));
+  if (slope.defined()) d_products = d_products * slope.masked_fill_(slope.isinf(), 0);  // of hidden keys
+  if (rule.scale != 1) d_products = d_products * rule.scale;
+  d.q = product(d_products, k), d.k = product(d_products.transpose(2, 3), q);
+  return d;
+}
+
+// Returns the gradient of the rule's table or sinks by that of a group's scores.
+at::Tensor rule_gradient(const at::Tensor& d_scores, int64_t keys, const AttentionRule& rule) {
+  if (rule.sinks.defined()) return d_scores.select(-1, keys).to(at::kFloat).sum(at::IntArrayRef{0, 2}).to(rule.sinks.scalar_type());
+  const at::Tensor table = rule.position_table.detach().requires_grad_(true);
+  at::Tensor bias;
+  {
+    c10::AutoGradMode on(true);
+    bias = position_bias(table, d_scores.size(2), keys, rule.position_distance, rule.causal);
+  }
+  return torch::autograd::grad({bias}, {table}, {d_scores.sum(at::IntArrayRef{0}, /*keepdim=*/true).to(bias.scalar_type())})[0];
 }
 
 // Computes one sequence. Causal queries are the last of its k.size(0) tokens. q is [queries, heads,
@@ -123,21 +164,33 @@ at::Tensor repeated(const at::Tensor& keys, int64_t heads) {
   return shared == 1 ? keys : keys.repeat_interleave(shared, 1);
 }
 
-// Computes a group's attention. Operands and result are [texts, heads, longest, head_dim].
-at::Tensor group_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PaddedTexts& keys,
-                           const AttentionRule& rule) {
-  const int64_t queries = q.size(2), length = k.size(2);
-  const bool window = rule.window > 0 && rule.window < length, eager = by_steps(rule);
+// Adds up the gradients of repeated heads.
+at::Tensor summed(const at::Tensor& d_keys, int64_t kv_heads) {
+  return d_keys.size(1) == kv_heads ? d_keys : d_keys.unflatten(1, {kv_heads, -1}).sum(2);
+}
+
+// Returns a mask that is true where a group's query may look; undefined: everywhere, or as LibTorch's
+// causal kernels do. A causal query does not see past itself, and padding comes after the text.
+at::Tensor seen_by(const PaddedTexts& queries, const PaddedTexts& keys, const AttentionRule& rule, const at::Tensor& like) {
+  const bool window = rule.window > 0 && rule.window < keys.longest;
   FORGE_CHECK(keys.texts == 1 || (!window && !rule.sinks.defined()), "texts in groups have no window and no sinks");
-  // A causal query does not see past itself, and padding comes after the text.
-  at::Tensor seen;
-  if (rule.causal && (eager || window || queries != length))
-    seen = sight(queries, length, rule, q);
-  else if (!rule.causal && keys.padding.defined())
-    seen = keys.padding.logical_not().view({keys.texts, 1, 1, length});
-  if (eager) return eager_attention(q, k, v, seen, rule);
+  if (rule.causal)
+    return by_steps(rule) || window || queries.longest != keys.longest ? sight(queries.longest, keys.longest, rule, like) : at::Tensor();
+  return keys.padding.defined() ? keys.padding.logical_not().view({keys.texts, 1, 1, keys.longest}) : at::Tensor();
+}
+
+at::Tensor sdpa(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& seen, const AttentionRule& rule) {
   const auto mask = seen.defined() ? std::optional<at::Tensor>(seen) : std::nullopt;
   return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0, rule.causal && !mask, rule.scale);
+}
+
+std::vector<at::Tensor> sdpa_gradients(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                       const at::Tensor& seen, const AttentionRule& rule) {
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& x : {q, k, v}) leaves.push_back(x.detach().requires_grad_(true));
+  c10::AutoGradMode on(true);
+  const at::Tensor out = sdpa(leaves[0], repeated(leaves[1], q.size(1)), repeated(leaves[2], q.size(1)), seen, rule);
+  return torch::autograd::grad({out}, leaves, {d_out});
 }
 
 std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
@@ -181,33 +234,36 @@ void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const
             const at::Tensor& out) {
   for (size_t g = 0; g < texts.queries.size(); ++g) {
     const at::Tensor of_keys = repeated(padded(k, texts.keys[g]), q.size(1)), of_values = repeated(padded(v, texts.keys[g]), q.size(1));
-    settle(group_attention(padded(q, texts.queries[g]), of_keys, of_values, texts.keys[g], rule), texts.queries[g], out);
+    const at::Tensor seen = seen_by(texts.queries[g], texts.keys[g], rule, q);
+    const auto compute = by_steps(rule) ? eager_attention : sdpa;
+    settle(compute(padded(q, texts.queries[g]), of_keys, of_values, seen, rule), texts.queries[g], out);
   }
 }
 
 at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q, const at::Tensor& d_k,
                            const at::Tensor& d_v) {
-  const at::Tensor& trained = rule.position_table.defined() ? rule.position_table : rule.sinks;
-  at::Tensor d_trained;
+  const at::Tensor& learnt = rule.position_table.defined() ? rule.position_table : rule.sinks;
+  at::Tensor d_learnt;
   for (size_t g = 0; g < texts.queries.size(); ++g) {
     const PaddedTexts &queries = texts.queries[g], &keys = texts.keys[g];
-    const auto leaf = [](const at::Tensor& x) { return x.detach().requires_grad_(true); };
-    std::vector<at::Tensor> leaves{leaf(padded(q, queries)), leaf(padded(k, keys)), leaf(padded(v, keys))};
-    at::Tensor out;
-    {
-      c10::AutoGradMode on(true);
-      out = group_attention(leaves[0], repeated(leaves[1], q.size(1)), repeated(leaves[2], q.size(1)), keys, rule);
-    }
-    if (trained.defined() && trained.requires_grad()) leaves.push_back(trained);
     at::Tensor d_group = padded(d_out, queries);
     if (queries.padding.defined())
       d_group = d_group.masked_fill(queries.padding.view({queries.texts, 1, queries.longest, 1}), 0);
-    auto grads = torch::autograd::grad({out}, leaves, {d_group});
-    settle(grads[0], queries, d_q), settle(grads[1], keys, d_k), settle(grads[2], keys, d_v);
-    if (leaves.size() > 3) d_trained = d_trained.defined() ? d_trained + grads[3] : grads[3];
+    const at::Tensor of_q = padded(q, queries), of_k = padded(k, keys), of_v = padded(v, keys);
+    if (by_steps(rule)) {
+      const EagerGradients d = eager_backward(d_group, of_q, repeated(of_k, q.size(1)), repeated(of_v, q.size(1)),
+                                              seen_by(queries, keys, rule, q), rule);
+      settle(d.q, queries, d_q), settle(summed(d.k, k.size(1)), keys, d_k), settle(summed(d.v, k.size(1)), keys, d_v);
+      if (!learnt.defined() || !learnt.requires_grad()) continue;
+      const at::Tensor of_group = rule_gradient(d.scores, keys.longest, rule);
+      d_learnt = d_learnt.defined() ? d_learnt + of_group : of_group;
+    } else {
+      const std::vector<at::Tensor> d = sdpa_gradients(d_group, of_q, of_k, of_v, seen_by(queries, keys, rule, q), rule);
+      settle(d[0], queries, d_q), settle(d[1], keys, d_k), settle(d[2], keys, d_v);
+    }
   }
-  return d_trained;
+  return d_learnt;
 }
 
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

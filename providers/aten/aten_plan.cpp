@@ -40,8 +40,9 @@ bool in_either(OpKind kind) {
 
 // ---- memory ----
 
-int64_t bytes_of_value(const Graph& graph, ValueId id, const StepSizes& sizes, int64_t element = 4) {
-  return sizes.rows(graph.buffer_of(id).rows) * graph.value(id).width * element;
+int64_t bytes_of_value(const Graph& graph, ValueId id, const StepSizes& sizes, int64_t element = 0) {
+  const Buffer& buffer = graph.buffer_of(id);
+  return sizes.rows(buffer.rows) * graph.value(id).width * (element > 0 ? element : sizes.element(buffer.type));
 }
 
 // LibTorch's attention on a CPU works on blocks of keys and of queries, the latter by length.
@@ -63,7 +64,7 @@ struct GroupBytes {
   // Step by step: the scores, their softmax in fp32, and what is mixed by it.
   int64_t eager_forward(bool capped) const {
     const int64_t scores = element * pairs, held = queries + 2 * keys, softmax = (element < 4 ? 8 : 4) * pairs;
-    return held + scores * (capped ? 2 : 1) + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
+    return held + scores * (capped ? 2 : 1) + kSmallBytes + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
   }
   // Under autograd: the softmax's result with both of its gradients, or the scores' gradients with
   // those of queries and keys.
@@ -101,27 +102,54 @@ int64_t attention_bytes(const Op& op, const StepSizes& sizes, const ActivationSh
   bytes.out = std::max(bytes.queries, length * row);
   // Keys repeated for the heads of queries that share them.
   if (a.kv_heads < a.heads) bytes.keys = std::max(bytes.keys, seen * row);
-  const bool capped = a.softcap != 0;
+  // Scores that are capped, or have a column of sinks, are a matrix more.
+  const bool capped = a.softcap != 0 || (a.position_distance == 0 && !op.modules.empty());
   if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped) : bytes.eager_forward(capped));
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
 }
 
-// Returns how many times the values of an op, as fp32, LibTorch holds beside them.
-int64_t copies_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::norm:
-    case OpKind::layer_norm:
-    case OpKind::add_norm:
-    case OpKind::rope:
-      return 3;
-    case OpKind::norm_backward:
-    case OpKind::layer_norm_backward:
-    case OpKind::glu_backward:
-    case OpKind::rope_backward:
-      return 4;
-    default:
-      return 2;
-  }
+// Copies of an op's results, of its operands and of its first operand in fp32 that LibTorch holds
+// at the same time: what the definition makes and, of a gradient, what autograd keeps of it.
+struct Copies {
+  OpKind kind;
+  int64_t results = 1, operands = 0, wide = 0;
+};
+constexpr Copies kCopies[] = {
+    {OpKind::add, 1},
+    {OpKind::embed_backward, 0, 0, 1},
+    {OpKind::norm, 1, 0, 3},
+    {OpKind::add_norm, 2, 0, 3},
+    {OpKind::layer_norm, 1, 0, 3},
+    {OpKind::norm_backward, 1, 1, 6},
+    {OpKind::layer_norm_backward, 1, 1, 6},
+    {OpKind::linear, 1, 1},
+    {OpKind::linear_input_gradient, 3},
+    {OpKind::linear_weight_gradient, 0},
+    {OpKind::adapter_gradient, 4, 3},
+    {OpKind::dora, 3},
+    {OpKind::dora_backward, 2, 2},
+    {OpKind::rope, 2, 2},
+    {OpKind::rope_backward, 3, 3},
+    {OpKind::regroup_backward, 3, 1},
+    {OpKind::latent_heads, 2},
+    {OpKind::latent_heads_backward, 3, 1},
+    {OpKind::trim_heads_backward, 3, 1},
+    {OpKind::glu, 2, 1},
+    {OpKind::glu_backward, 2, 2},
+    {OpKind::gate_rows_backward, 3, 1},
+    {OpKind::route, 4, 4},
+    {OpKind::route_backward, 4, 4},
+    {OpKind::dispatch_backward, 3, 1},
+    {OpKind::expert_linear, 3, 1},
+    {OpKind::expert_input_gradient, 3},
+    {OpKind::expert_adapter_gradient, 4, 3},
+    {OpKind::combine, 2, 3},
+    {OpKind::combine_backward, 3, 3},
+};
+
+Copies copies_of(OpKind kind) {
+  const auto* row = std::find_if(std::begin(kCopies), std::end(kCopies), [&](const Copies& copies) { return copies.kind == kind; });
+  return row == std::end(kCopies) ? Copies{kind} : *row;
 }
 
 }  // namespace
@@ -150,16 +178,19 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
   }
   // The result under autograd, and the gradient.
   if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
-    return 2 * bytes_of_value(graph, op.in[0], sizes, sizes.compute_bytes);
+    return 2 * bytes_of_value(graph, op.in[0], sizes);
+  const Copies copies = copies_of(op.kind);
   int64_t values = 0, weights = 0;
-  for (const auto* ids : {&op.in, &op.out})
-    for (ValueId id : *ids) values += bytes_of_value(graph, id, sizes);
+  for (ValueId id : op.out) values += copies.results * bytes_of_value(graph, id, sizes);
+  for (ValueId id : op.in) values += copies.operands * bytes_of_value(graph, id, sizes);
+  if (!op.in.empty()) values += copies.wide * bytes_of_value(graph, op.in[0], sizes, 4);
   for (int32_t at : op.modules) {
     const ModuleUse& module = graph.modules[static_cast<size_t>(at)];
-    // A gradient before it is added up; ‖W + B A‖ of DoRA; for experts all at once.
-    if (module.trained || module.dora) weights += 4 * module.in * module.out;
+    // A gradient before it is added up, one after the other but for those of autograd, or ‖W + B A‖.
+    const int64_t gradient = module.trained && op.kind == OpKind::linear_weight_gradient ? sizes.compute_bytes : 0;
+    weights = std::max(weights, (module.dora ? 8 : gradient) * module.in * module.out);
   }
-  return copies_of(op.kind) * values + weights;
+  return values + weights;
 }
 
 }  // namespace forge

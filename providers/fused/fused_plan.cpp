@@ -232,7 +232,7 @@ static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool ate
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
-  add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op");
+  add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
   add("products", product_bytes(shape, graph, sizes),
       shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda)

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "core/lib/base/file.h"
 #include "core/lib/io/encode.h"
 #include "core/lib/io/model_file.h"
 #include "core/model/adapter/lora.h"
