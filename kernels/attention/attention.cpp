@@ -112,13 +112,8 @@ EagerGradients eager_backward(const at::Tensor& d_out, const at::Tensor& q, cons
 // Returns the gradient of the rule's table or sinks by that of a group's scores.
 at::Tensor rule_gradient(const at::Tensor& d_scores, int64_t keys, const AttentionRule& rule) {
   if (rule.sinks.defined()) return d_scores.select(-1, keys).to(at::kFloat).sum(at::IntArrayRef{0, 2}).to(rule.sinks.scalar_type());
-  const at::Tensor table = rule.position_table.detach().requires_grad_(true);
-  at::Tensor bias;
-  {
-    c10::AutoGradMode on(true);
-    bias = position_bias(table, d_scores.size(2), keys, rule.position_distance, rule.causal);
-  }
-  return torch::autograd::grad({bias}, {table}, {d_scores.sum(at::IntArrayRef{0}, /*keepdim=*/true).to(bias.scalar_type())})[0];
+  const at::Tensor of_texts = d_scores.size(0) == 1 ? d_scores[0] : d_scores.sum(at::IntArrayRef{0}, false, at::kFloat);
+  return position_bias_backward(of_texts, rule.position_table.size(0), rule.position_distance, rule.causal).to(rule.position_table.scalar_type());
 }
 
 // Computes one sequence. Causal queries are the last of its k.size(0) tokens. q is [queries, heads,
@@ -169,8 +164,9 @@ at::Tensor summed(const at::Tensor& d_keys, int64_t kv_heads) {
   return d_keys.size(1) == kv_heads ? d_keys : d_keys.unflatten(1, {kv_heads, -1}).sum(2);
 }
 
-// Returns a mask that is true where a group's query may look; undefined: everywhere, or as LibTorch's
-// causal kernels do. A causal query does not see past itself, and padding comes after the text.
+// Returns a mask that is true where a group's query may look; undefined: everywhere, or as
+// LibTorch's causal kernels do. A causal query does not see past itself, and padding comes after
+// the text.
 at::Tensor seen_by(const PaddedTexts& queries, const PaddedTexts& keys, const AttentionRule& rule, const at::Tensor& like) {
   const bool window = rule.window > 0 && rule.window < keys.longest;
   FORGE_CHECK(keys.texts == 1 || (!window && !rule.sinks.defined()), "texts in groups have no window and no sinks");

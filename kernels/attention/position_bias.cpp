@@ -18,14 +18,26 @@ at::Tensor position_buckets(const at::Tensor& distances, int64_t buckets, int64_
   return first + at::where(apart < exact, apart, wide.clamp_max(buckets - 1));
 }
 
-at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys, int64_t most, bool causal) {
+// Returns every distance once, those of the last query first; a query's distances are then a window
+// of them.
+static at::Tensor distances(const at::Tensor& like, int64_t queries, int64_t keys, bool causal) {
   const int64_t past = causal ? keys - queries : 0;
-  const auto options = table.options().dtype(at::kLong).requires_grad(false);
-  // `distances` holds every distance once, those of the last query first; a query's distances are
-  // then a window of them.
-  const at::Tensor distances = at::arange(1 - queries - past, keys - past, options);
-  const at::Tensor of_distance = table.index_select(0, position_buckets(distances, table.size(0), most, causal));
+  return at::arange(1 - queries - past, keys - past, like.options().dtype(at::kLong).requires_grad(false));
+}
+
+at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys, int64_t most, bool causal) {
+  const at::Tensor of_distance = table.index_select(0, position_buckets(distances(table, queries, keys, causal), table.size(0), most, causal));
   return of_distance.t().unfold(1, keys, 1).flip(1).unsqueeze(0);
+}
+
+// A distance's scores lie on a diagonal: with zeros before each row, rows that begin one element
+// later have each diagonal in a column. The zeros before the next row end the last ones.
+at::Tensor position_bias_backward(const at::Tensor& d_scores, int64_t buckets, int64_t most, bool causal) {
+  const int64_t heads = d_scores.size(0), queries = d_scores.size(1), keys = d_scores.size(2), width = queries - 1 + keys;
+  const at::Tensor padded = at::constant_pad_nd(d_scores, {queries - 1, 0, 0, 1});
+  const at::Tensor of_distance = padded.as_strided({heads, queries, width}, {(queries + 1) * width, width + 1, 1}).sum(at::IntArrayRef{1}, false, at::kFloat);
+  const at::Tensor index = position_buckets(distances(d_scores, queries, keys, causal), buckets, most, causal);
+  return at::zeros({buckets, heads}, of_distance.options()).index_add_(0, index, of_distance.t());
 }
 
 }  // namespace forge

@@ -16,5 +16,8 @@ at::Tensor position_buckets(const at::Tensor& distances, int64_t buckets, int64_
 // table [buckets, heads] → [1, heads, queries, keys]; causal queries are the last of the keys'
 // tokens. Differentiable.
 at::Tensor position_bias(const at::Tensor& table, int64_t queries, int64_t keys, int64_t most, bool causal);
+// Returns the table's gradient, fp32 [buckets, heads], by that of a text's scores [heads, queries,
+// keys].
+at::Tensor position_bias_backward(const at::Tensor& d_scores, int64_t buckets, int64_t most, bool causal);
 
 }  // namespace forge

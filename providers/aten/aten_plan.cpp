@@ -66,11 +66,13 @@ struct GroupBytes {
     const int64_t scores = element * pairs, held = queries + 2 * keys, softmax = (element < 4 ? 8 : 4) * pairs;
     return held + scores * (capped ? 2 : 1) + kSmallBytes + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
   }
-  // Under autograd: the softmax's result with both of its gradients, or the scores' gradients with
-  // those of queries and keys.
-  int64_t eager_backward(bool capped) const {
-    const int64_t held = 2 * queries + 3 * keys + out + std::max(keys, out) + (capped ? element * pairs : 0);
-    return held + std::max(12 * pairs, 2 * element * pairs + queries + keys);
+  // The softmax's result with both of its gradients, or the scores' gradients with those of queries
+  // and keys.
+  // Then the diagonals of a table's gradient, with as many zeros between them.
+  int64_t eager_backward(bool capped, bool learns) const {
+    const int64_t held = 2 * queries + 3 * keys + (out - queries) + (capped ? element * pairs : 0);
+    const int64_t diagonals = learns ? (element < 4 ? 14 : 12) * pairs + 2 * out : 0;
+    return held + std::max({12 * pairs, 2 * element * pairs + 2 * (queries + keys), diagonals});
   }
   int64_t forward() const { return queries + 2 * keys + 3 * out; }
   int64_t backward() const { return 4 * queries + 2 * keys + 2 * out + 2 * std::max(keys, out); }
@@ -87,7 +89,7 @@ int64_t block_bytes(int64_t queries, int64_t seen, int64_t head_dim, const Activ
   return shape.threads * ((backward ? rows * keys * 2 * (4 + narrow) + 4 * rows : rows * (4 * (keys + 2 + head_dim) + narrow * keys)) + product);
 }
 
-int64_t attention_bytes(const Op& op, const StepSizes& sizes, const ActivationShape& shape, const GroupSizes& groups) {
+int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape, const GroupSizes& groups) {
   const bool backward = op.kind == OpKind::attention_backward;
   const Attributes& a = op.attributes;
   const int64_t row = a.heads * a.head_dim * sizes.compute_bytes;
@@ -103,8 +105,9 @@ int64_t attention_bytes(const Op& op, const StepSizes& sizes, const ActivationSh
   // Keys repeated for the heads of queries that share them.
   if (a.kv_heads < a.heads) bytes.keys = std::max(bytes.keys, seen * row);
   // Scores that are capped, or have a column of sinks, are a matrix more.
+  const bool learns = std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) { return graph.modules[static_cast<size_t>(at)].trained; });
   const bool capped = a.softcap != 0 || (a.position_distance == 0 && !op.modules.empty());
-  if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped) : bytes.eager_forward(capped));
+  if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped, learns) : bytes.eager_forward(capped));
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
 }
 
@@ -174,7 +177,7 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
   if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward) {
     // A decoder's texts are computed one after the other.
     const GroupSizes alone{.answer_pairs = shape.longest_sequence * shape.longest_sequence};
-    return attention_bytes(op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
+    return attention_bytes(graph, op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
   }
   // The result under autograd, and the gradient.
   if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
@@ -186,7 +189,7 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
   if (!op.in.empty()) values += copies.wide * bytes_of_value(graph, op.in[0], sizes, 4);
   for (int32_t at : op.modules) {
     const ModuleUse& module = graph.modules[static_cast<size_t>(at)];
-    // A gradient before it is added up, one after the other but for those of autograd, or ‖W + B A‖.
+    // A gradient before it is added up, one after the other, or ‖W + B A‖.
     const int64_t gradient = module.trained && op.kind == OpKind::linear_weight_gradient ? sizes.compute_bytes : 0;
     weights = std::max(weights, (module.dora ? 8 : gradient) * module.in * module.out);
   }
