@@ -109,6 +109,7 @@ class CpuDevice : public ComputeDevice {
   void store(void* on_host, const void* from, int64_t bytes, Stream) override { std::memcpy(on_host, from, static_cast<size_t>(bytes)); }
   void load(void* to, const void* on_host, int64_t bytes, Stream) override { std::memcpy(to, on_host, static_cast<size_t>(bytes)); }
   void host_touches(const void*, int64_t, bool) override {}
+  void library_touches(const void*, int64_t, int64_t, int64_t, bool) override {}
 
   CudaStream native(Stream) const override { return nullptr; }
   Event new_event() override { return {}; }

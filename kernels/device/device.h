@@ -141,6 +141,8 @@ class ComputeDevice {
   // Tells the device that the host is about to read the memory, or also to write it. The host has
   // waited for the work enqueued on it.
   virtual void host_touches(const void* pointer, int64_t bytes, bool writes) = 0;
+  // Tells the device that LibTorch enqueues work on its stream that reads or writes these rows.
+  virtual void library_touches(const void* rows, int64_t count, int64_t bytes, int64_t stride_bytes, bool writes) = 0;
 
   // ---- Order.
   virtual CudaStream native(Stream stream) const = 0;

@@ -178,6 +178,9 @@ class GpuDevice : public ComputeDevice {
   void store(void* on_host, const void* from, int64_t bytes, Stream stream) override { runtime::copy_out(on_host, from, bytes, native(stream)); }
   void load(void* to, const void* on_host, int64_t bytes, Stream stream) override { runtime::copy_in(to, on_host, bytes, native(stream)); }
   void host_touches(const void* pointer, int64_t bytes, bool writes) override { runtime::host_touches(pointer, bytes, writes); }
+  void library_touches(const void* rows, int64_t count, int64_t bytes, int64_t stride_bytes, bool writes) override {
+    runtime::library_touches(rows, count, bytes, stride_bytes, writes, native(Stream::compute));
+  }
 
   CudaStream native(Stream stream) const override { return streams_[static_cast<size_t>(stream)]; }
   Event new_event() override { return {runtime::new_event()}; }

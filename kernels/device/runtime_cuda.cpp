@@ -97,6 +97,7 @@ void* allocate_visible(int64_t bytes, const std::string& line) {
 void release_visible(void* pointer) { cudaFreeHost(pointer); }
 
 void host_touches(const void*, int64_t, bool) {}
+void library_touches(const void*, int64_t, int64_t, int64_t, bool, CudaStream) {}
 
 void copy_in(void* to, const void* pinned, int64_t bytes, CudaStream stream) {
   check(cudaMemcpyAsync(to, pinned, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy to the GPU");

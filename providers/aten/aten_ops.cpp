@@ -437,7 +437,15 @@ void AtenOps::run(const StepMemory& m, const Op& op, const BatchTensors& batch, 
   c10::NoGradGuard no_grad;
   const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const Row& known) { return known.kind == op.kind; });
   const Run r{model_, m, op, modules_, batch, step};
+  const auto touch = [&](const std::vector<ValueId>& values, bool writes) {
+    for (ValueId id : values) {
+      const int64_t element = bytes_of(m.element(id));
+      device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
+    }
+  };
+  touch(op.in, /*writes=*/false);
   row == std::end(kOps) ? forward(r) : row->run(r);
+  touch(op.out, /*writes=*/true);
 }
 
 }  // namespace forge

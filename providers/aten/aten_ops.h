@@ -6,6 +6,7 @@
 
 #include "core/model/bound.h"
 #include "core/model/forward.h"
+#include "kernels/device/device.h"
 #include "providers/fused/arena.h"
 #include "providers/fused/step_batch.h"
 
@@ -14,12 +15,14 @@ namespace forge {
 class AtenOps {
  public:
   // `modules` are those of the list.
-  AtenOps(const Model& model, std::vector<BoundModule> modules) : model_(model), modules_(std::move(modules)) {}
+  AtenOps(ComputeDevice& device, const Model& model, std::vector<BoundModule> modules)
+      : device_(device), model_(model), modules_(std::move(modules)) {}
 
   // Computes an op of m.graph. `batch` and `step` are the micro-batch at hand.
   void run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const;
 
  private:
+  ComputeDevice& device_;
   const Model& model_;
   std::vector<BoundModule> modules_;
 };

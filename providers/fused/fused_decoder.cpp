@@ -7,6 +7,8 @@
 #include "kernels/lm_head/lm_head.h"
 #include "core/model/element.h"
 #include "kernels/device/device_of.h"
+#include "providers/aten/aten_ops.h"
+#include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
 #include "providers/fused/kv_cache.h"
@@ -34,7 +36,12 @@ class FusedDecoder : public Decoder {
         list_(evaluation_step(decoded(options.shape))),
         memory_{.graph = list_, .type = element_of(model.type), .ratios = &ratios_},
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
-        batch_memory_(device_) {}
+        aten_(device_, model, bind_modules(memory_.graph.modules, model, &trainables)),
+        batch_memory_(device_) {
+    // Attention is the kernel's, over the cache.
+    if (asks_aten(list_, {}))
+      for (const Op& op : list_.ops) memory_.by_aten.push_back(op.kind != OpKind::attention && !aten_reason(list_, op, {}).empty());
+  }
 
   at::Tensor next_logits(const std::vector<NewTokens>& tokens) override {
     c10::NoGradGuard no_grad;
@@ -47,7 +54,12 @@ class FusedDecoder : public Decoder {
     StepBatch step = batch_memory_.load(tensors);
     step.cache = &places;
     const size_t head = memory_.graph.forward_ops - 1;
-    for (size_t i = 0; i < head; ++i) run_op(device_, memory_, i, modules_, step);
+    for (size_t i = 0; i < head; ++i) {
+      if (!memory_.by_aten.empty() && memory_.by_aten[i])
+        aten_.run(memory_, list_.ops[i], tensors, step);
+      else
+        run_op(device_, memory_, i, modules_, step);
+    }
     return logits_of(memory_.graph.ops[head], places);
   }
 
@@ -117,6 +129,7 @@ class FusedDecoder : public Decoder {
   const Graph list_;
   StepMemory memory_;
   FusedModules modules_;
+  AtenOps aten_;
   BatchMemory batch_memory_;
   DeviceBlock arena_;
   at::Tensor logits_;  // [sequences, vocab]

@@ -295,6 +295,8 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
                format_count(decoding.max_new_tokens) + " tokens, in an allocation that doubles"},
           {"rollout: decoding", arena, format_count(sizes.tokens) + " tokens at once, forward only"},
           {"rollout: logits", (decoding.group > 1 ? 2 : 1) * rows, format_count(decoding.slots) + " rows in fp32"}};
+  if (const int64_t aten = most_aten_bytes(shape, graph, sizes); aten > 0)
+    lines.push_back({"rollout: ATen", aten, format_count(sizes.tokens) + " tokens: what LibTorch holds beside the arena for one op"});
   if (const int64_t scratch = scratch_weight_bytes(shape, graph); scratch > 0)
     lines.push_back({"rollout: weight conversion", scratch, "the decoder's own: the largest weight in " + name_of(shape.precision)});
   return lines;

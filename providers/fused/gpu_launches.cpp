@@ -44,6 +44,7 @@ class ListingDevice : public ComputeDevice {
   void store(void*, const void*, int64_t bytes, Stream) override { copy("copy from the device", bytes); }
   void load(void*, const void*, int64_t bytes, Stream) override { copy("copy to the device", bytes); }
   void host_touches(const void*, int64_t, bool) override {}
+  void library_touches(const void*, int64_t, int64_t, int64_t, bool) override {}
   CudaStream native(Stream) const override { return reinterpret_cast<CudaStream>(const_cast<ListingDevice*>(this)); }
   Event new_event() override { return {}; }
   void record(Event, Stream) override {}

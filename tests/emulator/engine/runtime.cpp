@@ -229,6 +229,10 @@ void host_touches(const void* pinned, int64_t bytes, bool writes) {
   run_as(kHost, "the host", [&] { emulator::touch_by_copy("the host", pinned, bytes, writes); });
 }
 
+void library_touches(const void* rows, int64_t count, int64_t bytes, int64_t stride_bytes, bool writes, CudaStream stream) {
+  emulator::queue("LibTorch", stream, [=] { emulator::touch("LibTorch", rows, count, bytes, stride_bytes, writes); });
+}
+
 void copy_in(void* to, const void* pinned, int64_t bytes, CudaStream stream) {
   copy("copy to the device", to, pinned, bytes, stream);
 }
