@@ -1,6 +1,7 @@
 #include "providers/aten/aten_ops.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -433,8 +434,25 @@ constexpr Row kOps[] = {
 
 }  // namespace
 
+namespace {
+
+// Keeps autograd in the calling thread: another would have workspaces of its own.
+class OneThread {
+ public:
+  OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); }
+  ~OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const bool before_ = c10::AutogradState::get_tls_state().get_multithreading_enabled();
+};
+
+}  // namespace
+
 void AtenOps::run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const {
   c10::NoGradGuard no_grad;
+  const OneThread one_thread;
   const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const Row& known) { return known.kind == op.kind; });
   const Run r{model_, m, op, modules_, batch, step};
   const auto touch = [&](const std::vector<ValueId>& values, bool writes) {

@@ -466,7 +466,8 @@ CASES = {
     "generate, chat, eval, merge": uses,
     "doctor": doctor,
     "bench": bench,
-    **{name: emulated_case(name) for name in emulated.CASES},
+    # Nothing is computed here, so no expert has rows, which its definition in ATen needs.
+    **{name: emulated_case(name) for name in emulated.CASES if name != "dora of experts"},
 }
 # Always run: every objective and command on one card, and one job on every other card.
 CORE = (
