@@ -28,7 +28,7 @@ void release_visible(void* pointer);
 // Tells the runtime that the host reads or writes the memory now. CUDA's twin has nothing to do;
 // the emulator's reports copies that still use it.
 void host_touches(const void* pinned, int64_t bytes, bool writes);
-// The same of work that LibTorch enqueues on the stream.
+// Tells the runtime the same of work that LibTorch enqueues on the stream.
 void library_touches(const void* rows, int64_t count, int64_t bytes, int64_t stride_bytes, bool writes, CudaStream stream);
 
 // Enqueue a copy.

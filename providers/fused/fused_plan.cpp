@@ -235,9 +235,9 @@ static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool ate
   add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
   add("products", product_bytes(shape, graph, sizes),
       shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
-  if (shape.cuda)
+  if (shape.cuda && !aten)
     add("attention", attention_bytes(shape), tokens + ": results of LibTorch's efficient kernels, before they are copied to their places");
-  if (shape.cuda && shape.training && !asks_host(graph))
+  if (shape.cuda && shape.training && !asks_host(graph) && !asks_aten(graph, sizes))
     add("graphs", attention_bytes(shape), "the same once more: what captured graphs write lies in a pool of their own");
   add("batch", batch_bytes(shape), tokens + ": ids, angles, targets");
   // A chunk of the head takes at most a dozen fp32 numbers a position until it is a loss; an
@@ -258,6 +258,7 @@ std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { re
 std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
   ActivationShape reading = shape;
   reading.training = false;
+  reading.folded_adapters = reading.folded_residuals = reading.fused_head = false;
   reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
   reading.supervised_tokens = decoding.slots;
   reading.longest_sequence = decoding.longest_prompt;
@@ -273,7 +274,12 @@ std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const 
 }
 
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  if (shape.cuda) return aten_decoding_lines(shape, decoding);
+  if (shape.cuda) {
+    // The workspaces of products are training's.
+    std::vector<MemoryLine> lines = aten_decoding_lines(shape, decoding);
+    std::erase_if(lines, [](const MemoryLine& line) { return line.name == "rollout: products"; });
+    return lines;
+  }
   const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
   const Graph& graph = shape.lists->evaluation({});
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
