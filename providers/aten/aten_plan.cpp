@@ -59,12 +59,13 @@ struct GroupBytes {
   int64_t queries = 0, keys = 0;  // rows of one operand where they are copied; 0 for texts by themselves
   int64_t out = 0;                // rows of a result
   int64_t pairs = 0;              // of all heads
+  int64_t masks = 0;              // what a query sees, and what it does not
   int64_t element = 4;
 
   // Step by step: the scores, their softmax in fp32, and what is mixed by it.
   int64_t eager_forward(bool capped) const {
     const int64_t scores = element * pairs, held = queries + 2 * keys, softmax = (element < 4 ? 8 : 4) * pairs;
-    return held + scores * (capped ? 2 : 1) + kSmallBytes + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
+    return held + scores * (capped ? 2 : 1) + masks + std::max({queries + keys, scores, softmax, 4 * pairs + (element < 4 ? scores : 0) + keys + out});
   }
   // The softmax's result with both of its gradients, or the scores' gradients with those of queries
   // and keys.
@@ -72,7 +73,7 @@ struct GroupBytes {
   int64_t eager_backward(bool capped, bool learns) const {
     const int64_t held = 2 * queries + 3 * keys + (out - queries) + (capped ? element * pairs : 0);
     const int64_t diagonals = learns ? (element < 4 ? 14 : 12) * pairs + 2 * out : 0;
-    return held + std::max({12 * pairs, 2 * element * pairs + 2 * (queries + keys), diagonals});
+    return held + masks + std::max({12 * pairs, 2 * element * pairs + 2 * (queries + keys), diagonals});
   }
   int64_t forward() const { return queries + 2 * keys + 3 * out; }
   int64_t backward() const { return 4 * queries + 2 * keys + 2 * out + 2 * std::max(keys, out); }
@@ -100,6 +101,7 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
   GroupBytes bytes{.queries = (of_answers ? groups.answers : groups.sources) * row,
                    .keys = (to_answers ? groups.answers : groups.sources) * row,
                    .pairs = pairs * a.heads,
+                   .masks = 2 * pairs,
                    .element = sizes.compute_bytes};
   bytes.out = std::max(bytes.queries, length * row);
   // Keys repeated for the heads of queries that share them.
@@ -137,7 +139,7 @@ constexpr Copies kCopies[] = {
     {OpKind::latent_heads, 2},
     {OpKind::latent_heads_backward, 3, 1},
     {OpKind::trim_heads_backward, 3, 1},
-    {OpKind::glu, 2, 1},
+    {OpKind::glu, 2},
     {OpKind::glu_backward, 2, 2},
     {OpKind::gate_rows_backward, 3, 1},
     {OpKind::route, 4, 4},
@@ -182,7 +184,9 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
   // The result under autograd, and the gradient.
   if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
     return 2 * bytes_of_value(graph, op.in[0], sizes);
-  const Copies copies = copies_of(op.kind);
+  Copies copies = copies_of(op.kind);
+  if (copies.wide > 0 && sizes.compute_bytes == 4) --copies.wide;  // nothing is converted
+  if (op.kind == OpKind::linear && !shape.training) copies.operands = 0;  // x without dropout
   int64_t values = 0, weights = 0;
   for (ValueId id : op.out) values += copies.results * bytes_of_value(graph, id, sizes);
   for (ValueId id : op.in) values += copies.operands * bytes_of_value(graph, id, sizes);
