@@ -23,9 +23,9 @@ std::vector<std::string> aten_faults(const ActivationShape& shape) {
 const std::vector<Provider>& providers() {
   static const std::vector<Provider> table{
       {"fused", "our own kernels, forward and backward written by hand", fused_faults,
-       fused_activation_lines, fused_decoder_name, fused_decoding_lines, fused_attention, fused_workspace},
+       fused_activation_lines, fused_decoder_name, fused_decoding_lines, fused_attention, fused_workspace, op_by_op_lines},
       {"reference", "plain ATen for every op: every model, every device", aten_faults,
-       aten_activation_lines, aten_decoder_name, aten_decoding_lines, aten_attention, fused_workspace, true},
+       aten_activation_lines, aten_decoder_name, aten_decoding_lines, aten_attention, fused_workspace, op_by_op_lines, true},
   };
   return table;
 }

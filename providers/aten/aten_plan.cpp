@@ -75,7 +75,7 @@ struct GroupBytes {
     const int64_t diagonals = learns ? (element < 4 ? 14 : 12) * pairs + 2 * out : 0;
     return held + masks + std::max({12 * pairs, 2 * element * pairs + 2 * (queries + keys), diagonals});
   }
-  int64_t forward() const { return queries + 2 * keys + 3 * out; }
+  int64_t forward() const { return 3 * queries + 2 * keys + out; }
   int64_t backward() const { return 4 * queries + 2 * keys + 2 * out + 2 * std::max(keys, out); }
 };
 

@@ -214,10 +214,34 @@ std::vector<std::string> fused_faults(const ActivationShape& shape) {
   return {};
 }
 
-static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool aten) {
+namespace {
+
+// Ways to run a list: by kernels and, for ops without one, ATen; by ATen alone in the same arena;
+// or by ATen without an arena, where what an op takes is free before a fuller moment of another.
+enum class Runs { kernels, aten, aten_without_arena };
+
+// Returns what ATen takes for an op whose results stay where it made them; a result in the place of
+// an operand is memory of its own.
+int64_t beside_results(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape) {
+  int64_t bytes = aten_bytes(graph, op, sizes, shape);
+  if (op.kind == OpKind::attention) return bytes;  // made text by text, and joined
+  for (ValueId out : op.out) {
+    const auto in_its_place = [&](ValueId in) { return graph.value(in).buffer == graph.value(out).buffer; };
+    const Buffer& buffer = graph.buffer_of(out);
+    if (std::none_of(op.in.begin(), op.in.end(), in_its_place))
+      bytes -= sizes.rows(buffer.rows) * graph.value(out).width * sizes.element(buffer.type);
+  }
+  return std::max<int64_t>(0, bytes);
+}
+
+std::vector<MemoryLine> list_lines(const ActivationShape& shape, Runs runs) {
+  const bool aten = runs != Runs::kernels, in_arena = runs != Runs::aten_without_arena;
   const StepSizes sizes = sizes_of(shape, aten);
   const Graph& graph = shape.training ? shape.lists->training(shape) : shape.lists->evaluation(shape);
-  const Layout layout = lay_out(graph, sizes, fused_workspace);
+  Layout layout = lay_out(graph, sizes, [&](const Graph& list, const Op& op, const StepSizes& of) {
+    return in_arena || aten_reason(list, op, of).empty() ? fused_workspace(list, op, of) : beside_results(list, op, of, shape);
+  });
+  if (!in_arena) layout.bytes = layout.kept_bytes + layout.working_bytes;
   const std::string tokens = format_count(shape.micro_batch_tokens) + " tokens" +
                              (shape.source_tokens > 0 ? " and " + format_count(shape.source_tokens) + " of sources" : "");
   std::vector<MemoryLine> lines;
@@ -228,11 +252,11 @@ static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool ate
       tokens + " in " + name_of(shape.precision) +
           ": what is kept for backward at the fullest moment; computed again: " + describe(shape.recompute) + (shape.kept_norms ? "; norms' results are kept" : ""));
   add("layer workspace", layout.bytes - layout.kept_bytes,
-      tokens + ": the rest of the arena, which is " + format_bytes(layout.bytes));
+      tokens + (in_arena ? ": the rest of the arena, which is " + format_bytes(layout.bytes) : ": values and what LibTorch makes of them, at the fullest op"));
   add("adapters in the weights", folded_bytes(shape, graph), "A and B once more, where the products of their weights read them");
   for (MemoryLine& line : lines) line.held = true;
   add("head gradient", head_gradient_bytes(shape, graph), "before it is added up");
-  add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
+  if (in_arena) add("ATen", most_aten_bytes(shape, graph, sizes), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
   add("products", product_bytes(shape, graph, sizes),
       shape.cuda ? "workspaces of cuBLAS and cuBLASLt" : product_formula(shape.precision, shape.instructions, shape.threads));
   if (shape.cuda && !aten)
@@ -252,8 +276,11 @@ static std::vector<MemoryLine> list_lines(const ActivationShape& shape, bool ate
   return lines;
 }
 
-std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { return list_lines(shape, false); }
-std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, true); }
+}  // namespace
+
+std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::kernels); }
+std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten); }
+std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten_without_arena); }
 
 std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
   ActivationShape reading = shape;
@@ -262,7 +289,7 @@ std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const 
   reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
   reading.supervised_tokens = decoding.slots;
   reading.longest_sequence = decoding.longest_prompt;
-  std::vector<MemoryLine> lines = list_lines(reading, /*aten=*/true);
+  std::vector<MemoryLine> lines = op_by_op_lines(reading);
   for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
   // Rows double when they are full, and old and new memory is held while they are copied.
   const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);

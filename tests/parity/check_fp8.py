@@ -87,8 +87,7 @@ def gate_sizes(forge, root):
     forge_run.run_job(forge, many, root)
     event, (share, line) = events(root, "many", "fp8_gate")[0], taken(root, "many")
     yield event["tokens"] == sum(tokens) and event["supervised_tokens"] == sum(trained), f"it looks at all rows of few: {event['tokens']} of {sum(tokens)} tokens, {event['supervised_tokens']} of {sum(trained)}"
-    # What ops in ATen take is planned as a bound (providers/aten/aten_plan.cpp).
-    yield "fp8 gate" in line and 0.85 < share <= 1, f"its memory, where the file's pass takes the most, was planned: {share:.3f} of it was taken"
+    yield "fp8 gate" in line and 0.9 < share <= 1, f"its memory, where the file's pass takes the most, was planned: {share:.3f} of it was taken"
 
     (root / "more.jsonl").write_text((GOLDENS / "tiny-batches.jsonl").read_text() * 6)
     many |= {"name": "more", "train": many["train"] | {"max_steps": 1}}

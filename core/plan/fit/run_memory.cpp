@@ -106,7 +106,7 @@ MemoryLine file_pass_line(const Compute& plan, const RunModels& models, const St
     ranges[parameter.layer < 0 ? parameter.name : std::to_string(parameter.layer)].push_back(parameter.count());
   ActivationShape shape = base_shape(plan, step, models.policy, most);
   shape.quantization = Quantization::none;
-  const int64_t activations = total_bytes(models.plain->activation_lines(shape));
+  const int64_t activations = total_bytes(models.plain->op_by_op_lines(shape));
   int64_t fullest = 0;
   for (auto& [range, counts] : ranges) {
     const int64_t weights = std::accumulate(counts.begin(), counts.end(), int64_t{0}) * bytes_of(precision);

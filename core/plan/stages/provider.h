@@ -35,6 +35,8 @@ struct Provider {
   Choice<Attention> (*attention)(const ActivationShape& shape, const Attributes& of);
   // Returns the workspace of an op in the arena of a step.
   int64_t (*workspace)(const Graph&, const Op&, const StepSizes&);
+  // Returns the memory of a forward list that is run op by op, without an arena (fp8's gate).
+  std::vector<MemoryLine> (*op_by_op_lines)(const ActivationShape& shape);
   bool aten = false;  // every op runs in ATen
 };
 
