@@ -14,9 +14,9 @@ namespace forge {
 
 class AtenOps {
  public:
-  // `modules` are those of the list.
-  AtenOps(ComputeDevice& device, const Model& model, std::vector<BoundModule> modules)
-      : device_(device), model_(model), modules_(std::move(modules)) {}
+  // `modules` are those of the list, and must outlive the object like the others.
+  AtenOps(ComputeDevice& device, const Model& model, const std::vector<BoundModule>& modules)
+      : device_(device), model_(model), modules_(modules) {}
 
   // Computes an op of m.graph. `batch` and `step` are the micro-batch at hand.
   void run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const;
@@ -24,7 +24,7 @@ class AtenOps {
  private:
   ComputeDevice& device_;
   const Model& model_;
-  std::vector<BoundModule> modules_;
+  const std::vector<BoundModule>& modules_;
 };
 
 }  // namespace forge

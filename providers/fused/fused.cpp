@@ -44,7 +44,7 @@ class FusedProvider : public StepProvider {
         evaluation_(memory_of(evaluation_list_)),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
-        aten_(device_, model, bind_modules(training_.graph.modules, model, &trainables)),
+        aten_(device_, model, modules_.bound()),
         arena_(options.arena ? options.arena : std::make_shared<DeviceBlock>()),
         batch_memory_(device_) {
     FORGE_CHECK(options.shape.residual == Residual::compute || training_.type != Element::bf16, "kernels have no fp32 stream beside bf16");

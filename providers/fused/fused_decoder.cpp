@@ -36,7 +36,7 @@ class FusedDecoder : public Decoder {
         list_(evaluation_step(decoded(options.shape))),
         memory_{.graph = list_, .type = element_of(model.type), .ratios = &ratios_},
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
-        aten_(device_, model, bind_modules(memory_.graph.modules, model, &trainables)),
+        aten_(device_, model, modules_.bound()),
         batch_memory_(device_) {
     // Attention is the kernel's, over the cache.
     if (asks_aten(list_, {}))

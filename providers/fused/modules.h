@@ -14,6 +14,7 @@ class FusedModules : public StepWeights {
   FusedModules(ComputeDevice& device, std::vector<BoundModule> bound, const std::vector<ModuleUse>& modules, Element type, bool folded = false,
                bool ahead = false);
 
+  const std::vector<BoundModule>& bound() const { return bound_; }
   // Reads the tensors again: gradients are allocated after the model, and weights may move.
   void refresh();
 

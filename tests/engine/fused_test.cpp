@@ -139,10 +139,10 @@ struct Again {
   Again(Checkpointing fixed) : policy(fixed) {}
   explicit Again(std::function<bool(size_t)> some) : picks(std::move(some)) {}
 
-  Recomputed of(const StepShape& shape, bool halves) const {
+  Recomputed of(const StepShape& shape) const {
     if (!picks) return recomputed_by(shape, policy);
     Recomputed again;
-    const auto units = recompute_units(forward_list(shape), {.tokens = 61, .targets = 40}, 12, halves);
+    const auto units = recompute_units(forward_list(shape), {.tokens = 61, .targets = 40}, 12);
     for (size_t i = 0; i < units.size(); ++i)
       if (picks(i)) again.add(units[i]);
     return again;
@@ -204,7 +204,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   options.shape.folded_residuals = options.shape.folded_adapters && !setting.biases;
   options.shape.kept_norms = adapters == Adapters::folded_norms_kept;
   options.shape.offloaded = offloaded;
-  options.shape.recompute = again.of(options.shape, provider_name == "autograd");
+  options.shape.recompute = again.of(options.shape);
   auto provider = step_of(provider_name, model, trainables, options);
   Network network(model, trainables, *provider, job);
   trainables.zero_grad();

@@ -160,8 +160,8 @@ TEST_CASE("a sum apart from what it adds to leaves the same to compute again") {
     };
     INFO(name);
     CHECK(groups(wide) == groups(narrow));
-    const auto units = recompute_units(forward_list(wide), kSizes, 50, false);
-    CHECK(units.size() == recompute_units(forward_list(narrow), kSizes, 50, false).size());
+    const auto units = recompute_units(forward_list(wide), kSizes, 50);
+    CHECK(units.size() == recompute_units(forward_list(narrow), kSizes, 50).size());
   }
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("values are given up one by one: always sound, with ever less memory")
     const auto sites =
         adapter.type == AdapterType::none ? std::vector<AdapterSite>{} : adapter_sites(tiny(), adapter);
     StepShape shape{tiny(), module_training(tiny(), adapter, sites)};
-    const auto units = recompute_units(forward_list(shape), kSizes, 50, false);
+    const auto units = recompute_units(forward_list(shape), kSizes, 50);
     REQUIRE(units.size() >= 4 * 2);
     StepShape full = shape;
     full.recompute = recomputed_by(shape, Checkpointing::full);

@@ -1,7 +1,34 @@
 #include "tests/oracle/segments.h"
 
+#include <set>
+
 namespace forge {
 namespace {
+
+// Returns, for each op of the forward list, true if it adds to the stream and nothing else made so
+// far is read after it, so that the list can be cut there. What an encoder made is excepted, since
+// a decoder reads it in every layer. Parallel branches end in one such addition.
+std::vector<bool> stream_cuts(const Graph& forward) {
+  std::vector<size_t> last(forward.values.size(), 0);
+  for (size_t i = 0; i < forward.ops.size(); ++i)
+    for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
+  std::set<ValueId> alive, source;  // what is read later; of rows of the source in `source`
+  const auto group = [&](ValueId value) -> std::set<ValueId>& {
+    return forward.buffer_of(value).rows == Rows::source ? source : alive;
+  };
+  std::vector<bool> cuts;
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
+    const Op& op = forward.ops[i];
+    for (const auto* made : {&op.out, &op.parts})
+      for (ValueId value : *made)
+        if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
+    for (ValueId in : op.in)
+      if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
+    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
+    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
+  }
+  return cuts;
+}
 
 bool embeds(const Op& op) { return op.kind == OpKind::embed || op.kind == OpKind::add || op.kind == OpKind::scale; }
 

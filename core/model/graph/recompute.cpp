@@ -186,38 +186,6 @@ int64_t lowest_layer(const Graph& forward) {
   return lowest;
 }
 
-// Returns the number of cuts of the stream before each op.
-std::vector<int32_t> segments(const Graph& forward) {
-  const std::vector<bool> cuts = stream_cuts(forward);
-  std::vector<int32_t> numbers;
-  int32_t number = 0;
-  for (size_t i = 0; i < forward.ops.size(); ++i) {
-    numbers.push_back(number);
-    number += cuts[i];
-  }
-  return numbers;
-}
-
-// Joins the units of each segment into one, which costs all of the segment.
-std::vector<RecomputeUnit> joined(const Graph& forward,
-                                  const std::vector<std::pair<int32_t, RecomputeUnit>>& units,
-                                  const StepSizes& sizes, double mean_length) {
-  std::map<int32_t, RecomputeUnit> by_segment;
-  for (const auto& [segment, unit] : units) {
-    RecomputeUnit& whole = by_segment[segment];
-    whole.layer = unit.layer;
-    whole.bytes += unit.bytes;
-    whole.groups.insert(whole.groups.end(), unit.groups.begin(), unit.groups.end());
-  }
-  const std::vector<int32_t> numbers = segments(forward);
-  for (size_t i = 0; i < forward.ops.size(); ++i)
-    if (auto found = by_segment.find(numbers[i]); found != by_segment.end())
-      found->second.flops += flops_of(forward, static_cast<int32_t>(i), sizes, mean_length);
-  std::vector<RecomputeUnit> result;
-  for (auto& [segment, unit] : by_segment) result.push_back(std::move(unit));
-  return result;
-}
-
 }  // namespace
 
 Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
@@ -230,25 +198,18 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
   return again;
 }
 
-std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
-                                           bool whole_segments) {
+std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length) {
   const int64_t lowest = lowest_layer(forward);
-  const std::vector<int32_t> numbers = segments(forward);
   const Groups groups(forward);
   const std::set<int32_t> added = only_added(forward);
-  std::vector<std::pair<int32_t, RecomputeUnit>> found;
+  std::vector<RecomputeUnit> units;
   for (const Group& group : groups.all()) {
     const int64_t bytes = bytes_of(forward, group, added, sizes);
     if (group.always_kept || group.layer < lowest || bytes == 0) continue;
-    RecomputeUnit unit{{group.name}, group.layer, 0, bytes};
+    RecomputeUnit unit{group.name, group.layer, 0, bytes};
     for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);
-    found.push_back({numbers[static_cast<size_t>(group.ops[0])], unit});
+    units.push_back(std::move(unit));
   }
-  std::vector<RecomputeUnit> units;
-  if (whole_segments)
-    units = joined(forward, found, sizes, mean_length);
-  else
-    for (auto& [segment, unit] : found) units.push_back(std::move(unit));
   const auto per_byte = [](const RecomputeUnit& unit) {
     return unit.flops / static_cast<double>(unit.bytes);
   };
@@ -256,32 +217,6 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
     return std::make_pair(per_byte(a), a.layer) < std::make_pair(per_byte(b), b.layer);
   });
   return units;
-}
-
-std::vector<bool> stream_cuts(const Graph& forward) {
-  std::vector<size_t> last(forward.values.size(), 0);
-  for (size_t i = 0; i < forward.ops.size(); ++i)
-    for (ValueId in : forward.ops[i].in) last[static_cast<size_t>(in)] = i;
-  std::set<ValueId> alive, source;  // what is read later; of rows of the source in `source`
-  const auto group = [&](ValueId value) -> std::set<ValueId>& {
-    return forward.buffer_of(value).rows == Rows::source ? source : alive;
-  };
-  std::vector<bool> cuts;
-  for (size_t i = 0; i < forward.ops.size(); ++i) {
-    const Op& op = forward.ops[i];
-    for (const auto* made : {&op.out, &op.parts})
-      for (ValueId value : *made)
-        if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
-    for (ValueId in : op.in)
-      if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
-    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
-    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
-  }
-  return cuts;
-}
-
-void Recomputed::add(const RecomputeUnit& unit) {
-  for (const std::string& group : unit.groups) add(group, unit.layer);
 }
 
 bool Recomputed::has(const std::string& group, int64_t layer) const {

@@ -24,7 +24,7 @@ namespace forge {
 
 // Values that can be given up by themselves, the cost of computing them again, and the bytes saved.
 struct RecomputeUnit {
-  std::vector<std::string> groups;
+  std::string group;
   int64_t layer = 0;
   // Counted in FLOPs of products: attention's count more.
   double flops = 0;
@@ -36,7 +36,7 @@ struct Recomputed {
   std::map<std::string, std::set<int64_t>> layers;  // by group
 
   void add(const std::string& group, int64_t layer) { layers[group].insert(layer); }
-  void add(const RecomputeUnit& unit);
+  void add(const RecomputeUnit& unit) { add(unit.group, unit.layer); }
   bool has(const std::string& group, int64_t layer) const;
   bool operator==(const Recomputed& other) const { return layers == other.layers; }
 };
@@ -49,15 +49,7 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy);
 // Returns units in the order of FLOPs a byte, those in lower layers first. At the fullest moment
 // nothing is saved in the highest layer, whose backward comes at once. Layers below the lowest that
 // learns are left out, since nothing of them is kept. `mean_length`: tokens of a sequence.
-// `whole_segments`: a unit is everything between two cuts of the stream, for a provider that can
-// only recompute all of it.
-std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length,
-                                           bool whole_segments);
-
-// Returns, for each op of the forward list, true if it adds to the stream and nothing else made so
-// far is read after it, so that the list can be cut there. What an encoder made is excepted, since
-// a decoder reads it in every layer. Parallel branches end in one such addition.
-std::vector<bool> stream_cuts(const Graph& forward);
+std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes& sizes, double mean_length);
 
 KeptValues kept_values(const Graph& forward, const Recomputed& again, bool norms = false);
 

@@ -47,7 +47,7 @@ class Recomputation {
                           static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const StepSizes sizes{
         .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
-    units_ = recompute_units(forward(), sizes, length, /*whole_segments=*/false);
+    units_ = recompute_units(forward(), sizes, length);
     for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
   }
 
@@ -102,7 +102,7 @@ class Recomputation {
   double extra() const {
     double flops = 0;
     for (const RecomputeUnit& unit : units_)
-      if (trial_.step.recompute.has(unit.groups[0], unit.layer)) flops += unit.flops;
+      if (trial_.step.recompute.has(unit.group, unit.layer)) flops += unit.flops;
     return flops / (3 * forward_flops_);
   }
 
