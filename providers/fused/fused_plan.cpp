@@ -152,29 +152,38 @@ int64_t attention_bytes(const ActivationShape& shape) {
   return shape.micro_batch_tokens * (row * (6 * bytes_of(shape.precision) + 4) + 8 * shape.spec.num_heads);
 }
 
-// Returns the most bytes that LibTorch allocates for an op that it computes.
-int64_t most_aten_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
-  int64_t most = 0;
-  for (const Op& op : graph.ops)
-    if (!aten_reason(graph, op, sizes).empty()) most = std::max(most, aten_bytes(graph, op, sizes, shape));
-  return most;
-}
-
 // Returns the most bytes that LibTorch takes beside a product, less the head's gradient: both are
 // beside the arena, at different times.
 int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
   if (shape.cuda) return gpu_product_workspace(shape);
-  const bool own = shape.precision == Precision::fp32 || shape.bf16_tiles;
-  if (own && !sizes.aten) return 0;
+  if (shape.precision == Precision::fp32) return 0;
   const int64_t gradient = head_gradient_bytes(shape, graph);
   ProductScratch scratch(shape.instructions, shape.threads);
   int64_t most = 0;
-  for (const Op& op : graph.ops)
+  for (const Op& op : graph.ops) {
+    if (shape.bf16_tiles && aten_reason(graph, op, sizes).empty()) continue;
     for (const Product& product : products_of(graph, op, sizes)) {
       const bool beside_gradient = op.kind == OpKind::head && product.transposed;
       most = std::max(most, scratch.bytes(product) - (beside_gradient ? 0 : gradient));
     }
+  }
   return most;
+}
+
+// Returns the most bytes that LibTorch allocates for an op that it computes, on a CPU with its
+// product's; less what the head's gradient and products take, which is free by then.
+int64_t most_aten_bytes(const ActivationShape& shape, const Graph& graph, const StepSizes& sizes) {
+  const bool no_scratch = shape.cuda || shape.precision == Precision::fp32;  // or one that is always held
+  ProductScratch scratch(shape.instructions, shape.threads);
+  int64_t most = 0;
+  for (const Op& op : graph.ops) {
+    if (aten_reason(graph, op, sizes).empty()) continue;
+    int64_t product = 0;
+    if (!no_scratch)
+      for (const Product& of : products_of(graph, op, sizes)) product = std::max(product, scratch.bytes(of));
+    most = std::max(most, aten_bytes(graph, op, sizes, shape) + product);
+  }
+  return std::max<int64_t>(0, most - head_gradient_bytes(shape, graph) - (no_scratch ? 0 : product_bytes(shape, graph, sizes)));
 }
 
 }  // namespace
