@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/step.h"
-#include "core/model/graph/ops.h"
 #include "core/plan/fit/offload.h"
 #include "core/plan/plan.h"
 #include "core/plan/stages/inventory.h"
 #include "core/plan/stages/provider.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/fp8/fp8_op.h"
+#include "kernels/call/call.h"
+#include "kernels/linear/linear_op.h"
 #include "providers/aten/aten_plan.h"
-#include "providers/fused/bind.h"
 
 namespace forge {
 namespace {
@@ -30,7 +33,7 @@ constexpr Shares kPoor{0.42, 0.28, 0.1, 0.6, 6e-6};
 constexpr double kFp8Rate = 2, kFp8Good = 0.57;
 
 bool in_fp8(const Graph& graph, const Op& op) {
-  return (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) && bind::any_fp8(graph, op);
+  return (op.kind == &ops::linear || op.kind == &ops::linear_input_gradient) && bind::any_fp8(graph, op);
 }
 
 // Launches and bytes of an op. An op without a list (gpu_launches.h) has three launches and the
@@ -69,7 +72,7 @@ double seconds_of(const Graph& step, const StepSizes& sizes, double mean_length,
     const Cost cost = cost_of(step, op, sizes, mean_length);
     const auto [bytes, launches] = traffic_of(step, op, sizes, held, cost);
     double arithmetic = 0;
-    const bool attention = op.kind == OpKind::attention || op.kind == OpKind::attention_backward;
+    const bool attention = op.kind == &ops::attention || op.kind == &ops::attention_backward;
     if (in_fp8(step, op))
       arithmetic = cost.flops / (kFp8Rate * tensor * 1e12 * std::min(s.products, kFp8Good));
     else if (is_product(op.kind))

@@ -3,7 +3,6 @@
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "providers/fused/fused_plan.h"
-#include "providers/fused/workspace.h"
 #include "core/job/names.h"
 
 namespace forge {

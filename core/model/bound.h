@@ -2,7 +2,7 @@
 // Binds the modules of a step to the tensors they are in this run.
 #include <vector>
 
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "core/model/model.h"
 #include "core/model/trainable.h"
 

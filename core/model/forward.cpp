@@ -4,13 +4,26 @@
 
 #include <algorithm>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/error.h"
-#include "core/model/functions.h"
-#include "core/model/graph/ops.h"
 #include "kernels/activation/activation.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/call/functions.h"
+#include "kernels/dora/dora_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/latent/heads_op.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rms_norm/norm_op.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope/rope.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace forge {
@@ -159,29 +172,29 @@ struct Row {
   Tensors (*compute)(const OpCall& call, const Tensors& in);
 };
 constexpr Row kOps[] = {
-    {OpKind::embed, embed},
-    {OpKind::gather, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].index_select(0, c.batch.loss_positions)}; }},
-    {OpKind::add, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] + in[1]}; }},  // in the wider type
-    {OpKind::cast, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].to(c.type)}; }},
-    {OpKind::scale, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0] * c.op.attributes.scale}; }},
-    {OpKind::norm, norm},
-    {OpKind::layer_norm, layer_norm},
-    {OpKind::linear, linear},
-    {OpKind::dora_ratio, [](const OpCall&, const Tensors&) -> Tensors { return {}; }},  // part of `rescaled`
-    {OpKind::dora, dora},
-    {OpKind::rope, rope},
-    {OpKind::attention, attention},
-    {OpKind::latent_heads, latent_heads},
-    {OpKind::trim_heads,
+    {&ops::embed, embed},
+    {&ops::gather, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].index_select(0, c.batch.loss_positions)}; }},
+    {&ops::add, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] + in[1]}; }},  // in the wider type
+    {&ops::cast, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].to(c.type)}; }},
+    {&ops::scale, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0] * c.op.attributes.scale}; }},
+    {&ops::norm, norm},
+    {&ops::layer_norm, layer_norm},
+    {&ops::linear, linear},
+    {&ops::dora_ratio, [](const OpCall&, const Tensors&) -> Tensors { return {}; }},  // part of `rescaled`
+    {&ops::dora, dora},
+    {&ops::rope, rope},
+    {&ops::attention, attention},
+    {&ops::latent_heads, latent_heads},
+    {&ops::trim_heads,
      [](const OpCall& c, const Tensors& in) -> Tensors { return {heads(c, in[0]).narrow(2, 0, c.op.attributes.value_dim).flatten(1)}; }},
-    {OpKind::regroup, regroup},
-    {OpKind::activation, activated},
-    {OpKind::gate_rows, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] * at::sigmoid(in[1])}; }},
-    {OpKind::route, route},
-    {OpKind::dispatch, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::dispatch(in[0], in[1])}; }},
-    {OpKind::expert_linear, expert_linear},
-    {OpKind::combine, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::combine(in[0], in[1], in[2])}; }},
-    {OpKind::glu, glu},
+    {&ops::regroup, regroup},
+    {&ops::activation, activated},
+    {&ops::gate_rows, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] * at::sigmoid(in[1])}; }},
+    {&ops::route, route},
+    {&ops::dispatch, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::dispatch(in[0], in[1])}; }},
+    {&ops::expert_linear, expert_linear},
+    {&ops::combine, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::combine(in[0], in[1], in[2])}; }},
+    {&ops::glu, glu},
 };
 
 bool of_source(const Graph& graph, const Op& op) {
@@ -195,7 +208,7 @@ void run_op(ForwardRun& run, const Op& op) {
   const OpCall call{run.graph, op, run.modules, run.batch, run.attend, of_source(run.graph, op),
                     type == ValueType::compute ? run.model.type : at::kFloat};
   Tensors in;
-  if (op.kind == OpKind::dora) {
+  if (op.kind == &ops::dora) {
     const auto made = static_cast<size_t>(run.graph.producers[static_cast<size_t>(op.in[0])]);
     for (ValueId part : run.graph.ops[made].parts) in.push_back(std::move(value(part)));
   } else {
@@ -256,7 +269,7 @@ void run_forward(ForwardRun& run, size_t begin, size_t end, ValueId result) {
     for (ValueId in : run.graph.ops[i].in) last[static_cast<size_t>(in)] = i;
   for (size_t i = begin; i < end; ++i) {
     const Op& op = run.graph.ops[i];
-    if (run.watch && op.kind == OpKind::linear) run.watch(i, run.values[static_cast<size_t>(op.in[0])]);
+    if (run.watch && op.kind == &ops::linear) run.watch(i, run.values[static_cast<size_t>(op.in[0])]);
     run_op(run, op);
     for (ValueId in : op.in)
       if (in != result && last[static_cast<size_t>(in)] == i && run.graph.buffer_of(in).rows != Rows::one)

@@ -7,7 +7,7 @@
 
 #include "core/model/batch_tensors.h"
 #include "core/model/bound.h"
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention.h"
 #include "kernels/experts/experts.h"

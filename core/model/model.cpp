@@ -12,14 +12,15 @@
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
-#include "core/model/families/step.h"
-#include "core/model/families/modules.h"
-#include "core/model/families/parameters.h"
-#include "core/model/graph/fold_adapters.h"
 #include "core/lib/io/mapped_pages.h"
 #include "core/lib/tensor/counting_allocator.h"
 #include "core/model/dtype.h"
+#include "core/model/families/modules.h"
+#include "core/model/families/parameters.h"
+#include "core/model/families/step.h"
+#include "core/model/graph/fold_adapters.h"
 #include "kernels/device/device_of.h"
+#include "kernels/linear/linear_op.h"
 #include "kernels/quantize/by_16.h"
 
 namespace forge {
@@ -200,7 +201,7 @@ std::map<std::string, Place> adjoining_places(const ModelSpec& spec, const Tenso
   const Graph list = forward_list({spec, storage.folded.value_or(ModuleTraining())});
   std::map<std::string, Place> places;
   for (const Op& op : list.ops) {
-    if (op.kind != OpKind::linear) continue;
+    if (op.kind != &ops::linear) continue;
     const int64_t ranks = storage.folded && folds(list, op) ? ranks_of(list, op) : 0;
     if (op.modules.size() < 2 && ranks == 0) continue;
     int64_t rows = 0, quantized = 0, frozen = 0;

@@ -4,6 +4,8 @@
 
 #include "core/model/families/parameters.h"
 #include "core/model/families/step.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/linear/linear_op.h"
 
 namespace forge {
 namespace {
@@ -18,7 +20,7 @@ Model random_model(const ModelSpec& spec, c10::ScalarType type) {
   // Matrices of one product are adjacent, one after the other.
   const Graph list = forward_list({spec});
   for (const Op& op : list.ops) {
-    if (op.kind != OpKind::linear && op.kind != OpKind::expert_linear) continue;
+    if (op.kind != &ops::linear && op.kind != &ops::expert_linear) continue;
     int64_t rows = 0;
     for (size_t i = 0; i < op.modules.size(); ++i) rows += list.module(op, i).out;
     const at::Tensor all = random({rows, list.module(op).in}, type);

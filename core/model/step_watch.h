@@ -3,7 +3,7 @@
 // `--kernels`. A run is not watched.
 #include <functional>
 
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "kernels/device/device.h"
 
 namespace forge {

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <map>
 
-#include "core/model/adapter/input_svd.h"
+#include "core/data/batch/order.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
-#include "core/data/batch/order.h"
+#include "core/model/adapter/input_svd.h"
+#include "core/model/dtype.h"
 #include "core/model/families/step.h"
 #include "core/model/forward.h"
-#include "core/model/dtype.h"
+#include "kernels/linear/linear_op.h"
 
 namespace forge {
 namespace {
@@ -60,7 +61,7 @@ class InputLook {
     for (const AdapterSite& site : session.sites) sites[site.module] = &site;
     for (size_t i = 0; i < list_.ops.size(); ++i) {
       const Op& op = list_.ops[i];
-      if (op.kind != OpKind::linear) continue;
+      if (op.kind != &ops::linear) continue;
       for (size_t m = 0; m < op.modules.size(); ++m)
         if (const auto site = sites.find(list_.module(op, m).path); site != sites.end()) add(i, site->second);
     }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/model/graph/ops.h"
+#include "core/graph/op_record.h"
 #include "core/model/element.h"
 #include "core/plan/memory/memory.h"
 #include "core/model/dtype.h"

@@ -12,7 +12,7 @@
 #include "core/job/job.h"
 #include "core/lib/io/json.h"
 #include "core/lib/tensor/device.h"
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "core/model/step_watch.h"
 #include "kernels/device/device.h"
 

@@ -8,10 +8,24 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/error.h"
-#include "core/model/graph/ops.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
 #include "kernels/common/add_narrow.h"
+#include "kernels/dora/dora_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 #include "providers/aten/aten_plan.h"
 
 namespace forge {
@@ -105,11 +119,11 @@ at::Tensor expert_rows(const Run& r, const at::Tensor& value) { return value.res
 Tensors inputs_of(const Run& r) {
   Tensors in;
   for (size_t i = 0; i < r.op.in.size(); ++i) in.push_back(r.in(i));
-  if (r.op.kind == OpKind::dispatch) in[1] = order_of(r, r.op.in[1]);
-  if (r.op.kind == OpKind::combine) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
-  if (r.op.kind == OpKind::expert_linear)
+  if (r.op.kind == &ops::dispatch) in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == &ops::combine) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == &ops::expert_linear)
     in = {expert_rows(r, in[0]), ends_of(r, r.op.in[1]), order_of(r, r.op.in[2])};
-  if (r.op.kind == OpKind::dora) in = by_module(r, in[0]);
+  if (r.op.kind == &ops::dora) in = by_module(r, in[0]);
   return in;
 }
 
@@ -162,7 +176,7 @@ void route(const Run& r, const Tensors& made) {
 void forward(const Run& r) {
   const OpCall call = call_of(r, r.op, r.op.out.empty() ? r.model.type : r.type(r.op.out[0]));
   const Tensors made = computed(call, inputs_of(r));
-  if (r.op.kind == OpKind::route) return route(r, made);
+  if (r.op.kind == &ops::route) return route(r, made);
   const std::vector<ValueId>& results = r.op.parts.empty() ? r.op.out : r.op.parts;
   for (size_t i = 0; i < made.size(); ++i) {
     at::Tensor place = r.value(results[i]);
@@ -174,7 +188,7 @@ void forward(const Run& r) {
 void add_norm(const Run& r) {
   const at::Tensor sum = r.in(0) + r.in(1);
   Op norm = r.op;
-  norm.kind = OpKind::norm;
+  norm.kind = &ops::norm;
   r.out(1).copy_(computed(call_of(r, norm, r.type(r.op.out[1])), {sum})[0]);
   r.out(0).copy_(sum);
 }
@@ -211,7 +225,7 @@ void gradient(const Run& r) {
 // The gradient of a rotation does not depend on what was turned.
 void rope_backward(const Run& r) {
   Op op = r.op;
-  op.kind = OpKind::rope;
+  op.kind = &ops::rope;
   Tensors d, zeros;
   for (size_t i = 0; i < r.op.in.size(); ++i) d.push_back(r.in(i)), zeros.push_back(at::zeros_like(d[i]));
   const OpCall call = call_of(r, op, r.model.type);
@@ -231,14 +245,14 @@ void of_heads(const Run& r, OpKind kind) {
   Tensors zeros;
   for (size_t i = 0; i < r.op.out.size(); ++i) zeros.push_back(at::zeros_like(r.out(i)));
   const OpCall call = call_of(r, op, r.model.type);
-  const Tensors d = kind == OpKind::trim_heads ? Tensors{r.in(0)} : thirds(r, r.in(0));
+  const Tensors d = kind == &ops::trim_heads ? Tensors{r.in(0)} : thirds(r, r.in(0));
   const Tensors grads = pulled(zeros, [&](const Tensors& x) { return computed(call, x); }, d);
   for (size_t i = 0; i < grads.size(); ++i) r.give(i, grads[i]);
 }
 
 void route_backward(const Run& r) {
   Op op = r.op;
-  op.kind = OpKind::route;
+  op.kind = &ops::route;
   const OpCall call = call_of(r, op, r.type(r.op.in[1]));
   const bool balanced = r.step.balance_slope != nullptr;
   Tensors d{r.in(0)};
@@ -317,7 +331,7 @@ void dora_backward(const Run& r) {
 // Returns the layer of an op's experts as a call, with the rows' order in the place of the inputs.
 Tensors expert_call(const Run& r, const at::Tensor& rows, const at::Tensor& ends, const at::Tensor& order) {
   Op op = r.op;
-  op.kind = OpKind::expert_linear;
+  op.kind = &ops::expert_linear;
   return computed(call_of(r, op, r.model.type), {rows, ends, order});
 }
 
@@ -403,33 +417,33 @@ struct Row {
 };
 // The ops that are no op of a forward list, and attention, which goes group by group.
 constexpr Row kOps[] = {
-    {OpKind::add_norm, add_norm},
-    {OpKind::attention, attention},
-    {OpKind::attention_backward, attention_backward},
-    {OpKind::scatter, scatter},
-    {OpKind::add_gradient, add_gradient_rows},
-    {OpKind::cast_backward, cast_backward},
-    {OpKind::scale_backward, scale_backward},
-    {OpKind::norm_backward, gradient<OpKind::norm, 1>},
-    {OpKind::layer_norm_backward, gradient<OpKind::layer_norm, 1>},
-    {OpKind::linear_input_gradient, linear_input_gradient},
-    {OpKind::linear_weight_gradient, linear_weight_gradient},
-    {OpKind::adapter_gradient, adapter_gradient},
-    {OpKind::dora_backward, dora_backward},
-    {OpKind::rope_backward, rope_backward},
-    {OpKind::regroup_backward, [](const Run& r) { of_heads(r, OpKind::regroup); }},
-    {OpKind::latent_heads_backward, [](const Run& r) { of_heads(r, OpKind::latent_heads); }},
-    {OpKind::trim_heads_backward, [](const Run& r) { of_heads(r, OpKind::trim_heads); }},
-    {OpKind::glu_backward, [](const Run& r) { by_autograd(r, OpKind::glu, 1, r.op.in.size() - 1); }},
-    {OpKind::activation_backward, gradient<OpKind::activation, 1>},
-    {OpKind::gate_rows_backward, gradient<OpKind::gate_rows, 2>},
-    {OpKind::route_backward, route_backward},
-    {OpKind::dispatch_backward, dispatch_backward},
-    {OpKind::combine_backward, combine_backward},
-    {OpKind::expert_input_gradient, expert_input_gradient},
-    {OpKind::expert_weight_gradient, expert_weight_gradient},
-    {OpKind::expert_adapter_gradient, expert_adapter_gradient},
-    {OpKind::embed_backward, embed_backward},
+    {&ops::add_norm, add_norm},
+    {&ops::attention, attention},
+    {&ops::attention_backward, attention_backward},
+    {&ops::scatter, scatter},
+    {&ops::add_gradient, add_gradient_rows},
+    {&ops::cast_backward, cast_backward},
+    {&ops::scale_backward, scale_backward},
+    {&ops::norm_backward, gradient<&ops::norm, 1>},
+    {&ops::layer_norm_backward, gradient<&ops::layer_norm, 1>},
+    {&ops::linear_input_gradient, linear_input_gradient},
+    {&ops::linear_weight_gradient, linear_weight_gradient},
+    {&ops::adapter_gradient, adapter_gradient},
+    {&ops::dora_backward, dora_backward},
+    {&ops::rope_backward, rope_backward},
+    {&ops::regroup_backward, [](const Run& r) { of_heads(r, &ops::regroup); }},
+    {&ops::latent_heads_backward, [](const Run& r) { of_heads(r, &ops::latent_heads); }},
+    {&ops::trim_heads_backward, [](const Run& r) { of_heads(r, &ops::trim_heads); }},
+    {&ops::glu_backward, [](const Run& r) { by_autograd(r, &ops::glu, 1, r.op.in.size() - 1); }},
+    {&ops::activation_backward, gradient<&ops::activation, 1>},
+    {&ops::gate_rows_backward, gradient<&ops::gate_rows, 2>},
+    {&ops::route_backward, route_backward},
+    {&ops::dispatch_backward, dispatch_backward},
+    {&ops::combine_backward, combine_backward},
+    {&ops::expert_input_gradient, expert_input_gradient},
+    {&ops::expert_weight_gradient, expert_weight_gradient},
+    {&ops::expert_adapter_gradient, expert_adapter_gradient},
+    {&ops::embed_backward, embed_backward},
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include "core/model/bound.h"
 #include "core/model/forward.h"
 #include "kernels/device/device.h"
-#include "providers/fused/arena.h"
-#include "providers/fused/step_batch.h"
+#include "kernels/call/arena.h"
+#include "kernels/call/step_batch.h"
 
 namespace forge {
 

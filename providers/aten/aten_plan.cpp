@@ -3,7 +3,24 @@
 #include <algorithm>
 
 #include "core/plan/memory/product_scratch.h"
+#include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_choice.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/dora/dora_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/offload/offload_op.h"
+#include "kernels/optimizer/update_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 
@@ -28,13 +45,13 @@ std::string aten_attention_reason(const Attributes& a, bool sinks, const StepSiz
 namespace {
 
 bool of_experts(OpKind kind) {
-  return kind == OpKind::expert_linear || kind == OpKind::expert_input_gradient || kind == OpKind::expert_adapter_gradient;
+  return kind == &ops::expert_linear || kind == &ops::expert_input_gradient || kind == &ops::expert_adapter_gradient;
 }
 
 // True for the ops between the embedding and the head, which both ATen and kernels can compute.
 bool in_either(OpKind kind) {
-  constexpr OpKind kElsewhere[] = {OpKind::head,  OpKind::evaluate, OpKind::store,         OpKind::stored,
-                                   OpKind::load,  OpKind::loaded,   OpKind::gradient_norm, OpKind::update};
+  constexpr OpKind kElsewhere[] = {&ops::head,  &ops::evaluate, &ops::store,         &ops::stored,
+                                   &ops::load,  &ops::loaded,   &ops::gradient_norm, &ops::update};
   return std::find(std::begin(kElsewhere), std::end(kElsewhere), kind) == std::end(kElsewhere);
 }
 
@@ -91,7 +108,7 @@ int64_t block_bytes(int64_t queries, int64_t seen, int64_t head_dim, const Activ
 }
 
 int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape, const GroupSizes& groups) {
-  const bool backward = op.kind == OpKind::attention_backward;
+  const bool backward = op.kind == &ops::attention_backward;
   const Attributes& a = op.attributes;
   const int64_t row = a.heads * a.head_dim * sizes.compute_bytes;
   const bool of_answers = a.sight != Sight::whole, to_answers = a.sight == Sight::causal;
@@ -113,50 +130,6 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
 }
 
-// Copies of an op's results, of its operands and of its first operand in fp32 that LibTorch holds
-// at the same time: what the definition makes and, of a gradient, what autograd keeps of it.
-struct Copies {
-  OpKind kind;
-  int64_t results = 1, operands = 0, wide = 0;
-};
-constexpr Copies kCopies[] = {
-    {OpKind::add, 1},
-    {OpKind::embed_backward, 0, 0, 1},
-    {OpKind::norm, 1, 0, 3},
-    {OpKind::add_norm, 2, 0, 3},
-    {OpKind::layer_norm, 1, 0, 3},
-    {OpKind::norm_backward, 1, 1, 6},
-    {OpKind::layer_norm_backward, 1, 1, 6},
-    {OpKind::linear, 1, 1},
-    {OpKind::linear_input_gradient, 3},
-    {OpKind::linear_weight_gradient, 0},
-    {OpKind::adapter_gradient, 4, 3},
-    {OpKind::dora, 3},
-    {OpKind::dora_backward, 2, 2},
-    {OpKind::rope, 2, 2},
-    {OpKind::rope_backward, 3, 3},
-    {OpKind::regroup_backward, 3, 1},
-    {OpKind::latent_heads, 2},
-    {OpKind::latent_heads_backward, 3, 1},
-    {OpKind::trim_heads_backward, 3, 1},
-    {OpKind::glu, 2},
-    {OpKind::glu_backward, 2, 2},
-    {OpKind::gate_rows_backward, 3, 1},
-    {OpKind::route, 4, 4},
-    {OpKind::route_backward, 4, 4},
-    {OpKind::dispatch_backward, 3, 1},
-    {OpKind::expert_linear, 3, 1},
-    {OpKind::expert_input_gradient, 3},
-    {OpKind::expert_adapter_gradient, 4, 3},
-    {OpKind::combine, 2, 3},
-    {OpKind::combine_backward, 3, 3},
-};
-
-Copies copies_of(OpKind kind) {
-  const auto* row = std::find_if(std::begin(kCopies), std::end(kCopies), [&](const Copies& copies) { return copies.kind == kind; });
-  return row == std::end(kCopies) ? Copies{kind} : *row;
-}
-
 }  // namespace
 
 bool rescaled_experts(const Graph& graph, const Op& op) {
@@ -165,8 +138,8 @@ bool rescaled_experts(const Graph& graph, const Op& op) {
 
 std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes) {
   if (sizes.aten) return in_either(op.kind) ? "the job asks for it" : "";
-  if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward) return aten_attention_reason(op.attributes, !op.modules.empty(), sizes);
-  if ((op.kind == OpKind::activation || op.kind == OpKind::activation_backward) && op.attributes.activation == ActivationKind::relu)
+  if (op.kind == &ops::attention || op.kind == &ops::attention_backward) return aten_attention_reason(op.attributes, !op.modules.empty(), sizes);
+  if ((op.kind == &ops::activation || op.kind == &ops::activation_backward) && op.attributes.activation == ActivationKind::relu)
     return "no kernel computes relu";
   return rescaled_experts(graph, op) ? "no kernel rescales an expert's columns, as DoRA does" : "";
 }
@@ -176,17 +149,17 @@ bool asks_aten(const Graph& graph, const StepSizes& sizes) {
 }
 
 int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape) {
-  if (op.kind == OpKind::attention || op.kind == OpKind::attention_backward) {
+  if (op.kind == &ops::attention || op.kind == &ops::attention_backward) {
     // A decoder's texts are computed one after the other.
     const GroupSizes alone{.answer_pairs = shape.longest_sequence * shape.longest_sequence};
     return attention_bytes(graph, op, sizes, shape, shape.spec.reads_source() ? shape.groups : alone);
   }
   // The result under autograd, and the gradient.
-  if (op.kind == OpKind::activation || op.kind == OpKind::activation_backward)
+  if (op.kind == &ops::activation || op.kind == &ops::activation_backward)
     return 2 * bytes_of_value(graph, op.in[0], sizes);
-  Copies copies = copies_of(op.kind);
+  AtenCopies copies = op.kind->copies;
   if (copies.wide > 0 && sizes.compute_bytes == 4) --copies.wide;  // nothing is converted
-  if (op.kind == OpKind::linear && !shape.training) copies.operands = 0;  // x without dropout
+  if (op.kind == &ops::linear && !shape.training) copies.operands = 0;  // x without dropout
   int64_t values = 0, weights = 0;
   for (ValueId id : op.out) values += copies.results * bytes_of_value(graph, id, sizes);
   for (ValueId id : op.in) values += copies.operands * bytes_of_value(graph, id, sizes);
@@ -194,7 +167,7 @@ int64_t aten_bytes(const Graph& graph, const Op& op, const StepSizes& sizes, con
   for (int32_t at : op.modules) {
     const ModuleUse& module = graph.modules[static_cast<size_t>(at)];
     // A gradient before it is added up, one after the other, or ‖W + B A‖.
-    const int64_t gradient = module.trained && op.kind == OpKind::linear_weight_gradient ? sizes.compute_bytes : 0;
+    const int64_t gradient = module.trained && op.kind == &ops::linear_weight_gradient ? sizes.compute_bytes : 0;
     weights = std::max(weights, (module.dora ? 8 : gradient) * module.in * module.out);
   }
   return values + weights;

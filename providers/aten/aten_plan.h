@@ -3,7 +3,7 @@
 // asks for it, and the memory that they take beside the arena. No torch.
 #include <string>
 
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "core/plan/memory/memory.h"
 
 namespace forge {

@@ -4,7 +4,7 @@
 
 #include "core/model/batch_tensors.h"
 #include "kernels/device/device.h"
-#include "providers/fused/step_batch.h"
+#include "kernels/call/step_batch.h"
 
 namespace forge {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/device/device.h"
-#include "providers/fused/arena.h"
+#include "kernels/call/arena.h"
 
 namespace forge {
 

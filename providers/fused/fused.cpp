@@ -5,21 +5,25 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/error.h"
-#include "core/model/graph/ops.h"
 #include "core/model/element.h"
 #include "core/model/neftune.h"
+#include "kernels/call/run.h"
 #include "kernels/device/device_of.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/offload/offload_op.h"
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/modules.h"
-#include "providers/fused/offloaded.h"
-#include "providers/fused/ops.h"
 #include "providers/fused/step_graphs.h"
-#include "providers/fused/workspace.h"
 
 namespace forge {
 namespace {
@@ -62,8 +66,8 @@ class FusedProvider : public StepProvider {
     balance_.clear();
     const size_t head = head_of(m.graph);
     queue(m, keep ? forward_graphs_ : evaluation_graphs_, options_.neftune_alpha <= 0 || !batch.training, 0, head, [&](const Op& op) {
-      if (op.kind == OpKind::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
-      if (op.kind == OpKind::route && op.attributes.route.balance) balance_.count(device_, m, op);
+      if (op.kind == &ops::embed && !op.attributes.by_position) add_noise(m, op.out[0], batch);
+      if (op.kind == &ops::route && op.attributes.route.balance) balance_.count(device_, m, op);
     });
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
@@ -186,10 +190,18 @@ class FusedProvider : public StepProvider {
     training_.arena = evaluation_.arena = arena_->as();
     modules_.refresh();
     if (options_.shape.folded_adapters && placed_ != trainables_.changes()) {
-      placing_graphs_.run(device_, {layouts_, 0, 0, m.arena, StepBatch{}, modules_.all()}, [&] { place_adapters(device_, training_, modules_); });
+      placing_graphs_.run(device_, {layouts_, 0, 0, m.arena, StepBatch{}, modules_.all()}, [&] { place_all_adapters(); });
       placed_ = trainables_.changes();
     }
     batch_ = batch_memory_.load(batch);
+  }
+
+  // Copies adapters that the list has folded to the matrices that its products read.
+  void place_all_adapters() {
+    const StepBatch none;
+    for (size_t i = 0; i < training_list_.forward_ops; ++i)
+      if (const Op& op = training_list_.ops[i]; op.kind == &ops::linear && op.attributes.folded)
+        place_adapters(OpRun(device_, training_, op, nullptr, modules_, none));
   }
 
   void end_batch() {

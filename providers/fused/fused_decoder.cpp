@@ -4,17 +4,19 @@
 #include <c10/core/GradMode.h>
 
 #include "core/lib/base/error.h"
-#include "kernels/lm_head/lm_head.h"
 #include "core/model/element.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/call/run.h"
 #include "kernels/device/device_of.h"
+#include "kernels/linear/products.h"
+#include "kernels/lm_head/lm_head.h"
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
+#include "providers/fused/fused_plan.h"
 #include "providers/fused/kv_cache.h"
 #include "providers/fused/modules.h"
-#include "providers/fused/ops.h"
-#include "providers/fused/workspace.h"
 
 namespace forge {
 namespace {
@@ -40,7 +42,7 @@ class FusedDecoder : public Decoder {
         batch_memory_(device_) {
     // Attention is the kernel's, over the cache.
     if (asks_aten(list_, {}))
-      for (const Op& op : list_.ops) memory_.by_aten.push_back(op.kind != OpKind::attention && !aten_reason(list_, op, {}).empty());
+      for (const Op& op : list_.ops) memory_.by_aten.push_back(op.kind != &ops::attention && !aten_reason(list_, op, {}).empty());
   }
 
   at::Tensor next_logits(const std::vector<NewTokens>& tokens) override {

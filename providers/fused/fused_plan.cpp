@@ -2,20 +2,25 @@
 
 #include <algorithm>
 
+#include "core/graph/op_record.h"
 #include "core/job/names.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/step.h"
 #include "core/model/graph/fold_adapters.h"
-#include "core/model/graph/ops.h"
 #include "core/plan/memory/product_scratch.h"
 #include "core/plan/stages/fp8.h"
 #include "kernels/attention/attention_choice.h"
+#include "kernels/attention/attention_op.h"
 #include "kernels/attention/cached_attention_args.h"
+#include "kernels/call/planned_call.h"
 #include "kernels/device/gemm.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lora/folded_limits.h"
 #include "providers/aten/aten_plan.h"
-#include "providers/fused/workspace.h"
 
 namespace forge {
 namespace {
@@ -59,21 +64,21 @@ std::vector<Product> products_of(const Graph& graph, const Op& op, const StepSiz
     const ModuleUse& module = graph.module(op, i);
     if (module.fp8) continue;
     in = module.in, outs += module.out;
-    if (op.kind == OpKind::linear) products.push_back({sizes.tokens, in, module.out});
-    if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
-    if (op.kind == OpKind::linear_weight_gradient && module.trained)
+    if (op.kind == &ops::linear) products.push_back({sizes.tokens, in, module.out});
+    if (op.kind == &ops::linear_input_gradient) products.push_back({sizes.tokens, module.out, in});
+    if (op.kind == &ops::linear_weight_gradient && module.trained)
       products.push_back({module.out, sizes.tokens, in, true});
     const int64_t rows = sizes.tokens * op.attributes.route.per_token;  // one expert may get every row
-    if (op.kind == OpKind::expert_linear) products.push_back({rows, in, module.out});
-    if (op.kind == OpKind::expert_input_gradient) products.push_back({rows, module.out, in});
-    if (op.kind == OpKind::expert_weight_gradient && module.trained) products.push_back({module.out, rows, in, true});
+    if (op.kind == &ops::expert_linear) products.push_back({rows, in, module.out});
+    if (op.kind == &ops::expert_input_gradient) products.push_back({rows, module.out, in});
+    if (op.kind == &ops::expert_weight_gradient && module.trained) products.push_back({module.out, rows, in, true});
     if (op.attributes.fused_head) continue;
-    if (op.kind == OpKind::head || op.kind == OpKind::evaluate) products.push_back({chunk, in, module.out});
-    if (op.kind == OpKind::head) products.push_back({chunk, module.out, in});
-    if (op.kind == OpKind::head && module.trained) products.push_back({module.out, chunk, in, true});
+    if (op.kind == &ops::head || op.kind == &ops::evaluate) products.push_back({chunk, in, module.out});
+    if (op.kind == &ops::head) products.push_back({chunk, module.out, in});
+    if (op.kind == &ops::head && module.trained) products.push_back({module.out, chunk, in, true});
   }
-  if (op.kind == OpKind::linear) products.push_back({sizes.tokens, in, outs});
-  if (op.kind == OpKind::linear_input_gradient) products.push_back({sizes.tokens, outs, in});
+  if (op.kind == &ops::linear) products.push_back({sizes.tokens, in, outs});
+  if (op.kind == &ops::linear_input_gradient) products.push_back({sizes.tokens, outs, in});
   return products;
 }
 
@@ -83,7 +88,7 @@ int64_t head_gradient_bytes(const ActivationShape& shape, const Graph& graph) {
   const int64_t element = bytes_of(shape.precision);
   if (element == 4 || shape.bf16_tiles) return 0;
   for (const Op& op : graph.ops)
-    if (op.kind == OpKind::head && !op.attributes.fused_head && graph.module(op).trained)
+    if (op.kind == &ops::head && !op.attributes.fused_head && graph.module(op).trained)
       return element * graph.module(op).in * graph.module(op).out;
   return 0;
 }
@@ -103,7 +108,7 @@ int64_t folded_bytes(const ActivationShape& shape, const Graph& graph) {
   int64_t elements = 0, counters = 0;
   for (size_t i = 0; i < graph.forward_ops; ++i) {
     const Op& op = graph.ops[i];
-    if (op.kind != OpKind::linear || !op.attributes.folded) continue;
+    if (op.kind != &ops::linear || !op.attributes.folded) continue;
     const int64_t ranks = ranks_of(graph, op), outs = outs_of(graph, op), in = graph.module(op).in;
     elements += (outs + ranks) * (in + spare_columns(ranks)) - outs * in;
     counters = kFoldedCounterBytes;
@@ -141,7 +146,7 @@ AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, dou
 // counted like short texts, in which a window hides nothing.
 int64_t attention_bytes(const ActivationShape& shape) {
   const auto efficient = [&](const Op& op) {
-    if (op.kind != OpKind::attention) return false;
+    if (op.kind != &ops::attention) return false;
     AttentionProblem problem = gpu_attention(shape, /*window=*/0, op.attributes.softcap);
     problem.head_dim = op.attributes.head_dim, problem.heads = op.attributes.heads;
     return choose_attention(problem, /*backward=*/true).kernel == AttentionKernel::efficient;
@@ -163,7 +168,7 @@ int64_t product_bytes(const ActivationShape& shape, const Graph& graph, const St
   for (const Op& op : graph.ops) {
     if (shape.bf16_tiles && aten_reason(graph, op, sizes).empty()) continue;
     for (const Product& product : products_of(graph, op, sizes)) {
-      const bool beside_gradient = op.kind == OpKind::head && product.transposed;
+      const bool beside_gradient = op.kind == &ops::head && product.transposed;
       most = std::max(most, scratch.bytes(product) - (beside_gradient ? 0 : gradient));
     }
   }
@@ -189,7 +194,10 @@ int64_t most_aten_bytes(const ActivationShape& shape, const Graph& graph, const 
 }  // namespace
 
 bool asks_host(const Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::route; });
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == &ops::route; });
+}
+int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  return aten_reason(graph, op, sizes).empty() ? planned_workspace(graph, op, sizes) : 0;
 }
 bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
 
@@ -233,7 +241,7 @@ enum class Runs { kernels, aten, aten_without_arena };
 // an operand is memory of its own.
 int64_t beside_results(const Graph& graph, const Op& op, const StepSizes& sizes, const ActivationShape& shape) {
   int64_t bytes = aten_bytes(graph, op, sizes, shape);
-  if (op.kind == OpKind::attention) return bytes;  // made text by text, and joined
+  if (op.kind == &ops::attention) return bytes;  // made text by text, and joined
   for (ValueId out : op.out) {
     const auto in_its_place = [&](ValueId in) { return graph.value(in).buffer == graph.value(out).buffer; };
     const Buffer& buffer = graph.buffer_of(out);

@@ -1,7 +1,7 @@
 #pragma once
 // The fused provider's memory, without torch. The engine allocates the same arena by the same
 // functions.
-#include "core/model/graph/layout.h"
+#include "core/graph/layout.h"
 #include "core/plan/memory/memory.h"
 #include "core/plan/stages/provider.h"
 
@@ -19,6 +19,10 @@ std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape);
 std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape);
 std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
+
+// Returns the bytes of the arena that the kernels of an op need beside its values; 0 if ATen
+// computes it.
+int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
 // Bytes of the numbers of nf4, fp4, the dynamic map and E4M3, which the engine holds if weights are
 // in blocks.

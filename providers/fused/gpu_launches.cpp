@@ -4,21 +4,25 @@
 
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
+#include "kernels/call/run.h"
+#include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/experts/expert_linear_op.h"
 #include "kernels/experts/experts_cuda.h"
 #include "kernels/fp8/fp8_cuda.h"
 #include "kernels/latent/latent_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/lm_head/head_op.h"
 #include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
+#include "kernels/optimizer/update_op.h"
 #include "kernels/quantize/quantize_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
 #include "kernels/rows/rows_cuda.h"
 #include "kernels/swiglu/swiglu_cuda.h"
 #include "providers/aten/aten_plan.h"
-#include "providers/fused/ops.h"
 
 namespace forge {
 namespace {
@@ -108,9 +112,9 @@ const DeviceOps& listing_ops() {
 ListingDevice::ListingDevice(const StepSizes& sizes) : ComputeDevice(listing_ops()), sizes_(sizes) {}
 
 bool is_listed(OpKind kind) {
-  constexpr OpKind kUnlisted[] = {OpKind::expert_linear, OpKind::expert_input_gradient, OpKind::expert_weight_gradient,
-                                  OpKind::expert_adapter_gradient, OpKind::dora_ratio, OpKind::dora, OpKind::dora_backward,
-                                  OpKind::head, OpKind::evaluate, OpKind::gradient_norm, OpKind::update};
+  constexpr OpKind kUnlisted[] = {&ops::expert_linear, &ops::expert_input_gradient, &ops::expert_weight_gradient,
+                                  &ops::expert_adapter_gradient, &ops::dora_ratio, &ops::dora, &ops::dora_backward,
+                                  &ops::head, &ops::evaluate, &ops::gradient_norm, &ops::update};
   return std::find(std::begin(kUnlisted), std::end(kUnlisted), kind) == std::end(kUnlisted);
 }
 
@@ -123,7 +127,7 @@ GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& size
   const Call& call = planned;
   StepWeights weights(device, graph.modules, call.type(), planned.modules(), call.first_module);
   weights.reserve(/*ahead=*/false);
-  run_op(FusedRun(device, call.m, op, call.workspace, weights, call.batch));
+  run_op(OpRun(device, call.m, op, call.workspace, weights, call.batch));
   return device.take();
 }
 

@@ -3,7 +3,7 @@
 // what it is given (kernels/device/launches.h). `forge plan --graph` prints their sums; a test
 // compares them with the launches that the emulated device gets. No torch.
 #include "kernels/device/launches.h"
-#include "providers/fused/planned_call.h"
+#include "kernels/call/planned_call.h"
 
 namespace forge {
 

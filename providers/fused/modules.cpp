@@ -36,8 +36,8 @@ float* gradient_of(const Trainable* item) {
   return item && item->grad.defined() ? item->grad.data_ptr<float>() : nullptr;
 }
 
-FusedModule read(const BoundModule& b, const float* books) {
-  FusedModule m{.d_weight = gradient_of(b.weight),
+OpModule read(const BoundModule& b, const float* books) {
+  OpModule m{.d_weight = gradient_of(b.weight),
                 .d_bias = gradient_of(b.bias),
                 .d_a = gradient_of(b.lora_a),
                 .d_b = gradient_of(b.lora_b),

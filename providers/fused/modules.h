@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/model/bound.h"
-#include "providers/fused/step_weights.h"
+#include "kernels/call/step_weights.h"
 
 namespace forge {
 

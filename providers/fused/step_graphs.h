@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/device/captures.h"
-#include "providers/fused/arena.h"
-#include "providers/fused/step_batch.h"
+#include "kernels/call/arena.h"
+#include "kernels/call/step_batch.h"
 #include "providers/fused/modules.h"
 
 namespace forge {
@@ -18,7 +18,7 @@ struct StepKeySeen {
   int64_t tokens = 0, targets = 0;
   const char* arena = nullptr;
   const StepBatch& batch;
-  const std::vector<FusedModule>& modules;
+  const std::vector<OpModule>& modules;
 };
 
 struct StepKey {
@@ -31,7 +31,7 @@ struct StepKey {
   int64_t layout, tokens, targets;
   const char* arena;
   StepBatch batch;
-  std::vector<FusedModule> modules;
+  std::vector<OpModule> modules;
 };
 
 using StepGraphs = Captures<StepKey, StepKeySeen>;

@@ -12,7 +12,7 @@
 #include "core/model/families/drawn_weights.h"
 #include "core/train/network.h"
 #include "providers/engine_providers.h"
-#include "providers/fused/workspace.h"
+#include "providers/fused/fused_plan.h"
 #include "tests/engine/batch_of.h"
 #include "tests/fixtures/variants.h"
 #include "tests/test.h"

@@ -7,9 +7,16 @@
 #include "core/model/graph/check.h"
 #include "core/model/graph/fold_residuals.h"
 #include "core/model/graph/print.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/lora/gated_op.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/gpu_launches.h"
-#include "providers/fused/workspace.h"
 #include "tests/graph/lists_of.h"
 #include "tests/test.h"
 
@@ -18,12 +25,12 @@ namespace forge {
 TEST_CASE("adapters are folded where nothing lies between them and their weights") {
   const Graph list = step(lora(), Checkpointing::none, true);
   for (const Op& op : list.ops)
-    if (op.kind == OpKind::linear || op.kind == OpKind::linear_input_gradient) CHECK(op.attributes.folded);
-  CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
-  CHECK(ops_of(list, OpKind::adapter_input_gradient) == ops_of(list, OpKind::adapter_sums));
+    if (op.kind == &ops::linear || op.kind == &ops::linear_input_gradient) CHECK(op.attributes.folded);
+  CHECK(ops_of(list, &ops::adapter_gradient) == 0);
+  CHECK(ops_of(list, &ops::adapter_input_gradient) == ops_of(list, &ops::adapter_sums));
   AdapterConfig dropout = lora(), dora = lora();
   dropout.dropout = 0.1, dora.use_dora = true;
-  for (const AdapterConfig& other : {dropout, dora}) CHECK(ops_of(step(other, Checkpointing::none, true), OpKind::adapter_sums) == 0);
+  for (const AdapterConfig& other : {dropout, dora}) CHECK(ops_of(step(other, Checkpointing::none, true), &ops::adapter_sums) == 0);
 }
 
 TEST_CASE("a gated activation takes the folded adapters beside it along") {
@@ -31,36 +38,36 @@ TEST_CASE("a gated activation takes the folded adapters beside it along") {
   const auto modules = [](const Graph& list) {  // of the backward, in the second layer
     std::vector<std::string> names;
     for (const Op& op : list.ops)
-      if (op.kind == OpKind::glu_adapters_backward && op.layer == 1)
+      if (op.kind == &ops::glu_adapters_backward && op.layer == 1)
         for (size_t i = 0; i < op.modules.size(); ++i) names.push_back(list.module(op, i).path.substr(sizeof "model.layers.1.mlp"));
     return names;
   };
   const Graph all = of(lora());
   const auto layers = static_cast<size_t>(tiny().num_layers);
-  CHECK(ops_of(all, OpKind::glu_sums) == layers);
-  CHECK(ops_of(all, OpKind::glu) + ops_of(all, OpKind::glu_backward) == 0);
-  CHECK(ops_of(all, OpKind::adapter_sums) == 3 * layers);  // of q, k and v; o; gate and up
-  CHECK(ops_of(all, OpKind::adapter_sums_gradient) == 3 * layers);  // of q, k and v; o; down
+  CHECK(ops_of(all, &ops::glu_sums) == layers);
+  CHECK(ops_of(all, &ops::glu) + ops_of(all, &ops::glu_backward) == 0);
+  CHECK(ops_of(all, &ops::adapter_sums) == 3 * layers);  // of q, k and v; o; gate and up
+  CHECK(ops_of(all, &ops::adapter_sums_gradient) == 3 * layers);  // of q, k and v; o; down
   CHECK(modules(all) == std::vector<std::string>{"down_proj", "gate_proj", "up_proj"});
   CHECK(modules(of(lora({"down_proj"}))) == std::vector<std::string>{"down_proj"});
   const Graph makers = of(lora({"gate_proj", "up_proj"})), one = of(lora({"up_proj"}));
   CHECK(modules(makers) == std::vector<std::string>{"gate_proj", "up_proj"});
-  CHECK(ops_of(makers, OpKind::glu_sums) == 0);
+  CHECK(ops_of(makers, &ops::glu_sums) == 0);
   CHECK(modules(one) == modules(makers));  // its neighbour has rank 0
   CHECK(modules(of(lora({"q_proj"}))).empty());
   AdapterConfig wide = lora();
   for (const auto& [rank, sums, gradients] : {std::tuple{32, layers, layers}, {33, layers, size_t{0}}, {64, layers, size_t{0}}, {65, size_t{0}, size_t{0}}}) {
     wide.rank = rank;
     INFO("rank " << rank);
-    CHECK(ops_of(of(wide), OpKind::glu_sums) == sums);
-    CHECK(ops_of(of(wide), OpKind::glu_adapters_backward) == gradients);
+    CHECK(ops_of(of(wide), &ops::glu_sums) == sums);
+    CHECK(ops_of(of(wide), &ops::glu_adapters_backward) == gradients);
   }
-  CHECK(ops_of(step(lora(), Checkpointing::none), OpKind::glu_sums) == 0);  // where adapters are not folded
+  CHECK(ops_of(step(lora(), Checkpointing::none), &ops::glu_sums) == 0);  // where adapters are not folded
 }
 
 TEST_CASE("what a folded gate has used up may not be read behind it") {
   Graph list = step(lora(), Checkpointing::none, true);
-  const auto at = std::find_if(list.ops.begin(), list.ops.end(), [](const Op& op) { return op.kind == OpKind::glu_adapters_backward; });
+  const auto at = std::find_if(list.ops.begin(), list.ops.end(), [](const Op& op) { return op.kind == &ops::glu_adapters_backward; });
   at[1].in.push_back(at->in[0]);
   REQUIRE(step_faults(list).size() == 1);
   CHECK(step_faults(list)[0].find("is read before it is written") != std::string::npos);
@@ -68,7 +75,7 @@ TEST_CASE("what a folded gate has used up may not be read behind it") {
 
 namespace {
 
-bool adds_stream(const Op& op) { return op.kind == OpKind::linear && op.attributes.accumulate; }
+bool adds_stream(const Op& op) { return op.kind == &ops::linear && op.attributes.accumulate; }
 
 // The numbers of such products in a forward list and in its recomputation.
 struct Added {
@@ -88,14 +95,14 @@ TEST_CASE("a branch's last product adds the stream") {
   const Graph list = step(lora(), Checkpointing::none, true);
   INFO(print(list));
   CHECK(added(list).forward == 2 * layers);
-  CHECK(ops_of(list, OpKind::add) + ops_of(list, OpKind::add_norm) == 0);
+  CHECK(ops_of(list, &ops::add) + ops_of(list, &ops::add_norm) == 0);
   const auto first = std::find_if(list.ops.begin(), list.ops.end(), adds_stream);
   CHECK(list.module(*first).path == "model.layers.0.self_attn.o_proj");
   CHECK(list.value(first->in.back()).name == "embedded");
   CHECK(list.value(first->out[0]).name == "layers.0.stream");
-  CHECK(first[1].kind == OpKind::norm);
+  CHECK(first[1].kind == &ops::norm);
   CHECK(first[1].in[0] == first->out[0]);
-  CHECK(list.ops[list.forward_ops].kind == OpKind::norm_backward);
+  CHECK(list.ops[list.forward_ops].kind == &ops::norm_backward);
   // Adapters beside a product add to its result after it; products without an adapter need no
   // folding.
   CHECK(added(step(dropout, Checkpointing::none, true)).forward == 0);
@@ -175,7 +182,7 @@ TEST_CASE("a stream that is overwritten before a product adds it, or is of anoth
   two.ops[at].in.push_back(two.ops[at].in.back());
   CHECK_THAT(step_faults(two).at(0), Catch::Contains("(linear): no kernel takes"));
   CHECK_THAT(step_faults(typed).at(0), Catch::Contains("(linear): no kernel takes the types"));
-  Op over{.kind = OpKind::scale, .in = {list.ops[at].in.back()}};
+  Op over{.kind = &ops::scale, .in = {list.ops[at].in.back()}};
   const Value stream = list.value(over.in[0]);
   over.out = {late.add_value("scaled", stream.buffer, stream.column, stream.width)};
   late.ops.insert(late.ops.begin() + static_cast<std::ptrdiff_t>(at), over);
@@ -226,8 +233,8 @@ TEST_CASE("what only gradients of weights read again comes out of the backward")
                            [&](const Op& op) { return op.kind == kind; });
     };
     // Below an adapter of the first layer nothing is trained, so its norm has no backward.
-    CHECK(repeated(OpKind::norm) + repeated(OpKind::add_norm) == (adapter.type == AdapterType::lora));
-    CHECK(repeated(OpKind::glu) + repeated(OpKind::glu_sums) == 0);
+    CHECK(repeated(&ops::norm) + repeated(&ops::add_norm) == (adapter.type == AdapterType::lora));
+    CHECK(repeated(&ops::glu) + repeated(&ops::glu_sums) == 0);
   }
 }
 
@@ -243,8 +250,8 @@ TEST_CASE("norms whose results are kept are not made again") {
   if (policy == Checkpointing::full) return;  // full recomputes them like all other values
   for (size_t i = list.forward_ops; i < list.ops.size(); ++i) {
     const Op& op = list.ops[i];
-    CHECK((op.kind != OpKind::norm && op.kind != OpKind::add_norm && op.kind != OpKind::layer_norm));
-    if (op.kind == OpKind::norm_backward) CHECK(op.out.size() == 1);
+    CHECK((op.kind != &ops::norm && op.kind != &ops::add_norm && op.kind != &ops::layer_norm));
+    if (op.kind == &ops::norm_backward) CHECK(op.out.size() == 1);
   }
 }
 

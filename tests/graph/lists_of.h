@@ -8,7 +8,7 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/model_spec.h"
 #include "core/model/families/step.h"
-#include "core/model/graph/ops.h"
+#include "core/graph/op_record.h"
 #include "tests/fixtures/variants.h"
 
 namespace forge {

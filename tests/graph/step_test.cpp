@@ -8,6 +8,14 @@
 #include "core/model/graph/check.h"
 #include "core/model/graph/print.h"
 #include "core/model/graph/recompute.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/offload/offload_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
 #include "tests/graph/lists_of.h"
 #include "tests/test.h"
 
@@ -53,8 +61,8 @@ TEST_CASE("a step of every family is sound under every policy") {
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
     const Graph list = step_of(spec, adapter, policy, folded, false, residual, offloaded);
     INFO(name << "\n" << print(list));
-    if (folded) CHECK(ops_of(list, OpKind::adapter_gradient) == 0);
-    for (const OpKind kind : {OpKind::store, OpKind::stored, OpKind::load, OpKind::loaded})
+    if (folded) CHECK(ops_of(list, &ops::adapter_gradient) == 0);
+    for (const OpKind kind : {&ops::store, &ops::stored, &ops::load, &ops::loaded})
       CHECK(ops_of(list, kind) == (offloaded ? static_cast<size_t>(spec.num_layers - 1) : 0));
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
@@ -73,7 +81,7 @@ TEST_CASE("inputs of layers that wait on the host leave two places in the arena"
   const int64_t width = spec.hidden_size + (folded && spec.family == "olmo2" ? 16 : 0);  // three adapters of rank 4, and a gap
   const int64_t input = (kSizes.tokens * width * 4 + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   const Layout before = lay_out(stays, kSizes, no_workspace), behind = lay_out(moves, kSizes, no_workspace);
-  CHECK(moves.ops[moves.forward_ops - 1].kind == OpKind::head);
+  CHECK(moves.ops[moves.forward_ops - 1].kind == &ops::head);
   CHECK(before.host_bytes == 0);
   CHECK(behind.host_bytes == 11 * input);
   CHECK(host_bytes(moves, kSizes) == behind.host_bytes);
@@ -92,13 +100,13 @@ TEST_CASE("inputs of layers that wait on the host leave two places in the arena"
     return layers.size();
   };
   for (int64_t slot = 0; slot < 11; ++slot) {
-    CHECK(at(OpKind::store, slot) < at(OpKind::stored, slot));
-    CHECK(at(OpKind::stored, slot) < static_cast<std::ptrdiff_t>(moves.forward_ops) - 1);
-    CHECK(at(OpKind::load, slot) >= static_cast<std::ptrdiff_t>(moves.forward_ops));
-    CHECK(layers_between(at(OpKind::store, slot), at(OpKind::stored, slot)) >= 1);
-    CHECK(layers_between(at(OpKind::load, slot), at(OpKind::loaded, slot)) >= 1);
-    CHECK(at(OpKind::loaded, slot) - at(OpKind::load, slot) > 20);
-    if (slot > 0) CHECK(at(OpKind::load, slot) < at(OpKind::load, slot - 1));
+    CHECK(at(&ops::store, slot) < at(&ops::stored, slot));
+    CHECK(at(&ops::stored, slot) < static_cast<std::ptrdiff_t>(moves.forward_ops) - 1);
+    CHECK(at(&ops::load, slot) >= static_cast<std::ptrdiff_t>(moves.forward_ops));
+    CHECK(layers_between(at(&ops::store, slot), at(&ops::stored, slot)) >= 1);
+    CHECK(layers_between(at(&ops::load, slot), at(&ops::loaded, slot)) >= 1);
+    CHECK(at(&ops::loaded, slot) - at(&ops::load, slot) > 20);
+    if (slot > 0) CHECK(at(&ops::load, slot) < at(&ops::load, slot - 1));
   }
 }
 
@@ -110,28 +118,11 @@ TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back,
   const auto is_fp32 = [&](ValueId id) { return list.buffer_of(id).type == ValueType::fp32; };
   size_t additions = 0;
   for (const Op& op : list.ops) {
-    switch (op.kind) {
-      case OpKind::embed:
-        CHECK(is_fp32(op.out[0]));
-        break;
-      case OpKind::embed_backward:
-        CHECK(is_fp32(op.in[0]));
-        break;
-      case OpKind::gather:
-      case OpKind::scatter:
-        CHECK((is_fp32(op.in[0]) && is_fp32(op.out[0])));
-        break;
-      case OpKind::linear_input_gradient:
-      case OpKind::linear:
-        CHECK_FALSE((is_fp32(op.in[0]) || is_fp32(op.out[0])));
-        break;
-      case OpKind::add_norm:
-      case OpKind::add:
-        additions += is_fp32(op.out[0]) && op.layer >= 0;
-        break;
-      default:
-        break;
-    }
+    if (op.kind == &ops::embed) CHECK(is_fp32(op.out[0]));
+    if (op.kind == &ops::embed_backward) CHECK(is_fp32(op.in[0]));
+    if (op.kind == &ops::gather || op.kind == &ops::scatter) CHECK((is_fp32(op.in[0]) && is_fp32(op.out[0])));
+    if (op.kind == &ops::linear || op.kind == &ops::linear_input_gradient) CHECK_FALSE((is_fp32(op.in[0]) || is_fp32(op.out[0])));
+    if (op.kind == &ops::add || op.kind == &ops::add_norm) additions += is_fp32(op.out[0]) && op.layer >= 0;
   }
   // There are two a layer in the forward, and those inside a layer once more where all is computed
   // again.
@@ -141,10 +132,10 @@ TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back,
 TEST_CASE("types that no kernel takes are faults") {
   Graph list = step_of(tiny(), AdapterConfig{}, Checkpointing::none, false, false, Residual::fp32);
   REQUIRE(step_faults(list).empty());
-  for (const OpKind kind : {OpKind::add_norm, OpKind::gather, OpKind::scatter, OpKind::cast, OpKind::norm_backward}) {
+  for (const OpKind kind : {&ops::add_norm, &ops::gather, &ops::scatter, &ops::cast, &ops::norm_backward}) {
     Graph broken = list;
     const Op& op = *std::find_if(broken.ops.begin(), broken.ops.end(), [&](const Op& o) { return o.kind == kind; });
-    broken.buffers[static_cast<size_t>(broken.value(op.out[0]).buffer)].type = kind == OpKind::cast ? ValueType::fp32 : ValueType::compute;
+    broken.buffers[static_cast<size_t>(broken.value(op.out[0]).buffer)].type = kind == &ops::cast ? ValueType::fp32 : ValueType::compute;
     INFO(name_of(kind));
     REQUIRE_FALSE(step_faults(broken).empty());
     CHECK_THAT(step_faults(broken)[0], Catch::Contains("no kernel takes the types"));
@@ -306,9 +297,9 @@ TEST_CASE("every op of a step is needed where it stands") {
     // Values that no op reads: gradients that go to weights, the head's row count, the lowest
     // layer's gradient.
     const OpKind kind = sound.ops[i].kind;
-    const bool writes_weights = kind == OpKind::embed_backward || kind == OpKind::linear_weight_gradient;
+    const bool writes_weights = kind == &ops::embed_backward || kind == &ops::linear_weight_gradient;
     const bool accumulates =
-        kind == OpKind::adapter_gradient || kind == OpKind::norm_backward || kind == OpKind::rope_backward;
+        kind == &ops::adapter_gradient || kind == &ops::norm_backward || kind == &ops::rope_backward;
     INFO(i << " " << name_of(kind));
     if (!writes_weights && !accumulates) CHECK(missed);
     found += missed;
@@ -323,7 +314,7 @@ TEST_CASE("every op of a step is needed where it stands") {
 TEST_CASE("a value written over before its last reader, and memory given twice, are found") {
   Graph list = step(lora(), Checkpointing::none);
   size_t rope = 0;
-  while (list.ops[rope].kind != OpKind::rope) ++rope;
+  while (list.ops[rope].kind != &ops::rope) ++rope;
   Graph late = list;  // reads q as it was before it was turned
   late.ops[rope + 1].in[0] = list.ops[rope].in[0];
   CHECK_FALSE(step_faults(late).empty());
@@ -351,10 +342,10 @@ TEST_CASE("a stream that two branches read gets the sum of their gradients") {
   const auto count = [&](OpKind kind) {
     return std::count_if(list.ops.begin(), list.ops.end(), [&](const Op& op) { return op.kind == kind; });
   };
-  CHECK(count(OpKind::norm_backward) == 2);
-  CHECK(count(OpKind::add_gradient) + std::count_if(list.ops.begin(), list.ops.end(),
+  CHECK(count(&ops::norm_backward) == 2);
+  CHECK(count(&ops::add_gradient) + std::count_if(list.ops.begin(), list.ops.end(),
                                                     [](const Op& op) {
-                                                      return op.kind == OpKind::norm_backward &&
+                                                      return op.kind == &ops::norm_backward &&
                                                              op.attributes.accumulate;
                                                     }) ==
         2);

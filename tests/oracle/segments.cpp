@@ -2,6 +2,9 @@
 
 #include <set>
 
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/rows/rows_op.h"
+
 namespace forge {
 namespace {
 
@@ -24,13 +27,13 @@ std::vector<bool> stream_cuts(const Graph& forward) {
         if (last[static_cast<size_t>(value)] > i) group(value).insert(value);
     for (ValueId in : op.in)
       if (last[static_cast<size_t>(in)] == i) group(in).erase(in);
-    const std::set<ValueId> stream = op.kind == OpKind::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
-    cuts.push_back(op.kind == OpKind::add && group(op.out[0]) == stream);
+    const std::set<ValueId> stream = op.kind == &ops::add ? std::set<ValueId>{op.out[0]} : std::set<ValueId>{};
+    cuts.push_back(op.kind == &ops::add && group(op.out[0]) == stream);
   }
   return cuts;
 }
 
-bool embeds(const Op& op) { return op.kind == OpKind::embed || op.kind == OpKind::add || op.kind == OpKind::scale; }
+bool embeds(const Op& op) { return op.kind == &ops::embed || op.kind == &ops::add || op.kind == &ops::scale; }
 
 // Returns the encoder's value that an op reads from before its segment, or kNoValue.
 ValueId source_read(const Graph& list, const Segment& segment, const Op& op) {
@@ -47,8 +50,8 @@ std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
   const std::vector<bool> repeats = computed_again(list, again);
   const std::vector<bool> cuts = stream_cuts(list);
   std::vector<Segment> segments;
-  for (size_t i = 0; list.ops[i].kind != OpKind::gather; ++i) {
-    if (list.ops[i].kind == OpKind::embed) {
+  for (size_t i = 0; list.ops[i].kind != &ops::gather; ++i) {
+    if (list.ops[i].kind == &ops::embed) {
       if (!segments.empty()) segments.back().end = i, segments.back().output = list.ops[i - 1].out[0];
       const size_t first = i;
       while (embeds(list.ops[i])) ++i;
@@ -72,7 +75,7 @@ std::vector<Segment> segments_of(const Graph& list, const Recomputed& again) {
 size_t lowest_segment(const Graph& list, const std::vector<Segment>& segments) {
   size_t lowest = 0;
   for (const Op& op : list.ops)
-    if (op.kind == OpKind::embed && list.module(op).learns()) return lowest;
+    if (op.kind == &ops::embed && list.module(op).learns()) return lowest;
   while (lowest < segments.size() && !segments[lowest].learns) ++lowest;
   return lowest;
 }

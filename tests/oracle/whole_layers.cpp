@@ -10,8 +10,11 @@
 #include "core/model/families/step.h"
 #include "core/model/forward.h"
 #include "core/model/neftune.h"
-#include "kernels/experts/experts.h"
 #include "kernels/common/add_narrow.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/experts.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/rows/rows_op.h"
 #include "tests/oracle/segments.h"
 
 namespace forge {
@@ -47,9 +50,9 @@ class WholeLayers : public StepProvider {
         modules_(bind_modules(list_.modules, model, &trainables)),
         segments_(segments_of(list_, options.shape.recompute)),
         kept_(segments_.size()) {
-    for (const Op& op : list_.ops) trains_embeddings_ |= op.kind == OpKind::embed && module_of(op).weight;
+    for (const Op& op : list_.ops) trains_embeddings_ |= op.kind == &ops::embed && module_of(op).weight;
     size_t gather = segments_.back().end;
-    while (list_.ops[gather].kind != OpKind::gather) ++gather;
+    while (list_.ops[gather].kind != &ops::gather) ++gather;
     tail_ = {.begin = gather + 1, .end = list_.ops.size() - 1};
     tail_.input = list_.ops[gather].out[0], tail_.output = list_.ops.back().in[0];
     for (size_t i = 0; i < segments_.size(); ++i) trained_.push_back(trained_of(segments_[i]));
@@ -94,7 +97,7 @@ class WholeLayers : public StepProvider {
       kept_[i] = {};
       if (!segment.first()) continue;
       for (size_t op = segment.begin - segment.stem; trains_embeddings_ && op < segment.begin; ++op)
-        if (list_.ops[op].kind == OpKind::embed && module_of(list_.ops[op]).weight) embed_backward(list_.ops[op], grad, batch);
+        if (list_.ops[op].kind == &ops::embed && module_of(list_.ops[op]).weight) embed_backward(list_.ops[op], grad, batch);
       // The segment below it is the encoder, whose result is not read again.
       grad = std::exchange(d_source_, at::Tensor());
       source_ = at::Tensor();
@@ -150,7 +153,7 @@ class WholeLayers : public StepProvider {
     const auto value = [&](ValueId id) { return run.values[static_cast<size_t>(id)]; };
     for (size_t i = segment.begin; i < segment.end; ++i) {
       const Op& op = list_.ops[i];
-      if (op.kind != OpKind::route || !op.attributes.route.balance) continue;
+      if (op.kind != &ops::route || !op.attributes.route.balance) continue;
       if (!forward_done_) count(value(op.out[2]), value(op.out[3]), input.size(0));
       if (probabilities) probabilities->push_back(value(op.out[3]));
     }

@@ -5,16 +5,19 @@
 #include <map>
 #include <set>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/file.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/parameters.h"
 #include "core/model/families/step.h"
 #include "core/model/families/trained_layout.h"
-#include "core/model/graph/ops.h"
 #include "core/plan/machine/rate_models.h"
 #include "core/plan/machine/rates.h"
 #include "core/plan/step_time.h"
+#include "kernels/dora/dora_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
 #include "tests/fixtures/variants.h"
 #include "tests/test.h"
 
@@ -124,9 +127,9 @@ TEST_CASE("a list's operations are two for each weight and row, an adapter's too
   std::map<OpKind, double> flops;
   for (const Op& op : step.ops) flops[op.kind] += cost_of(step, op, {10, 5}, 4).flops;
   const double layer = 32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 80;
-  CHECK(flops[OpKind::linear] == 2 * 10 * (2 * layer + 3 * (32 + 32)));
-  CHECK(flops[OpKind::head] == 2 * 2 * 5 * 32 * 100);
-  CHECK(flops[OpKind::dora_ratio] == 2 * (3 + 1) * 32 * 32);
+  CHECK(flops[&ops::linear] == 2 * 10 * (2 * layer + 3 * (32 + 32)));
+  CHECK(flops[&ops::head] == 2 * 2 * 5 * 32 * 100);
+  CHECK(flops[&ops::dora_ratio] == 2 * (3 + 1) * 32 * 32);
 }
 
 TEST_CASE("a token attends to its own sequence") {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/model/families/parameters.h"
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 

@@ -1,12 +1,13 @@
 #include "core/model/families/step.h"
 
 #include "core/model/families/family.h"
+#include "core/model/families/modules.h"
 #include "core/model/graph/backward.h"
 #include "core/model/graph/fold_adapters.h"
 #include "core/model/graph/fold_gates.h"
 #include "core/model/graph/fold_residuals.h"
 #include "core/model/graph/offload.h"
-#include "core/model/families/modules.h"
+#include "kernels/optimizer/update_op.h"
 
 namespace forge {
 namespace {
@@ -43,10 +44,10 @@ Graph record(const StepShape& shape, bool training) {
 void add_update(Graph& step, const TrainedSize& trained) {
   step.micro_batch_ops = step.ops.size();
   if (trained.elements == 0) return;
-  for (const OpKind kind : {OpKind::gradient_norm, OpKind::update}) {
+  for (const OpKind kind : {&ops::gradient_norm, &ops::update}) {
     Op op{.kind = kind};
     op.attributes.elements = trained.elements;
-    op.attributes.bytes = kind == OpKind::update ? trained.update_bytes : 4 * trained.elements;
+    op.attributes.bytes = kind == &ops::update ? trained.update_bytes : 4 * trained.elements;
     step.ops.push_back(std::move(op));
   }
 }

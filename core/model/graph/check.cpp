@@ -1,6 +1,7 @@
 #include "core/model/graph/check.h"
 
-#include "core/model/graph/ops.h"
+#include "core/graph/op_record.h"
+#include "kernels/lora/gated_op.h"
 
 namespace forge {
 namespace {
@@ -63,7 +64,7 @@ std::vector<std::string> step_faults(const Graph& graph) {
     if (!types_agree(graph, op)) faults.push_back(where() + "no kernel takes the types of its values");
     for (ValueId id : op.in)
       if (std::string fault = contents.fault(id); !fault.empty()) faults.push_back(where() + fault);
-    if (op.kind == OpKind::glu_adapters_backward && gate_modules(op).reader) contents.forget(op.in[0]);
+    if (op.kind == &ops::glu_adapters_backward && gate_modules(op).reader) contents.forget(op.in[0]);
     for (ValueId id : op.out) contents.write(id);
     for (ValueId id : op.parts) contents.write(id);
   }

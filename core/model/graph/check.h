@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/graph/layout.h"
+#include "core/graph/layout.h"
 
 namespace forge {
 

@@ -4,6 +4,9 @@
 #include <map>
 
 #include "core/lib/base/error.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/lora/lora_op.h"
 
 namespace forge {
 namespace {
@@ -17,9 +20,9 @@ class Folding {
   explicit Folding(Graph& graph) : graph_(graph), before_(std::move(graph.ops)), folds_(before_.size()), buffers_(graph.buffers) {
     for (size_t i = 0; i < before_.size(); ++i) {
       const Op& op = before_[i];
-      folds_[i] = op.kind == OpKind::linear && folds(graph, op);
+      folds_[i] = op.kind == &ops::linear && folds(graph, op);
       if (folds_[i]) ++readers_[graph.value(op.in[0]).buffer];
-      if (op.kind == OpKind::adapter_gradient) gradients_.try_emplace(op.in[2], i);
+      if (op.kind == &ops::adapter_gradient) gradients_.try_emplace(op.in[2], i);
     }
   }
 
@@ -45,9 +48,9 @@ class Folding {
 
   void visit(size_t at, Op op) {
     if (folds_[at]) return linear(std::move(op));
-    if (op.kind == OpKind::linear_input_gradient)
+    if (op.kind == &ops::linear_input_gradient)
       if (const Op* adapter = gradient_behind(at, op)) return input_gradient(std::move(op), *adapter);
-    if (op.kind == OpKind::adapter_gradient && sums_.count(op.in[2])) return adapter_gradient(std::move(op));
+    if (op.kind == &ops::adapter_gradient && sums_.count(op.in[2])) return adapter_gradient(std::move(op));
     graph_.ops.push_back(std::move(op));
   }
 
@@ -79,7 +82,7 @@ class Folding {
       if (!stays) made.push_back(graph_.new_value(graph_.value(s).name + ".kept", graph_.buffer_of(x).rows, ranks));
       sums_[op.out[1]] = made.back();
     }
-    push(OpKind::adapter_sums, op, {x}, made);
+    push(&ops::adapter_sums, op, {x}, made);
     op.in.push_back(s);
     op.out.resize(1);
     op.attributes.folded = true;
@@ -93,9 +96,9 @@ class Folding {
   // Returns the gradient of the adapters that belong to an input gradient, if that is folded. It
   // comes before the next input gradient.
   const Op* gradient_behind(size_t at, const Op& op) const {
-    for (size_t i = at + 1; i < before_.size() && before_[i].kind != OpKind::linear_input_gradient; ++i) {
+    for (size_t i = at + 1; i < before_.size() && before_[i].kind != &ops::linear_input_gradient; ++i) {
       const Op& other = before_[i];
-      if (other.kind == OpKind::adapter_gradient && other.modules == op.modules && sums_.count(other.in[2])) return &other;
+      if (other.kind == &ops::adapter_gradient && other.modules == op.modules && sums_.count(other.in[2])) return &other;
     }
     return nullptr;
   }
@@ -105,7 +108,7 @@ class Folding {
     auto [d_s, is_new] = d_sums_.try_emplace(adapter.in[2], kNoValue);
     if (is_new) {
       d_s->second = behind(d_y, ranks_of(graph_, adapter));
-      push(OpKind::adapter_sums_gradient, adapter, {d_y, sums_.at(adapter.in[2])}, {d_s->second});
+      push(&ops::adapter_sums_gradient, adapter, {d_y, sums_.at(adapter.in[2])}, {d_s->second});
       graph_.ops.back().attributes.accumulate = false;
     }
     return d_s->second;
@@ -118,7 +121,7 @@ class Folding {
   void adapter_gradient(Op op) {
     const ValueId d_s = sums_gradient(op);
     if (!op.out.empty()) renamed_[op.out[0]] = op.in.back();  // d x has what would be added to it
-    push(OpKind::adapter_input_gradient, op, {d_s, op.in[1]}, {}).attributes.accumulate = false;
+    push(&ops::adapter_input_gradient, op, {d_s, op.in[1]}, {}).attributes.accumulate = false;
   }
 
   Graph& graph_;
@@ -131,18 +134,6 @@ class Folding {
 };
 
 }  // namespace
-
-int64_t ranks_of(const Graph& graph, const Op& op) {
-  int64_t ranks = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) ranks += graph.module(op, i).rank;
-  return ranks;
-}
-
-int64_t outs_of(const Graph& graph, const Op& op) {
-  int64_t outs = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) outs += graph.module(op, i).out;
-  return outs;
-}
 
 int64_t spare_columns(int64_t ranks) { return (ranks + kSpareColumns - 1) / kSpareColumns * kSpareColumns; }
 

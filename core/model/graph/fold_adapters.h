@@ -22,7 +22,7 @@
 // below half of its last bit is lost, as in PEFT. Three steps of AdamW on SmolLM2 lower the
 // held-out loss from 4.55 to 4.43 with adapters in the product and to 4.50 with adapters beside it,
 // whether the base is bf16 or fp8; in fp32 beside it to 4.44.
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 
@@ -30,9 +30,6 @@ namespace forge {
 // does.
 constexpr int64_t kSpareColumns = 16;
 
-// ranks_of() and outs_of() return the sums over the op's modules.
-int64_t ranks_of(const Graph& graph, const Op& op);
-int64_t outs_of(const Graph& graph, const Op& op);
 int64_t spare_columns(int64_t ranks);
 
 // True if fold_adapters() folds a linear: it has adapters without dropout, nothing of it is trained

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "kernels/lora/folded_op.h"
+#include "kernels/lora/gated_op.h"
+#include "kernels/swiglu/glu_op.h"
+
 namespace forge {
 namespace {
 
@@ -38,8 +42,8 @@ class Ahead {
 // Returns the op that makes s of the adapter that reads y, if it follows directly.
 const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& glu = ops[at];
-  if (glu.kind != OpKind::glu || !two_inputs(graph, glu)) return nullptr;
-  const Op* sums = Ahead(ops, at).next(OpKind::adapter_sums);
+  if (glu.kind != &ops::glu || !two_inputs(graph, glu)) return nullptr;
+  const Op* sums = Ahead(ops, at).next(&ops::adapter_sums);
   const bool fits = sums && sums->in[0] == glu.out[0] && sums->modules.size() == 1 && within(graph, *sums, kMostGatedSums);
   return fits ? sums : nullptr;
 }
@@ -49,7 +53,7 @@ const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at)
 const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& back = ops[at];
   const Ahead ahead(ops, at);
-  const Op* reader = back.out.size() > 2 ? ahead.next(OpKind::adapter_input_gradient) : nullptr;
+  const Op* reader = back.out.size() > 2 ? ahead.next(&ops::adapter_input_gradient) : nullptr;
   const bool fits = reader && reader->in[1] == back.out[2] && reader->modules.size() == 1 && within(graph, *reader, kMostGatedGradients) &&
                     !ahead.read_behind(back.out[2], 2) && !ahead.read_behind(back.in[0], 1);
   return fits ? reader : nullptr;
@@ -60,7 +64,7 @@ const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t a
 const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t at, size_t behind) {
   const Op& back = ops[at];
   const size_t place = at + behind;
-  if (place >= ops.size() || ops[place].layer != back.layer || ops[place].kind != OpKind::adapter_sums_gradient) return nullptr;
+  if (place >= ops.size() || ops[place].layer != back.layer || ops[place].kind != &ops::adapter_sums_gradient) return nullptr;
   const Op& makers = ops[place];
   const Value &gate = graph.value(back.out[0]), &up = graph.value(back.out[1]), &both = graph.value(makers.in[0]);
   const bool fits = makers.modules.size() == 2 && within(graph, makers, kMostGatedGradients) && gate.buffer == both.buffer &&
@@ -80,14 +84,14 @@ void fold_gates(Graph& graph) {
     Op& op = ops[i];
     if (i == forward) graph.forward_ops = graph.ops.size();
     if (const Op* sums = sums_behind(graph, ops, i); sums && i + 1 != forward) {
-      op.kind = OpKind::glu_sums;
+      op.kind = &ops::glu_sums;
       op.out.insert(op.out.end(), sums->out.begin(), sums->out.end()), op.modules = sums->modules;
       ++i;
-    } else if (op.kind == OpKind::glu_backward && two_inputs(graph, op)) {
+    } else if (op.kind == &ops::glu_backward && two_inputs(graph, op)) {
       const Op* reader = reader_behind(graph, ops, i);
       const bool apart = op.out.size() > 2 && !reader;  // y is wanted in memory
       const Op* makers = apart ? nullptr : makers_behind(graph, ops, i, reader ? 2 : 1);
-      if (reader || makers) op.kind = OpKind::glu_adapters_backward;
+      if (reader || makers) op.kind = &ops::glu_adapters_backward;
       if (reader) op.out.resize(2), op.in.push_back(reader->in[0]), op.modules = reader->modules, ++i;
       if (makers) {
         op.in.push_back(makers->in[1]), op.out.push_back(makers->out[0]);
@@ -97,32 +101,6 @@ void fold_gates(Graph& graph) {
     graph.ops.push_back(std::move(op));
   }
   if (forward == ops.size()) graph.forward_ops = graph.ops.size();
-}
-
-std::vector<Op> gate_parts(const Op& folded) {
-  const auto part = [&](OpKind kind, std::vector<ValueId> in, std::vector<ValueId> out) {
-    return Op{.kind = kind, .layer = folded.layer, .in = std::move(in), .out = std::move(out), .attributes = folded.attributes};
-  };
-  std::vector<Op> parts;
-  if (folded.kind == OpKind::glu_sums) {
-    parts.push_back(part(OpKind::glu, folded.in, {folded.out[0]}));
-    parts.push_back(part(OpKind::adapter_sums, {folded.out[0]}, {folded.out.begin() + 1, folded.out.end()}));
-    parts.back().modules = folded.modules;
-    return parts;
-  }
-  const GateModules gate = gate_modules(folded);
-  const ValueId d_y = folded.in[0];
-  parts.push_back(part(OpKind::glu_backward, {d_y, folded.in[1], folded.in[2]}, {folded.out[0], folded.out[1]}));
-  if (gate.reader) {
-    parts[0].out.push_back(d_y);
-    parts.push_back(part(OpKind::adapter_input_gradient, {folded.in[3], d_y}, {}));
-    parts.back().modules = {folded.modules[0]};
-  }
-  if (gate.makers) {
-    parts.push_back(part(OpKind::adapter_sums_gradient, {folded.out[0], folded.in.back()}, {folded.out[2]}));
-    parts.back().modules = {folded.modules.end() - 2, folded.modules.end()};
-  }
-  return parts;
 }
 
 }  // namespace forge

@@ -12,18 +12,11 @@
 // Gate, up and their gradients are the widest values of a layer. The gain is counted in bytes
 // (docs/gpu-backlog.md), not measured. A device without the kernel runs the ops that the folded one
 // was made of, with y in the place of d y.
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 
-// Highest ranks of an adapter that is joined: kernels hold so many in registers.
-constexpr int64_t kMostGatedSums = 64, kMostGatedGradients = 32;
-
 // Rewrites a list whose adapters are folded. Graph::producers no longer hold after it.
 void fold_gates(Graph& graph);
-
-// Returns the ops that a folded op was made of, in order, for devices without a kernel that does it
-// at once. y takes the place of d y, which nothing reads afterwards.
-std::vector<Op> gate_parts(const Op& folded);
 
 }  // namespace forge

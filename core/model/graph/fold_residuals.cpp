@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
+
 namespace forge {
 namespace {
 
@@ -9,7 +12,7 @@ namespace {
 // of its own is added afterwards, and it adds nothing yet, such as what experts made to what a
 // shared one makes. Products in 8 bits add to nothing.
 bool one_product(const Graph& graph, const Op& op) {
-  return op.kind == OpKind::linear && op.modules.size() == 1 && op.out.size() == 1 && !graph.module(op).bias && !graph.module(op).fp8 &&
+  return op.kind == &ops::linear && op.modules.size() == 1 && op.out.size() == 1 && !graph.module(op).bias && !graph.module(op).fp8 &&
          !op.attributes.accumulate;
 }
 
@@ -31,7 +34,7 @@ class Folding {
     std::vector<bool> gone(graph_.ops.size(), false);
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& add = graph_.ops[i];
-      if (add.kind != OpKind::add || !of_compute_type(graph_, add)) continue;
+      if (add.kind != &ops::add || !of_compute_type(graph_, add)) continue;
       if (Op* product = product_of(add.in[1], add.in[0])) {
         product->in.push_back(add.in[0]);
         product->out = product->parts = add.out;

@@ -11,7 +11,7 @@
 // The sum then has one rounding where there were two. Excluded are products with a bias, which is
 // in the result by then, with adapters beside them, and an fp32 stream. The device decides it, not
 // the plan: every list of a GPU has it.
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 

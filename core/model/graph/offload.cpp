@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/lib/base/error.h"
+#include "kernels/offload/offload_op.h"
 
 namespace forge {
 namespace {
@@ -57,10 +58,10 @@ class Offloading {
       return made;
     };
     // The next call adds the ops of the copy of `above`, if it has one, after these.
-    behind_[h.made].push_back(op(OpKind::store, h.made, values, {}));
-    behind_[above.made].push_back(op(OpKind::stored, above.made, values, {}));
-    before_[above.wanted].push_back(op(OpKind::load, above.wanted, {}, back));
-    before_[h.wanted].push_back(op(OpKind::loaded, h.wanted, back, {}));
+    behind_[h.made].push_back(op(&ops::store, h.made, values, {}));
+    behind_[above.made].push_back(op(&ops::stored, above.made, values, {}));
+    before_[above.wanted].push_back(op(&ops::load, above.wanted, {}, back));
+    before_[h.wanted].push_back(op(&ops::loaded, h.wanted, back, {}));
   }
 
   // Gives the backward a place of its own for all that it touches of a value's memory. The

@@ -19,7 +19,7 @@
 // Unsloth's checkpoints; q, k, v and the inside of the MLP would be ten times the bytes, more than
 // PCIe carries beside a layer of an 8B model. Leaving small values out would save nothing: the
 // question is whether the job fits.
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/lib/base/text.h"
-#include "core/model/graph/ops.h"
+#include "core/graph/op_record.h"
 
 namespace forge {
 namespace {

@@ -4,7 +4,7 @@
 //     3  linear   input_layernorm → q_proj+k_proj+v_proj [tokens, 960]   1.1 GFLOP   7.1 MiB   2.3 MiB
 #include <string>
 
-#include "core/model/graph/layout.h"
+#include "core/graph/layout.h"
 
 namespace forge {
 

@@ -5,13 +5,19 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/graph/op_record.h"
 #include "core/lib/base/text.h"
-#include "core/model/graph/ops.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
 
-bool is_norm(const Op& op) { return op.kind == OpKind::norm || op.kind == OpKind::layer_norm; }
+bool is_norm(const Op& op) { return op.kind == &ops::norm || op.kind == &ops::layer_norm; }
 
 // Cost of a FLOP of attention, in FLOPs of products: its tiles are small, and half of what they
 // touch is masked.
@@ -94,7 +100,7 @@ class Groups {
     // A sum and what a layer adds are one also where the types differ, so that the sum is not in
     // the other's place.
     for (const Op& op : forward_.ops)
-      if (op.kind == OpKind::add && forward_.ops[static_cast<size_t>(forward_.producers[static_cast<size_t>(op.in[1])])].layer == op.layer)
+      if (op.kind == &ops::add && forward_.ops[static_cast<size_t>(forward_.producers[static_cast<size_t>(op.in[1])])].layer == op.layer)
         join(op.in[1], op.out[0]);
   }
   void collect(ValueId value) {
@@ -127,13 +133,13 @@ class Groups {
   std::vector<Group> groups_;
 };
 
-bool is_activation(const Op& op) { return op.kind == OpKind::glu || op.kind == OpKind::activation; }
+bool is_activation(const Op& op) { return op.kind == &ops::glu || op.kind == &ops::activation; }
 
 // True for results of norms, activations and casts, which cost a pass over memory.
 bool never_kept(const Graph& forward, ValueId value) {
   const Op& op = forward.ops[static_cast<size_t>(forward.producers[static_cast<size_t>(value)])];
   const bool result = value == op.out[0];  // and not 1 / rms
-  return op.layer >= 0 && ((is_norm(op) && result) || is_activation(op) || op.kind == OpKind::cast);
+  return op.layer >= 0 && ((is_norm(op) && result) || is_activation(op) || op.kind == &ops::cast);
 }
 
 // Returns the buffers of what is only added to a stream of another type: nothing reads them again.
@@ -141,7 +147,7 @@ std::set<int32_t> only_added(const Graph& forward) {
   std::set<ValueId> added, read;
   for (const Op& op : forward.ops)
     for (ValueId in : op.in) {
-      const bool apart = op.kind == OpKind::add && forward.buffer_of(in).type != forward.buffer_of(op.out[0]).type;
+      const bool apart = op.kind == &ops::add && forward.buffer_of(in).type != forward.buffer_of(op.out[0]).type;
       (apart ? added : read).insert(in);
     }
   std::set<int32_t> buffers;
@@ -172,7 +178,7 @@ int64_t bytes_of(const Graph& forward, const Group& group, const std::set<int32_
 
 double flops_of(const Graph& forward, int32_t index, const StepSizes& sizes, double mean_length) {
   const Op& op = forward.ops[static_cast<size_t>(index)];
-  return cost_of(forward, op, sizes, mean_length).flops * (op.kind == OpKind::attention ? kAttentionCost : 1);
+  return cost_of(forward, op, sizes, mean_length).flops * (op.kind == &ops::attention ? kAttentionCost : 1);
 }
 
 // Returns the lowest layer that learns. Nothing is kept below it.

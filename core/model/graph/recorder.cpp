@@ -3,6 +3,20 @@
 #include <algorithm>
 
 #include "core/lib/base/error.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/dora/dora_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -56,7 +70,7 @@ ValueId Recorder::embed(const std::string& module, int64_t vocabulary, int64_t h
                         int64_t frozen_row, Rows rows) {
   ValueId h = graph_.new_value(name(rows == Rows::source ? "source embedded" : "embedded"), rows, hidden, stream_);
   const int32_t at = module_at(module, ModuleKind::embedding, hidden, vocabulary);
-  Attributes& a = push(OpKind::embed, {}, {h}, {at}).attributes;
+  Attributes& a = push(&ops::embed, {}, {h}, {at}).attributes;
   a.scale = scale;
   a.frozen_row = frozen_row;
   return h;
@@ -84,7 +98,7 @@ ValueId Recorder::head_norm(ValueId x, const std::string& module, int64_t head_d
   ValueId y = like(part, x, width);
   ValueId inverse = like(part + ".inverse", x, width / head_dim, ValueType::fp32);
   const int32_t at = module_at(module, ModuleKind::norm, head_dim, head_dim);
-  Attributes& a = push(OpKind::norm, {x}, {y, inverse}, {at}).attributes;
+  Attributes& a = push(&ops::norm, {x}, {y, inverse}, {at}).attributes;
   a.eps = eps;
   a.weight_offset = weight_offset;
   a.head_dim = head_dim;
@@ -105,7 +119,7 @@ ValueId Recorder::layer_norm_as(ValueType type, ValueId x, const std::string& mo
   ValueId y = like(part, x, width, type);
   ValueId statistics = like(part + ".statistics", x, 2, ValueType::fp32);
   const int32_t at = module_at(module, ModuleKind::norm, width, width, bias);
-  push(OpKind::layer_norm, {x}, {y, statistics}, {at}).attributes.eps = eps;
+  push(&ops::layer_norm, {x}, {y, statistics}, {at}).attributes.eps = eps;
   return y;
 }
 
@@ -116,7 +130,7 @@ ValueId Recorder::add(ValueId a, ValueId b) {
   ValueId sum = type == graph_.buffer_of(b).type
                     ? graph_.add_value(name("stream"), in_place.buffer, in_place.column, in_place.width)
                     : like("stream", a, in_place.width, type);
-  push(OpKind::add, {a, b}, {sum});
+  push(&ops::add, {a, b}, {sum});
   return sum;
 }
 
@@ -124,14 +138,14 @@ ValueId Recorder::add(ValueId a, ValueId b) {
 ValueId Recorder::in_compute_type(ValueId x) {
   if (graph_.buffer_of(x).type == ValueType::compute) return x;
   ValueId y = like("cast", x, graph_.value(x).width);
-  push(OpKind::cast, {x}, {y});
+  push(&ops::cast, {x}, {y});
   return y;
 }
 
 ValueId Recorder::scale(ValueId x, double factor) {
   const Value in_place = graph_.value(x);
   ValueId y = graph_.add_value(in_place.name + ".scaled", in_place.buffer, in_place.column, in_place.width);
-  push(OpKind::scale, {x}, {y}).attributes.scale = factor;
+  push(&ops::scale, {x}, {y}).attributes.scale = factor;
   return y;
 }
 
@@ -176,7 +190,7 @@ std::vector<ValueId> Recorder::linear_all(ValueId x, const std::vector<LinearSha
     const int64_t rank = module.rank;
     if (rank > 0) out.push_back(like(part + ".s", x, rank, ValueType::fp32));
   }
-  push(OpKind::linear, {x}, out, modules).attributes.unscaled = dora;
+  push(&ops::linear, {x}, out, modules).attributes.unscaled = dora;
   std::vector<ValueId> parts = columns(y, modules, dora ? ".unscaled" : "");
   return dora ? columns(rescaled(y, all, modules), modules) : parts;
 }
@@ -203,9 +217,9 @@ std::vector<ValueId> Recorder::columns(ValueId whole, const std::vector<int32_t>
 ValueId Recorder::rescaled(ValueId x, const std::string& all, const std::vector<int32_t>& modules) {
   const int64_t width = graph_.value(x).width;
   ValueId ratio = graph_.new_value(name(all + ".ratio"), Rows::one, 2 * width, ValueType::fp32);
-  push(OpKind::dora_ratio, {}, {ratio}, modules);
+  push(&ops::dora_ratio, {}, {ratio}, modules);
   ValueId y = like(all, x, width);
-  push(OpKind::dora, {x, ratio}, {y}, modules);
+  push(&ops::dora, {x, ratio}, {y}, modules);
   return y;
 }
 
@@ -214,7 +228,7 @@ std::array<ValueId, 2> Recorder::rope(ValueId q, ValueId k, const Heads& heads,
   const Value from_q = graph_.value(q), from_k = graph_.value(k);
   ValueId q_turned = graph_.add_value(name("q_turned"), from_q.buffer, from_q.column, from_q.width);
   ValueId k_turned = graph_.add_value(name("k_turned"), from_k.buffer, from_k.column, from_k.width);
-  Attributes& a = push(OpKind::rope, {q, k}, {q_turned, k_turned}).attributes;
+  Attributes& a = push(&ops::rope, {q, k}, {q_turned, k_turned}).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.interleaved = options.interleaved, a.window_angles = options.window_angles;
   return {q_turned, k_turned};
@@ -227,7 +241,7 @@ ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
   std::vector<int32_t> modules;
   if (*options.sinks) modules.push_back(module_at(options.sinks, ModuleKind::vector, 0, heads.heads));
   if (options.bias.module >= 0) modules.push_back(options.bias.module);
-  Attributes& a = push(OpKind::attention, {q, k, v}, {mixed, lse}, modules).attributes;
+  Attributes& a = push(&ops::attention, {q, k, v}, {mixed, lse}, modules).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
   a.sight = options.sight, a.position_distance = options.bias.distance;
@@ -237,7 +251,7 @@ ValueId Recorder::attention(ValueId q, ValueId k, ValueId v, const Heads& heads,
 std::array<ValueId, 3> Recorder::regroup(ValueId x, const Heads& heads) {
   const int64_t q = heads.heads * heads.head_dim, kv = heads.kv_heads * heads.head_dim;
   ValueId y = like("qkv", x, q + 2 * kv);
-  Attributes& a = push(OpKind::regroup, {x}, {y}).attributes;
+  Attributes& a = push(&ops::regroup, {x}, {y}).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   return split(y, {q, kv, kv});
 }
@@ -245,7 +259,7 @@ std::array<ValueId, 3> Recorder::regroup(ValueId x, const Heads& heads) {
 std::array<ValueId, 3> Recorder::latent_heads(ValueId q, ValueId kv, ValueId key, const LatentHeads& heads) {
   const int64_t width = heads.heads * heads.head_dim;
   ValueId y = like("qkv", q, 3 * width);
-  Attributes& a = push(OpKind::latent_heads, {q, kv, key}, {y}).attributes;
+  Attributes& a = push(&ops::latent_heads, {q, kv, key}, {y}).attributes;
   a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim;
   a.rope_dim = heads.rope_dim, a.value_dim = heads.value_dim;
   return split(y, {width, width, width});
@@ -253,33 +267,33 @@ std::array<ValueId, 3> Recorder::latent_heads(ValueId q, ValueId kv, ValueId key
 
 ValueId Recorder::trim_heads(ValueId x, const LatentHeads& heads) {
   ValueId y = like("trimmed", x, heads.heads * heads.value_dim);
-  Attributes& a = push(OpKind::trim_heads, {x}, {y}).attributes;
+  Attributes& a = push(&ops::trim_heads, {x}, {y}).attributes;
   a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim, a.value_dim = heads.value_dim;
   return y;
 }
 
 ValueId Recorder::clamped_glu(ValueId pairs, double limit, double alpha) {
   ValueId y = like("glu", pairs, graph_.value(pairs).width / 2);
-  Attributes& a = push(OpKind::glu, {pairs}, {y}).attributes;
+  Attributes& a = push(&ops::glu, {pairs}, {y}).attributes;
   a.gate = GateKind::clamped, a.gate_limit = limit, a.gate_alpha = alpha;
   return y;
 }
 
 ValueId Recorder::glu(ValueId gate, ValueId up, GateKind kind) {
   ValueId y = like("glu", gate, graph_.value(gate).width);
-  push(OpKind::glu, {gate, up}, {y}).attributes.gate = kind;
+  push(&ops::glu, {gate, up}, {y}).attributes.gate = kind;
   return y;
 }
 
 ValueId Recorder::activation(ValueId x, ActivationKind kind) {
   ValueId y = like("activated", x, graph_.value(x).width);
-  push(OpKind::activation, {x}, {y}).attributes.activation = kind;
+  push(&ops::activation, {x}, {y}).attributes.activation = kind;
   return y;
 }
 
 ValueId Recorder::gate_rows(ValueId x, ValueId gate) {
   ValueId y = like("gated", x, graph_.value(x).width);
-  push(OpKind::gate_rows, {x, gate}, {y});
+  push(&ops::gate_rows, {x, gate}, {y});
   return y;
 }
 
@@ -295,13 +309,13 @@ Recorder::Routing Recorder::route(ValueId logits, const RouteRule& rule, const c
     modules.push_back(module_at(correction, ModuleKind::vector, 0, experts));
     use_at(modules.back()).constant = true, use_at(modules.back()).trained = false;
   }
-  push(OpKind::route, {logits}, out, modules).attributes.route = rule;
+  push(&ops::route, {logits}, out, modules).attributes.route = rule;
   return {weights, order, ends, experts, rule};
 }
 
 ValueId Recorder::dispatch(ValueId x, const Routing& routing) {
   ValueId rows = like("expert rows", x, routing.rule.per_token * graph_.value(x).width);
-  push(OpKind::dispatch, {x, routing.order}, {rows}).attributes.route = routing.rule;
+  push(&ops::dispatch, {x, routing.order}, {rows}).attributes.route = routing.rule;
   return rows;
 }
 
@@ -316,7 +330,7 @@ ValueId Recorder::expert_linear(ValueId rows, const Routing& routing, const std:
   for (int32_t module : modules) rank = std::max(rank, use_at(module).rank);
   if (rank > 0) made.push_back(like("experts" + after + ".s", rows, per_token * rank, ValueType::fp32));
   const ValueId y = made[0];
-  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
+  push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
   return y;
 }
 
@@ -328,20 +342,20 @@ ValueId Recorder::joined_expert_linear(ValueId rows, const Routing& routing, con
   std::vector<ValueId> made{y};
   if (const int64_t rank = use_at(at).rank; rank > 0)
     made.push_back(like(last_part(module) + ".s", rows, per_token * rank, ValueType::fp32));
-  push(OpKind::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
+  push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
       routing.rule;
   return y;
 }
 
 ValueId Recorder::combine(ValueId rows, const Routing& routing) {
   ValueId y = like("experts", rows, graph_.value(rows).width / routing.rule.per_token);
-  push(OpKind::combine, {rows, routing.order, routing.weights}, {y}).attributes.route = routing.rule;
+  push(&ops::combine, {rows, routing.order, routing.weights}, {y}).attributes.route = routing.rule;
   return y;
 }
 
 ValueId Recorder::gather(ValueId h) {
   ValueId rows = graph_.new_value(name("supervised"), Rows::targets, graph_.value(h).width, graph_.buffer_of(h).type);
-  push(OpKind::gather, {h}, {rows});
+  push(&ops::gather, {h}, {rows});
   return rows;
 }
 
@@ -351,7 +365,7 @@ void Recorder::head(ValueId rows, const std::string& module, int64_t vocabulary,
   const int64_t width = graph_.value(rows).width;
   if (training) out.push_back(like("d head", rows, width));
   const int32_t at = module_at(module, ModuleKind::head, width, vocabulary);
-  Attributes& attributes = push(training ? OpKind::head : OpKind::evaluate, {rows}, out, {at}).attributes;
+  Attributes& attributes = push(training ? &ops::head : &ops::evaluate, {rows}, out, {at}).attributes;
   attributes.softcap = softcap;
   attributes.fused_head = fused;
 }

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 
 namespace forge {
 

@@ -2,6 +2,11 @@
 #include <iterator>
 
 #include "core/model/graph/backward.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -14,10 +19,10 @@ size_t backward_of(const std::vector<Op>& ops, size_t at) {
   const Op& again = ops[at];
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == again.layer; ++i) {
     const Op& op = ops[i];
-    if (again.kind == OpKind::norm && op.kind == OpKind::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
+    if (again.kind == &ops::norm && op.kind == &ops::norm_backward && op.modules == again.modules && op.in[1] == again.in[0] &&
         op.in[2] != again.out[1])
       return i;
-    if (again.kind == OpKind::glu && op.kind == OpKind::glu_backward &&
+    if (again.kind == &ops::glu && op.kind == &ops::glu_backward &&
         std::equal(again.in.begin(), again.in.end(), op.in.begin() + 1))
       return i;
   }
@@ -32,8 +37,8 @@ void move_into_backward(std::vector<Op>& ops, size_t at) {
   const ValueId again = ops[at].out[0];
   std::vector<size_t> before, readers;
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
-    const bool of_weights = ops[i].kind == OpKind::linear_weight_gradient || ops[i].kind == OpKind::adapter_input_gradient ||
-                            ops[i].kind == OpKind::expert_weight_gradient;
+    const bool of_weights = ops[i].kind == &ops::linear_weight_gradient || ops[i].kind == &ops::adapter_input_gradient ||
+                            ops[i].kind == &ops::expert_weight_gradient;
     const bool reader = reads(ops[i], again);
     if (reader && (!of_weights || i > backward)) return;
     if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;
@@ -47,13 +52,13 @@ void move_into_backward(std::vector<Op>& ops, size_t at) {
   ops[at] = Op{.kind = ops[at].kind, .layer = ops[at].layer};
 }
 
-bool emptied(const Op& op) { return op.out.empty() && (op.kind == OpKind::norm || op.kind == OpKind::glu); }
+bool emptied(const Op& op) { return op.out.empty() && (op.kind == &ops::norm || op.kind == &ops::glu); }
 
 }  // namespace
 
 void repeat_in_backward(Graph& graph) {
   for (size_t i = graph.ops.size(); i-- > graph.forward_ops;)
-    if ((graph.ops[i].kind == OpKind::norm || graph.ops[i].kind == OpKind::glu) && !emptied(graph.ops[i])) move_into_backward(graph.ops, i);
+    if ((graph.ops[i].kind == &ops::norm || graph.ops[i].kind == &ops::glu) && !emptied(graph.ops[i])) move_into_backward(graph.ops, i);
   std::erase_if(graph.ops, emptied);
 }
 

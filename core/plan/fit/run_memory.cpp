@@ -8,7 +8,7 @@
 #include "core/job/names.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/text.h"
-#include "core/model/graph/layout.h"
+#include "core/graph/layout.h"
 #include "core/plan/stages/fp8.h"
 #include "core/plan/stages/judge_plan.h"
 #include "core/plan/stages/rollout_plan.h"

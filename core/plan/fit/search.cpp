@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/model/graph/ops.h"
+#include "core/graph/op_record.h"
 #include "core/plan/fit/offload.h"
 #include "core/plan/stages/step_choice.h"
 #include "core/plan/stages/value_plan.h"

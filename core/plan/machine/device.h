@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/job/job.h"
-#include "core/model/graph/graph.h"
+#include "core/graph/graph.h"
 #include "core/plan/machine/hardware.h"
 
 namespace forge {

@@ -4,10 +4,17 @@
 #include <cmath>
 #include <map>
 
+#include "core/graph/op_record.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
-#include "core/model/graph/ops.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -78,10 +85,10 @@ void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows,
 std::string kind_of(const Op& op) {
   std::string kind = name_of(op.kind);
   if (op.attributes.softcap > 0) kind += " capped";
-  const bool gated = op.kind == OpKind::glu || op.kind == OpKind::glu_backward;
+  const bool gated = op.kind == &ops::glu || op.kind == &ops::glu_backward;
   if (gated && op.attributes.gate == GateKind::gelu_tanh) kind += " gelu_tanh";
   if (gated && op.attributes.gate == GateKind::clamped) kind += " clamped";
-  const bool active = op.kind == OpKind::activation || op.kind == OpKind::activation_backward;
+  const bool active = op.kind == &ops::activation || op.kind == &ops::activation_backward;
   if (active && op.attributes.activation == ActivationKind::gelu_tanh) kind += " gelu_tanh";
   return kind;
 }
@@ -116,63 +123,68 @@ RatePoint point_from_json(const Json& json) {
   return point;
 }
 
-}  // namespace
+// The work of one op while it is being listed.
+struct WorkList {
+  const Graph& graph;
+  const Op& op;
+  double rows = 0;
+  std::vector<Work> work = {};
 
-std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
-  const auto rows = static_cast<double>(rows_of(graph, op, sizes));
-  std::vector<Work> work;
-  const auto product = [&](std::string kind, double times, bool trained_only = false) {
+  void product(std::string kind, double times, bool trained_only = false) {
     if (op.attributes.softcap > 0) kind += " capped";
     const Product p = together(graph, op, trained_only);
     if (rows * p.out > 0) work.push_back({kind, {rows, p.in, p.out}, times * 2 * rows * p.in * p.out});
-  };
-  const Cost cost = cost_of(graph, op, sizes, mean_length);
-  switch (op.kind) {
-    case OpKind::linear:
-      product("linear", 1);
-      add_adapters(work, "adapter", rows, graph, op);
-      break;
-    case OpKind::linear_input_gradient:
-      product("linear d x", 1);
-      break;
-    case OpKind::linear_weight_gradient:
-      product("linear d W", 1, true);
-      break;
-    case OpKind::adapter_gradient:
-      add_adapters(work, "adapter backward", rows, graph, op);
-      break;
-    case OpKind::expert_linear:
-      add_experts(work, "expert linear", rows, graph, op);
-      add_expert_adapters(work, "expert adapter", rows, graph, op);
-      break;
-    case OpKind::expert_input_gradient:
-      add_experts(work, "experts d x", rows, graph, op);
-      break;
-    case OpKind::expert_weight_gradient:
-      add_experts(work, "experts d W", rows, graph, op, true);
-      break;
-    case OpKind::expert_adapter_gradient:
-      add_expert_adapters(work, "expert adapter backward", rows, graph, op);
-      break;
-    case OpKind::head:
-      // Without logits, a trained weight takes a second pass.
-      if (op.attributes.fused_head)
-        graph.module(op).trained ? product("fused trained head", 4) : product("fused head", 2);
-      else
-        graph.module(op).trained ? product("trained head", 3) : product("head", 2);
-      break;
-    case OpKind::evaluate:
-      product("evaluate", 1);
-      break;
-    case OpKind::attention:
-    case OpKind::attention_backward:
-      work.push_back({kind_of(op), {rows, mean_length, static_cast<double>(op.attributes.head_dim)}, cost.flops});
-      break;
-    default:
-      work.push_back({kind_of(op), {cost.bytes, 1, 1}, cost.bytes});
   }
-  std::erase_if(work, [](const Work& w) { return w.amount <= 0; });
-  return work;
+};
+
+void add_head(WorkList& w) {
+  const bool trained = w.graph.module(w.op).trained;
+  if (w.op.attributes.fused_head)  // without logits, a trained weight takes a second pass
+    trained ? w.product("fused trained head", 4) : w.product("fused head", 2);
+  else
+    trained ? w.product("trained head", 3) : w.product("head", 2);
+}
+
+// Ops whose work is products; others are counted by their bytes.
+struct WorkRow {
+  OpKind kind;
+  void (*add)(WorkList& w);
+};
+constexpr WorkRow kProducts[] = {
+    {&ops::linear,
+     [](WorkList& w) {
+       w.product("linear", 1);
+       add_adapters(w.work, "adapter", w.rows, w.graph, w.op);
+     }},
+    {&ops::linear_input_gradient, [](WorkList& w) { w.product("linear d x", 1); }},
+    {&ops::linear_weight_gradient, [](WorkList& w) { w.product("linear d W", 1, true); }},
+    {&ops::adapter_gradient, [](WorkList& w) { add_adapters(w.work, "adapter backward", w.rows, w.graph, w.op); }},
+    {&ops::expert_linear,
+     [](WorkList& w) {
+       add_experts(w.work, "expert linear", w.rows, w.graph, w.op);
+       add_expert_adapters(w.work, "expert adapter", w.rows, w.graph, w.op);
+     }},
+    {&ops::expert_input_gradient, [](WorkList& w) { add_experts(w.work, "experts d x", w.rows, w.graph, w.op); }},
+    {&ops::expert_weight_gradient, [](WorkList& w) { add_experts(w.work, "experts d W", w.rows, w.graph, w.op, true); }},
+    {&ops::expert_adapter_gradient, [](WorkList& w) { add_expert_adapters(w.work, "expert adapter backward", w.rows, w.graph, w.op); }},
+    {&ops::head, add_head},
+    {&ops::evaluate, [](WorkList& w) { w.product("evaluate", 1); }},
+};
+
+}  // namespace
+
+std::vector<Work> work_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {
+  WorkList list{graph, op, static_cast<double>(rows_of(graph, op, sizes))};
+  const auto* row = std::find_if(std::begin(kProducts), std::end(kProducts), [&](const WorkRow& of) { return of.kind == op.kind; });
+  const Cost cost = cost_of(graph, op, sizes, mean_length);
+  if (row != std::end(kProducts))
+    row->add(list);
+  else if (op.kind == &ops::attention || op.kind == &ops::attention_backward)
+    list.work.push_back({kind_of(op), {list.rows, mean_length, static_cast<double>(op.attributes.head_dim)}, cost.flops});
+  else
+    list.work.push_back({kind_of(op), {cost.bytes, 1, 1}, cost.bytes});
+  std::erase_if(list.work, [](const Work& w) { return w.amount <= 0; });
+  return std::move(list.work);
 }
 
 Work batch_work(const StepSizes& sizes) {

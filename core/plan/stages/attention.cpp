@@ -7,6 +7,7 @@
 #include "core/model/graph/recompute.h"
 #include "core/plan/stages/compute.h"
 #include "core/plan/stages/provider.h"
+#include "kernels/attention/attention_op.h"
 
 namespace forge {
 
@@ -26,7 +27,7 @@ std::vector<AttentionUse> attention_of(const Compute& plan, const Provider& prov
   shape.longest_sequence = plan.job.data.max_length, shape.micro_batch_tokens = micro_batch_tokens;
   std::map<std::pair<Attention, std::string>, std::set<int64_t>> layers;
   for (const Op& op : forward_list({plan.model}).ops) {
-    if (op.kind != OpKind::attention) continue;
+    if (op.kind != &ops::attention) continue;
     const Choice<Attention> choice = provider.attention(shape, op.attributes);
     layers[{choice.value, choice.reason}].insert(op.layer);
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/graph/op_record.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -17,11 +18,11 @@
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/drawn_weights.h"
-#include "core/model/graph/ops.h"
 #include "core/train/network.h"
 #include "core/train/optim/optimizer.h"
 #include "core/train/step_shares.h"
 #include "kernels/device/device_of.h"
+#include "kernels/linear/linear_op.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/gpu_launches.h"
 #include "tests/emulator/engine/recording.h"
@@ -178,7 +179,7 @@ TEST_CASE("the device is given what is listed for a base in fp8") {
     int64_t products = 0;
     run.provider->watch([&](const StepSpan& span) {
       for (const GpuLaunch& launch : gpu_launches(*span.graph, *span.op, sizes_of(span, 2))) ++listed[launch.name];
-      products += span.op->kind == OpKind::linear || span.op->kind == OpKind::linear_input_gradient;
+      products += span.op->kind == &ops::linear || span.op->kind == &ops::linear_input_gradient;
     });
     const size_t begin = emulator::works();
     const HeadRows head = run.provider->forward(run.batch, true);
@@ -526,7 +527,7 @@ LayerCost layer_cost(Residual residual, bool kept_norms) {
     for (size_t i = 0; i < op.modules.size(); ++i) modules += " " + step.module(op, i).path.substr(sizeof "model.layers.5");
     std::printf("%3lld launches %6.1f KB  %s%s\n", static_cast<long long>(launches), kilobytes, name_of(op.kind), modules.c_str());
     cost.launches += launches, cost.kilobytes += kilobytes;
-    if (op.kind != OpKind::linear && op.kind != OpKind::linear_input_gradient) cost.beside += kilobytes;
+    if (op.kind != &ops::linear && op.kind != &ops::linear_input_gradient) cost.beside += kilobytes;
   }
   std::printf(
       "a layer forward and backward%s: %lld launches, %.0f KB a token and %.0f MB of weights and their "

@@ -1,0 +1,176 @@
+#pragma once
+// A training step as data: values, and the ops between them in the order in which they run.
+//
+//   Graph step = training_step(spec, modules, keep);       // core/model/families/step.h
+//   Layout layout = lay_out(step, sizes, workspace);       // layout.h
+//   print(step, sizes, length, &layout)                    // core/model/graph/print.h: `forge plan --graph`
+//
+// A family records its forward list (core/model/graph/recorder.h). Everything else is read from it:
+// the backward list and what is recomputed (gradients.h), lifetimes and offsets (layout.h), FLOPs
+// and bytes (op_record.h). Knows neither tensors nor devices, and no kind of op.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace forge {
+
+using ValueId = int32_t;
+constexpr ValueId kNoValue = -1;
+
+// Rows of a value in a micro-batch: one for each of its tokens, or of its supervised positions; or
+// one row, which weights alone decide. In an encoder-decoder the tokens are the decoder's, and an
+// encoder reads those of the source.
+enum class Rows { tokens, targets, one, source };
+// Type of a value: the run's compute type, or fp32 whatever that is.
+enum class ValueType { compute, fp32 };
+
+// A piece of memory, [rows, width] without gaps.
+struct Buffer {
+  Rows rows = Rows::tokens;
+  int64_t width = 0;
+  ValueType type = ValueType::compute;
+};
+
+// Operand or result of an op: some columns of a buffer, all rows. Several values may share a
+// buffer: q, k and v side by side, or a result written over what it was computed from.
+struct Value {
+  std::string name;  // "layers.3.q"
+  int32_t buffer = 0;
+  int64_t column = 0, width = 0;
+  std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
+};
+
+// A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices
+// [experts, in, out] in one tensor of that name, with biases [experts, out].
+enum class ModuleKind { embedding, norm, linear, head, vector, experts };
+
+// Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
+// transformers is no layer to PEFT. transformers 4 quantised routers with every other linear layer;
+// transformers 5 makes them bare parameters, which bitsandbytes leaves alone.
+enum class LinearUse { layer, router, bare_router };
+
+// A module with weights, and what of it is trained.
+struct ModuleUse {
+  std::string path;  // "model.layers.3.self_attn.q_proj"
+  ModuleKind kind = ModuleKind::linear;
+  int64_t layer = -1;
+  int64_t in = 0, out = 0;  // a norm: out is its width; the embedding: in hidden, out vocabulary
+  bool bias = false;
+  LinearUse use = LinearUse::layer;
+  int64_t experts = 0;    // in one tensor
+  bool constant = false;  // never trained
+  int64_t rank = 0;      // of its adapter; 0: none
+  std::string adapter;   // what that is called; empty: as the path
+  bool dora = false;     // which has a magnitude
+  bool dropout = false;  // before that
+  bool trained = false;  // weight and bias themselves
+  bool bias_trained = false;  // the bias alone, or beside an adapter
+  bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
+
+  // True if its backward has gradients of its own.
+  bool learns() const { return trained || bias_trained || rank > 0; }
+};
+
+// A kind of op is known by its record, which is in its folder (op_record.h, kernels/*/*_op.h).
+struct OpRecord;
+using OpKind = const OpRecord*;
+
+// clamped: gpt-oss's, (min(max(up, −limit), limit) + 1) · g σ(alpha g) with g = min(gate, limit)
+enum class GateKind { silu, gelu_tanh, clamped };
+enum class ActivationKind { gelu, gelu_tanh, relu };
+
+// Tokens that a query sees: those up to its own; all of its own text, in an encoder; or what the
+// encoder made of its text's source.
+enum class Sight { causal, whole, source };
+
+// Rule by which a router chooses experts (transformers' names in comments).
+struct RouteRule {
+  enum class Scores { softmax, chosen_softmax, sigmoid };
+  Scores scores = Scores::softmax;  // of all experts; chosen_softmax: of those that were chosen by their logits
+  int64_t per_token = 0;            // num_experts_per_tok
+  bool normalise = false;           // norm_topk_prob: the weights of a token's experts have the sum 1
+  double scale = 1;                 // routed_scaling_factor, applied after that
+  int64_t groups = 1, groups_per_token = 1;  // n_group, topk_group: experts are chosen within the best groups
+  int64_t group_best = 1;                    // a group is as good as the sum of its so many best experts
+  bool balance = false;             // the sum of each expert's probability is wanted too
+};
+
+// Numbers of an op; those its kind does not name keep their defaults.
+struct Attributes {
+  double eps = 0, weight_offset = 0;              // norm; layer_norm: eps
+  double scale = 1, softcap = 0;                  // attention, embed, scale (scale), head (softcap)
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // attention, rope, regroup, latent_heads, trim_heads; norm: head_dim
+  int64_t rope_dim = 0, value_dim = 0;            // latent_heads, trim_heads: features of a head that are turned, and of its values
+  int64_t frozen_row = -1;                        // embed: gets no gradient; −1: none
+  bool by_position = false;                       // embed: a row for each position, not for each token
+  int64_t position_offset = 0;                    // embed, by_position: the row of position 0
+  int64_t window = 0;                             // attention: tokens back that are seen; 0: all
+  Sight sight = Sight::causal;                    // attention
+  int64_t position_distance = 0;                  // attention, with a bias by position: tokens apart that count alike; 0: no bias
+  bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
+  bool window_angles = false;                     // rope: by ModelSpec::window_rope
+  GateKind gate = GateKind::silu;
+  double gate_limit = 0, gate_alpha = 1;          // glu, clamped
+  ActivationKind activation = ActivationKind::gelu;
+  RouteRule route;                                // route, dispatch, expert_linear, combine
+  bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits
+  bool accumulate = false;  // adds to its last input instead of writing; in its place, but for a linear
+  bool unscaled = false;    // linear: a dora op follows, which adds the bias too
+  bool folded = false;      // linear, linear_input_gradient: its adapters run on in the product (fold_adapters.h)
+  int64_t elements = 0, bytes = 0;  // gradient_norm, update: trained numbers, and the bytes read and written
+  int64_t slot = 0;                 // store, stored, load, loaded: which copy
+};
+
+struct Op {
+  OpKind kind = nullptr;
+  int64_t layer = -1;  // of the decoder, or −1 around it
+  std::vector<ValueId> in, out;
+  std::vector<int32_t> modules;
+  std::vector<ValueId> parts;  // of a linear: what each module makes of its result
+  Attributes attributes;
+};
+
+struct Graph {
+  std::vector<Buffer> buffers;
+  std::vector<Value> values;
+  std::vector<ModuleUse> modules;
+  std::vector<Op> ops;
+  // The op that computed a forward value, for recomputation and gradients; −1 for other values.
+  std::vector<int32_t> producers;
+  size_t forward_ops = 0;      // ops[0 … forward_ops) are the forward list
+  size_t micro_batch_ops = 0;  // those before it run in each micro-batch, the rest once a step
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  const Buffer& buffer_of(ValueId id) const { return buffers[static_cast<size_t>(value(id).buffer)]; }
+  const ModuleUse& module(const Op& op, size_t i = 0) const {
+    return modules[static_cast<size_t>(op.modules[i])];
+  }
+
+  int32_t add_buffer(const Buffer& buffer);
+  // Adds a value in columns of an existing buffer.
+  ValueId add_value(std::string name, int32_t buffer, int64_t column, int64_t width);
+  // Adds a value with a buffer of its own.
+  ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
+};
+
+// The micro-batch that a step is laid out for: the most tokens and supervised positions it may
+// have.
+struct StepSizes {
+  int64_t tokens = 0, targets = 0;
+  int64_t compute_bytes = 4;  // of one element of the compute type
+  int64_t threads = 1;        // workspaces on a CPU have a part for each
+  bool gpu = false;           // workspaces are those of a GPU's kernels
+  int64_t source = 0;         // tokens that an encoder reads
+  // Multiprocessors of the GPU, which its kernels' grids fill; a large GPU's where nobody has said.
+  int64_t multiprocessors = 128;
+  int64_t capability = 80;     // the GPU's, which decides whose attention runs: 86 is 8.6
+  bool deterministic = false;  // a GPU's results are the same each time, bit for bit
+  bool aten = false;           // every op runs in ATen (providers/aten)
+
+  int64_t rows(Rows kind) const {
+    return kind == Rows::tokens ? tokens : kind == Rows::targets ? targets : kind == Rows::source ? source : 1;
+  }
+  int64_t element(ValueType type) const { return type == ValueType::compute ? compute_bytes : 4; }
+};
+
+}  // namespace forge

@@ -1,0 +1,14 @@
+#pragma once
+// Activations in a list.
+#include "core/graph/op_record.h"
+
+namespace forge {
+
+namespace ops {
+// x → f(x).
+extern const OpRecord activation;
+// d y, x → d x, in the place of x.
+extern const OpRecord activation_backward;
+}  // namespace ops
+
+}  // namespace forge

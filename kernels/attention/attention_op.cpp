@@ -1,0 +1,127 @@
+#include "kernels/attention/attention_op.h"
+
+#include "core/graph/gradients.h"
+#include "kernels/attention/attention_cuda.h"
+#include "kernels/attention/attention_tiles.h"
+#include "kernels/call/run.h"
+
+namespace forge {
+namespace {
+
+// Counts scores and mixed values of what is visible (half of a causal text), less what a window
+// hides. The backward makes the scores again and three gradients.
+double attention_flops(const Graph&, const Op& op, double rows, double mean_length) {
+  const Attributes& a = op.attributes;
+  const double window = a.window > 0 ? static_cast<double>(a.window) : mean_length, hidden = mean_length - window;
+  const double seen = a.sight == Sight::causal ? mean_length / 2 - (hidden > 0 ? hidden * hidden / (2 * mean_length) : 0) : mean_length;
+  const double pairs = rows * seen * static_cast<double>(a.heads * a.head_dim);
+  return pairs * (op.kind == &ops::attention ? 4 : 10);
+}
+
+void derive_attention(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::attention_backward, forward);
+  op.modules = forward.modules;
+  for (ValueId in : forward.in) op.in.push_back(g.need(in));
+  op.in.insert(op.in.end(), {g.need(forward.out[0]), g.need(forward.out[1]), g.gradient(forward.out[0])});
+  for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
+  g.push(std::move(op));
+}
+
+const void* sinks(const Call& c) {
+  if (c.op.modules.empty()) return nullptr;
+  FORGE_CHECK(c.module().held == c.type(), "sinks in another type than they are computed in");
+  return c.module().weight;
+}
+
+// Returns the arguments that forward and backward of attention share.
+template <class Args>
+Args attention_args(const Call& c, ValueId out, ValueId lse) {
+  const Attributes& a = c.op.attributes;
+  Args args{.shape = {.type = c.type(),
+                      .sequences = c.batch.sequences,
+                      .cu_seqlens = c.batch.cu_seqlens,
+                      .heads = a.heads,
+                      .kv_heads = a.kv_heads,
+                      .head_dim = a.head_dim,
+                      .scale = static_cast<float>(a.scale),
+                      .tokens = c.tokens(),
+                      .longest = c.batch.longest,
+                      .window = a.window,
+                      .softcap = static_cast<float>(a.softcap),
+                      .deterministic = c.m.capacity.deterministic,
+                      .multiprocessors = c.m.capacity.multiprocessors}};
+  args.q = c.m.data(c.in(0)), args.q_stride = c.m.stride(c.in(0));
+  args.k = c.m.data(c.in(1)), args.k_stride = c.m.stride(c.in(1));
+  args.v = c.m.data(c.in(2)), args.v_stride = c.m.stride(c.in(2));
+  args.out = c.m.data(out), args.out_stride = c.m.stride(out);
+  args.lse = c.m.numbers(lse);
+  args.shape.sinks = sinks(c);
+  args.workspace = c.workspace;
+  return args;
+}
+
+AttentionForward attention(const Call& c) { return attention_args<AttentionForward>(c, c.out(0), c.out(1)); }
+
+AttentionBackward attention_backward_args(const Call& c) {
+  auto args = attention_args<AttentionBackward>(c, c.in(3), c.in(4));
+  args.d_out = c.m.data(c.in(5)), args.d_out_stride = c.m.stride(c.in(5));
+  args.d_q = c.m.data(c.out(0)), args.d_q_stride = c.m.stride(c.out(0));
+  args.d_k = c.m.data(c.out(1)), args.d_k_stride = c.m.stride(c.out(1));
+  args.d_v = c.m.data(c.out(2)), args.d_v_stride = c.m.stride(c.out(2));
+  if (!c.op.modules.empty()) args.d_sinks = c.module().d_weight;
+  return args;
+}
+
+void store_in_cache(const OpRun& r) {
+  const CachePlaces& places = *r.batch.cache;
+  CacheStore args{places.shape, r.tokens(), places.sequences.data(), places.positions.data()};
+  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
+  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
+  r.device.run(args);
+}
+
+void cached_attention(const OpRun& r) {
+  const CachePlaces& places = *r.batch.cache;
+  const Attributes& a = r.op.attributes;
+  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
+  args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
+  args.sinks = sinks(r);
+  args.lengths = places.lengths.data();
+  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
+  args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
+  args.workspace = r.workspace;  // the one for attention over blocks is larger
+  r.device.run(args);
+}
+
+void run_attention(const OpRun& r) {
+  if (r.batch.cache) {
+    store_in_cache(r);
+    if (!r.batch.cache->begins) return cached_attention(r);
+  }
+  r.device.run(attention(r));
+}
+
+int64_t forward_workspace(const Call& c) {
+  return c.m.capacity.gpu ? 0 : attention_tiles_workspace(attention(c).shape, c.m.capacity.threads);
+}
+
+int64_t backward_workspace(const Call& c) {
+  const AttentionBackward args = attention_backward_args(c);
+  return c.m.capacity.gpu ? attention_backward_cuda_workspace(args) : attention_tiles_workspace(args.shape, c.m.capacity.threads);
+}
+
+}  // namespace
+
+const OpRecord ops::attention{.name = "attention",
+                              .flops = attention_flops,
+                              .derive = derive_attention,
+                              .run = run_attention,
+                              .workspace = forward_workspace};
+const OpRecord ops::attention_backward{.name = "attention backward",
+                                       .flops = attention_flops,
+                                       .run = by<attention_backward_args>,
+                                       .workspace = backward_workspace};
+
+}  // namespace forge

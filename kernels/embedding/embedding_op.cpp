@@ -1,0 +1,69 @@
+#include "kernels/embedding/embedding_op.h"
+
+#include "core/graph/gradients.h"
+#include "kernels/call/run.h"
+#include "kernels/embedding/embedding_args.h"
+
+namespace forge {
+namespace {
+
+void derive_embed(Gradients& g, const Op& forward) {
+  Op op = g.with_modules(&ops::embed_backward, forward, {g.gradient(forward.out[0])});
+  g.push(std::move(op));
+}
+
+// Returns the factor rounded to the stream's type, in which transformers multiplies.
+float factor_of(double scale, Element type) {
+  const auto wide = static_cast<float>(scale);
+  if (type == Element::f32) return wide;
+  Bf16 bf16{};
+  F16 f16{};
+  from_float(wide, bf16), from_float(wide, f16);
+  return type == Element::bf16 ? to_float(bf16) : to_float(f16);
+}
+
+const int64_t* rows_read(const Call& c) {
+  return c.op.attributes.by_position ? c.rows().position_ids : c.rows().ids;
+}
+
+// Returns the address of the row that number 0 reads.
+template <class T>
+T* first_row(const Call& c, T* table, int64_t bytes, ValueId row) {
+  if (!table) return table;
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(table) + static_cast<uintptr_t>(c.op.attributes.position_offset * c.m.width(row) * bytes));
+}
+
+EmbeddingForward embed_args(const Call& c) {
+  const Element type = c.m.element(c.out(0));
+  return {.type = type,
+          .tokens = c.tokens(),
+          .width = c.m.width(c.out(0)),
+          .vocab = c.module().rows - c.op.attributes.position_offset,
+          .ids = rows_read(c),
+          .table = first_row(c, c.module().weight, bytes_of(c.module().held), c.out(0)),
+          .y = c.m.data(c.out(0)),
+          .y_stride = c.m.stride(c.out(0)),
+          .scale = factor_of(c.op.attributes.scale, type),
+          .table_type = c.module().held};
+}
+
+EmbeddingBackward embed_backward_args(const Call& c) {
+  const Element type = c.m.element(c.in(0));
+  return {.type = type,
+          .tokens = c.tokens(),
+          .width = c.m.width(c.in(0)),
+          .vocab = c.module().rows - c.op.attributes.position_offset,
+          .ids = rows_read(c),
+          .d_y = c.m.data(c.in(0)),
+          .d_y_stride = c.m.stride(c.in(0)),
+          .d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0)),
+          .scale = factor_of(c.op.attributes.scale, type),
+          .frozen = c.op.attributes.frozen_row};
+}
+
+}  // namespace
+
+const OpRecord ops::embed{.name = "embed", .derive = derive_embed, .run = by<embed_args>};
+const OpRecord ops::embed_backward{.name = "embed backward", .types = types::any, .run = by<embed_backward_args>, .copies = {.results = 0, .wide = 1}};
+
+}  // namespace forge

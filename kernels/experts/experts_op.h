@@ -1,0 +1,27 @@
+#pragma once
+// Experts of each token in a list. `order` says where their rows lie, expert by expert; each
+// provider has its own form of it.
+#include "core/graph/op_record.h"
+
+namespace forge {
+
+namespace ops {
+// logits → weights, order, ends[, probability].
+extern const OpRecord route;
+// d weights, logits, order, ends → d logits.
+extern const OpRecord route_backward;
+// x, order → rows: one for each expert of a token, [tokens, experts per token · width].
+extern const OpRecord dispatch;
+// d rows, order[, d x] → d x.
+extern const OpRecord dispatch_backward;
+// rows, order, weights → y: the weighted sum of a token's rows.
+extern const OpRecord combine;
+// d y, rows, order, weights → d rows, d weights.
+extern const OpRecord combine_backward;
+// x, gate [·, 1] → sigmoid(gate) · x.
+extern const OpRecord gate_rows;
+// d y, x, gate → d x, d gate.
+extern const OpRecord gate_rows_backward;
+}  // namespace ops
+
+}  // namespace forge

@@ -1,0 +1,40 @@
+#include "kernels/lm_head/head_op.h"
+
+#include <algorithm>
+
+#include "core/graph/gradients.h"
+#include "kernels/call/call.h"
+#include "kernels/lm_head/lm_head_cuda.h"
+#include "kernels/lm_head/lm_head_scratch.h"
+#include "kernels/lm_head/lm_head_space.h"
+
+namespace forge {
+namespace {
+
+// Counts logits, their gradient to the input and, of a trained head, to the weight.
+double head_flops(const Graph& graph, const Op& op, double rows, double) {
+  const double once = 2 * rows * flops::weights(graph, op);
+  return once * (op.kind == &ops::evaluate ? 1 : graph.module(op).trained ? 3 : 2);
+}
+
+void derive_head(Gradients& g, const Op& forward) { g.set_gradient(forward.in[0], forward.out[0]); }
+
+int64_t head_workspace(const Call& c) {
+  const StepSizes& sizes = c.m.capacity;
+  const ModuleUse& head = c.use();
+  if (!c.op.attributes.fused_head)
+    return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), head.out, c.bytes(),
+                              c.op.attributes.softcap != 0, sizes.gpu);
+  const LmHead args{.type = c.type(), .positions = sizes.targets, .width = head.in, .vocab = head.out};
+  const int64_t bytes =
+      sizes.gpu ? lm_head_cuda_workspace(args) : head_space(args, nullptr, sizes.threads).bytes;
+  // The sum includes 64 B of alignment, and the loss and weight of each position.
+  return bytes + 64 + 8 * sizes.targets;
+}
+
+}  // namespace
+
+const OpRecord ops::head{.name = "head", .flops = head_flops, .bulk = Bulk::products, .derive = derive_head, .workspace = head_workspace};
+const OpRecord ops::evaluate{.name = "evaluate", .flops = head_flops, .bulk = Bulk::products, .workspace = head_workspace};
+
+}  // namespace forge

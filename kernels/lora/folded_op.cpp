@@ -1,0 +1,298 @@
+#include "kernels/lora/folded_op.h"
+
+#include <algorithm>
+
+#include "kernels/linear/products.h"
+#include "kernels/lora/folded_space.h"
+#include "kernels/lora/lora_op.h"
+#include "kernels/rows/rows_op.h"
+
+namespace forge {
+namespace flops {
+
+double adapter_sums(const Graph& graph, const Op& op, double rows, double) {
+  const Sides s = sides(graph, op);
+  return 2 * rows * s.ranks * s.in;
+}
+
+}  // namespace flops
+
+namespace bind {
+
+
+namespace {
+
+// Adapted modules that one product may compute together.
+struct Run {
+  size_t module = 0;                // the first
+  int64_t row = 0, rows = 0;        // of W, through which they reach
+  int64_t rank_row = 0, ranks = 0;  // of A
+};
+
+// Returns runs of neighbours among the adapted modules, as long as `joins(module, next module)`.
+template <class Joins>
+std::vector<Run> runs_of(const Call& c, Joins joins) {
+  std::vector<Run> runs;
+  int64_t row = 0, rank_row = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < c.op.modules.size(); row += c.use(i).out, rank_row += c.use(i).rank, ++i) {
+    if (c.use(i).rank == 0) continue;
+    if (runs.empty() || !joins(last, i)) runs.push_back({i, row, 0, rank_row, 0});
+    runs.back().rows = row + c.use(i).out - runs.back().row;
+    runs.back().ranks = rank_row + c.use(i).rank - runs.back().rank_row;
+    last = i;
+  }
+  return runs;
+}
+
+std::vector<Run> runs_of_one_scale(const Call& c) {
+  return runs_of(c, [&](size_t i, size_t next) { return c.module(i).scale == c.module(next).scale; });
+}
+
+// Returns runs of modules whose gradients of A are consecutive in memory.
+std::vector<Run> runs_of_gradients(const Call& c) {
+  return runs_of(c, [&](size_t i, size_t next) {
+    return c.module(i).d_a + c.use(i).rank * c.use(i).in == c.module(next).d_a;
+  });
+}
+
+// Returns the product gradient [rows, columns] += aᵀ b over all tokens.
+Gemm gradient_of(const Call& c, float* gradient, const GemmOperand& a, int64_t rows, const GemmOperand& b,
+                 int64_t columns) {
+  return {.type = c.type(),
+          .m = rows,
+          .n = columns,
+          .k = c.tokens(),
+          .a = {a.data, a.stride, /*transposed=*/true},
+          .b = b,
+          .out_type = Element::f32,
+          .out = gradient,
+          .out_stride = columns,
+          .add = true,
+          .workspace = c.workspace};
+}
+
+// Returns runs of neighbours of one shape whose gradients of B have equal distances.
+std::vector<Run> runs_of_equals(const Call& c) {
+  return runs_of(c, [&](size_t i, size_t next) {
+    const bool equal = next == i + 1 && c.use(i).out == c.use(next).out && c.use(i).rank == c.use(next).rank;
+    const bool first = i == 0 || c.use(i - 1).rank != c.use(i).rank || c.use(i - 1).out != c.use(i).out;
+    return equal && (first || c.module(i).d_b - c.module(i - 1).d_b == c.module(next).d_b - c.module(i).d_b);
+  });
+}
+
+// Returns the arguments of the device's kernel, without the operands.
+template <class Args>
+Args sums_of(const Call& c) {
+  Args args{.type = c.type(), .tokens = c.tokens(), .planned = c.planned_tokens()};
+  args.multiprocessors = c.m.capacity.multiprocessors;
+  args.members = static_cast<int64_t>(c.op.modules.size());
+  for (size_t i = 0; i < c.op.modules.size() && i < kMaxFoldedMembers; ++i)
+    args.member[i] = {
+        .out = c.use(i).out, .rank = c.use(i).rank, .scale = c.module(i).scale, .d_b = c.module(i).d_b};
+  args.counters = c.counters, args.workspace = c.workspace;
+  return args;
+}
+
+}  // namespace
+
+Packed packed(const Call& c) {
+  const OpModule& first = c.module();
+  Packed p{static_cast<char*>(const_cast<void*>(first.weight)),
+           first.stride,
+           outs_of(c.m.graph, c.op),
+           ranks_of(c.m.graph, c.op),
+           c.use().in,
+           c.bytes()};
+  FORGE_CHECK(first.held == c.type() && p.stride >= p.in + p.ranks,
+              c.use().path << " has no room for adapters in its weight");
+  return p;
+}
+
+Gemm folded_linear(const Call& c) {
+  const Packed w = packed(c);
+  const Part x = whole(c, c.in(0)), y = whole(c, c.out(0));
+  const Gemm product{.type = c.type(),
+                     .m = c.tokens(),
+                     .n = w.outs,
+                     .k = w.in + w.ranks,
+                     .a = {x.data, x.stride},
+                     .b = {w.data, w.stride, /*transposed=*/true},
+                     .out_type = c.type(),
+                     .out = y.data,
+                     .out_stride = y.stride,
+                     .add = c.module().bias != nullptr};
+  return plus(product, added(c), c.workspace);
+}
+
+Gemm folded_input_gradient(const Call& c) {
+  const Packed w = packed(c);
+  const Part d_y = whole(c, c.in(0)), d_x = whole(c, c.out(0));
+  return {.type = c.type(),
+          .m = c.tokens(),
+          .n = w.in,
+          .k = w.outs + w.ranks,
+          .a = {d_y.data, d_y.stride},
+          .b = {w.data, w.stride},
+          .out_type = c.type(),
+          .out = d_x.data,
+          .out_stride = d_x.stride,
+          .add = c.op.attributes.accumulate};
+}
+
+AdapterSums adapter_sums(const Call& c) {
+  const Packed w = packed(c);
+  const Part x = whole(c, c.in(0)), s = whole(c, c.out(0)),
+             kept = c.op.out.size() > 1 ? whole(c, c.out(1)) : Part{};
+  auto args = sums_of<AdapterSums>(c);
+  args.width = x.width, args.x = x.data, args.x_stride = x.stride, args.a = w.at(w.outs, 0),
+  args.a_stride = w.stride;
+  args.s = s.data, args.s_stride = s.stride, args.kept = kept.data, args.kept_stride = kept.stride;
+  return args;
+}
+
+std::vector<Gemm> adapter_sums_products(const Call& c) {
+  const Packed w = packed(c);
+  const Part x = whole(c, c.in(0)), s = whole(c, c.out(0));
+  std::vector<Gemm> products;
+  for (const Run& run : runs_of_one_scale(c))
+    products.push_back({.type = c.type(),
+                        .m = c.tokens(),
+                        .n = run.ranks,
+                        .k = w.in,
+                        .a = {x.data, x.stride},
+                        .b = {w.at(w.outs + run.rank_row, 0), w.stride, /*transposed=*/true},
+                        .out_type = c.type(),
+                        .out = from_column(c, s, run.rank_row).data,
+                        .out_stride = s.stride,
+                        .alpha = c.module(run.module).scale});
+  return products;
+}
+
+AdapterSumsGradient adapter_sums_gradient(const Call& c) {
+  const Packed w = packed(c);
+  const Part d_y = whole(c, c.in(0)), s = whole(c, c.in(1)), d_s = whole(c, c.out(0));
+  auto args = sums_of<AdapterSumsGradient>(c);
+  args.d_y = d_y.data, args.d_y_stride = d_y.stride, args.b = w.at(0, w.in), args.b_stride = w.stride;
+  args.s = s.data, args.s_stride = s.stride, args.d_s = d_s.data, args.d_s_stride = d_s.stride;
+  return args;
+}
+
+std::vector<Gemm> adapter_sums_gradient_products(const Call& c) {
+  const Packed w = packed(c);
+  const Part d_y = whole(c, c.in(0)), s = whole(c, c.in(1)), d_s = whole(c, c.out(0));
+  std::vector<Gemm> products;
+  for (const Run& run : runs_of_one_scale(c))
+    products.push_back({.type = c.type(),
+                        .m = c.tokens(),
+                        .n = run.ranks,
+                        .k = run.rows,
+                        .a = {from_column(c, d_y, run.row).data, d_y.stride},
+                        .b = {w.at(run.row, w.in + run.rank_row), w.stride},
+                        .out_type = c.type(),
+                        .out = from_column(c, d_s, run.rank_row).data,
+                        .out_stride = d_s.stride,
+                        .alpha = c.module(run.module).scale});
+  for (const Run& run : runs_of_equals(c)) {
+    const int64_t out = c.use(run.module).out, rank = c.use(run.module).rank;
+    Gemm product = gradient_of(c, c.module(run.module).d_b, {from_column(c, d_y, run.row).data, d_y.stride},
+                               out, {from_column(c, s, run.rank_row).data, s.stride}, rank);
+    product.batch = run.rows / out, product.a_step = out, product.b_step = rank;
+    if (product.batch > 1) product.out_step = c.module(run.module + 1).d_b - c.module(run.module).d_b;
+    products.push_back(product);
+  }
+  return products;
+}
+
+std::vector<Gemm> adapter_input_gradient(const Call& c) {
+  const Part d_s = whole(c, c.in(0)), x = whole(c, c.in(1));
+  std::vector<Gemm> products;
+  for (const Run& run : runs_of_gradients(c))
+    products.push_back(gradient_of(c, c.module(run.module).d_a,
+                                   {from_column(c, d_s, run.rank_row).data, d_s.stride}, run.ranks,
+                                   {x.data, x.stride}, x.width));
+  return products;
+}
+
+std::vector<CopyRows> placed_adapters(const Call& c) {
+  const Packed w = packed(c);
+  std::vector<CopyRows> copies;
+  for (const Run& one : runs_of(c, [](size_t, size_t) { return false; })) {
+    CopyRows a{.element_bytes = c.bytes(), .rows = one.ranks, .width = w.in};
+    a.x = c.module(one.module).a, a.x_stride = w.in;
+    a.y = w.at(w.outs + one.rank_row, 0), a.y_stride = w.stride;
+    CopyRows b{.element_bytes = c.bytes(), .rows = one.rows, .width = one.ranks};
+    b.x = c.module(one.module).b, b.x_stride = one.ranks;
+    b.y = w.at(one.row, w.in + one.rank_row), b.y_stride = w.stride;
+    copies.push_back(a), copies.push_back(b);
+  }
+  return copies;
+}
+
+}  // namespace bind
+
+namespace {
+
+// Counts d s by all of B, whose blocks are beside zeros, and the gradient of each block.
+double sums_gradient(const Graph& graph, const Op& op, double rows, double) {
+  const flops::Sides s = flops::sides(graph, op);
+  return 2 * rows * (s.ranks * s.out + flops::factors(graph, op)) - flops::adapter_sums(graph, op, rows, 0);
+}
+
+void run_sums(const OpRun& r) {
+  if (const AdapterSums args = bind::adapter_sums(r); r.device.refusal(args).empty())
+    return r.device.run(args);
+  for (const Gemm& product : bind::adapter_sums_products(r)) r.device.run(product);
+  if (r.op.out.size() > 1) r.device.run(bind::copy(r, r.tokens(), whole(r, r.out(0)), whole(r, r.out(1))));
+}
+
+void run_sums_gradient(const OpRun& r) {
+  if (const AdapterSumsGradient args = bind::adapter_sums_gradient(r); r.device.refusal(args).empty())
+    return r.device.run(args);
+  for (const Gemm& product : bind::adapter_sums_gradient_products(r)) r.device.run(product);
+}
+
+void run_input_gradient(const OpRun& r) {
+  for (const Gemm& product : bind::adapter_input_gradient(r)) r.device.run(product);
+}
+
+// Returns the workspace of products that one kernel computes; a library's products need none.
+template <class Args>
+int64_t thin(const Args& args) {
+  return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
+}
+
+int64_t sums_workspace(const Call& c) { return c.m.capacity.gpu ? thin(bind::adapter_sums(c)) : 0; }
+
+int64_t sums_gradient_workspace(const Call& c) {
+  return c.m.capacity.gpu ? thin(bind::adapter_sums_gradient(c)) : most_workspace(bind::adapter_sums_gradient_products(c));
+}
+
+int64_t input_gradient_workspace(const Call& c) { return c.m.capacity.gpu ? 0 : most_workspace(bind::adapter_input_gradient(c)); }
+
+}  // namespace
+
+void place_adapters(const OpRun& linear) {
+  for (const CopyRows& copy : bind::placed_adapters(linear)) linear.device.run(copy);
+}
+
+const OpRecord ops::adapter_sums{.name = "adapter sums",
+                                 .flops = flops::adapter_sums,
+                                 .bulk = Bulk::products,
+                                 .reads = Reads::factors,
+                                 .run = run_sums,
+                                 .workspace = sums_workspace};
+const OpRecord ops::adapter_sums_gradient{.name = "adapter d s, d B",
+                                          .flops = sums_gradient,
+                                          .bulk = Bulk::products,
+                                          .reads = Reads::factors,
+                                          .run = run_sums_gradient,
+                                          .workspace = sums_gradient_workspace};
+const OpRecord ops::adapter_input_gradient{.name = "adapter d A",
+                                           .flops = flops::adapter_sums,
+                                           .bulk = Bulk::products,
+                                           .reads = Reads::factors,
+                                           .run = run_input_gradient,
+                                           .workspace = input_gradient_workspace};
+
+}  // namespace forge

@@ -1,0 +1,55 @@
+#include "kernels/rope/rope_op.h"
+
+#include "core/graph/gradients.h"
+#include "kernels/call/run.h"
+#include "kernels/rope/rope_args.h"
+
+namespace forge {
+namespace {
+
+void derive_rope(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::rope_backward, forward);
+  for (size_t i = 0; i < forward.in.size(); ++i) {
+    const ValueId turned = g.gradient(forward.out[i]);
+    op.in.push_back(turned);
+    op.out.push_back(g.set_gradient(forward.in[i], g.renewed(forward.in[i], turned)));
+  }
+  g.push(std::move(op));
+}
+
+// Returns one rotation of q and k if they are consecutive in one row, otherwise one of each.
+std::vector<Rope> rotations(const Call& c) {
+  const Attributes& a = c.op.attributes;
+  Rope args{.type = c.type(),
+            .layout = a.interleaved ? RopeLayout::interleaved : RopeLayout::half_split,
+            .backward = c.op.kind == &ops::rope_backward,
+            .tokens = c.tokens(),
+            .head_dim = a.head_dim,
+            .rotary_dim = c.batch.rotary_dim,
+            .cosine = a.window_angles ? c.batch.window_cosine : c.batch.cosine,
+            .sine = a.window_angles ? c.batch.window_sine : c.batch.sine};
+  const auto turn = [&](ValueId x, int64_t heads, int64_t kv_heads) {
+    args.heads = heads, args.kv_heads = kv_heads;
+    args.qkv = c.m.data(x), args.stride = c.m.stride(x);
+    return args;
+  };
+  const Value &q = c.m.graph.value(c.out(0)), &k = c.m.graph.value(c.out(1));
+  if (q.buffer == k.buffer && q.column + q.width == k.column) return {turn(c.out(0), a.heads, a.kv_heads)};
+  return {turn(c.out(0), a.heads, 0), turn(c.out(1), a.kv_heads, 0)};
+}
+
+void run_rope(const OpRun& r) {
+  for (const Rope& turn : rotations(r)) r.device.run(turn);
+}
+
+}  // namespace
+
+const OpRecord ops::rope{.name = "rope",
+                         .flops = flops::elementwise,
+                         .derive = derive_rope,
+                         .run = run_rope,
+                         .copies = {.results = 2,
+                         .operands = 2}};
+const OpRecord ops::rope_backward{.name = "rope backward", .flops = flops::elementwise, .run = run_rope, .copies = {.results = 3, .operands = 3}};
+
+}  // namespace forge

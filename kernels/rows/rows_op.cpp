@@ -1,0 +1,127 @@
+#include "kernels/rows/rows_op.h"
+
+#include "core/graph/gradients.h"
+#include "kernels/call/run.h"
+
+namespace forge {
+namespace {
+
+bool all_of_one_type(const Graph& graph, const Op& op) {
+  return types::of_result(graph, op) && graph.buffer_of(op.in[1]).type == graph.buffer_of(op.in[0]).type;
+}
+
+bool cast_to_gradient(const Graph& graph, const Op& op) {
+  return types::other_than_result(graph, op) && (op.in.size() == 1 || graph.buffer_of(op.in[1]).type == graph.buffer_of(op.out[0]).type);
+}
+
+void derive_gather(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::scatter, forward);
+  op.in = {g.gradient(forward.out[0])};
+  g.contribute(std::move(op), forward.in[0]);
+}
+
+void derive_add(Gradients& g, const Op& forward) {
+  const ValueId d_sum = g.gradient(forward.out[0]);
+  for (ValueId part : forward.in)
+    if (g.wants(part)) g.pass_on(part, d_sum);
+}
+
+void derive_cast(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::cast_backward, forward);
+  op.in = {g.gradient(forward.out[0])};
+  g.contribute(std::move(op), forward.in[0]);
+}
+
+void derive_scale(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::scale_backward, forward);
+  op.in = {g.gradient(forward.out[0])};
+  // The value that the result was added to may have the same gradient, in the place that would be
+  // this one's. Then this one gets another place.
+  if (g.shared(forward.out[0])) g.mirror_anew(forward.in[0]);
+  g.contribute(std::move(op), forward.in[0]);
+}
+
+CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
+  return {.element_bytes = bytes_of(c.m.element(from)),
+          .rows = c.m.targets,
+          .width = c.m.width(from),
+          .x = c.m.data(from),
+          .x_stride = c.m.stride(from),
+          .y = c.m.data(to),
+          .y_stride = c.m.stride(to)};
+}
+
+CopyRows gather_args(const Call& c) {
+  CopyRows args = copy_of(c, c.in(0), c.out(0));
+  args.from = c.batch.loss_positions;
+  return args;
+}
+
+// The rows that are not supervised must be zeros before.
+CopyRows supervised(const Call& c) {
+  FORGE_CHECK(!c.op.attributes.accumulate, "supervised rows of a value that has another gradient");
+  CopyRows args = copy_of(c, c.in(0), c.out(0));
+  args.to = c.batch.loss_positions;
+  return args;
+}
+
+// The first output is in the memory of the second input (add) or of the first (add_gradient);
+// if the types differ, in its own.
+AddRows add_args(const Call& c) {
+  const ValueId sum = c.out(0);
+  const bool apart = c.m.graph.buffer_of(c.in(1)).type != c.m.graph.buffer_of(sum).type;
+  const ValueId more = c.op.kind == &ops::add && !apart ? c.in(0) : c.in(1);
+  AddRows args{c.m.element(sum), c.m.rows(sum), c.m.width(sum), c.m.data(more),
+               c.m.stride(more), c.m.data(sum), c.m.stride(sum)};
+  args.x_type = c.m.element(more);
+  if (apart) args.to = c.m.data(c.in(0)), args.to_stride = c.m.stride(c.in(0));
+  return args;
+}
+
+// Scales in place, from one type to the other, or adds to a gradient.
+ScaleRows scale_args(const Call& c) {
+  const ValueId x = c.in(0), y = c.out(0);
+  return {.type = c.m.element(y),
+          .rows = c.m.rows(x),
+          .width = c.m.width(x),
+          .x = c.m.data(x),
+          .x_stride = c.m.stride(x),
+          .y = c.m.data(y),
+          .y_stride = c.m.stride(y),
+          .factor = static_cast<float>(c.op.attributes.scale),
+          .accumulate = c.op.attributes.accumulate,
+          .x_type = c.m.element(x)};
+}
+
+void run_scatter(const OpRun& r) {
+  const ValueId all = r.out(0);
+  r.device.clear(r.m.data(all), r.tokens() * r.m.stride(all) * bytes_of(r.m.element(all)));
+  r.device.run(supervised(r));
+}
+
+}  // namespace
+
+namespace bind {
+
+CopyRows copy(const Call& c, int64_t rows, const Part& from, const Part& to) {
+  return {.element_bytes = c.bytes(),
+          .rows = rows,
+          .width = from.width,
+          .x = from.data,
+          .x_stride = from.stride,
+          .y = to.data,
+          .y_stride = to.stride};
+}
+
+}  // namespace bind
+
+const OpRecord ops::gather{.name = "gather", .types = types::of_result, .derive = derive_gather, .run = by<gather_args>};
+const OpRecord ops::scatter{.name = "scatter", .types = types::of_result, .run = run_scatter};
+const OpRecord ops::add{.name = "add", .flops = flops::elementwise, .types = types::of_result, .derive = derive_add, .run = by<add_args>};
+const OpRecord ops::add_gradient{.name = "add gradient", .flops = flops::elementwise, .types = all_of_one_type, .run = by<add_args>};
+const OpRecord ops::cast{.name = "cast", .types = types::other_than_result, .derive = derive_cast, .run = by<scale_args>};
+const OpRecord ops::cast_backward{.name = "cast backward", .flops = flops::elementwise, .types = cast_to_gradient, .run = by<scale_args>};
+const OpRecord ops::scale{.name = "scale", .flops = flops::elementwise, .derive = derive_scale, .run = by<scale_args>};
+const OpRecord ops::scale_backward{.name = "scale backward", .flops = flops::elementwise, .run = by<scale_args>};
+
+}  // namespace forge

@@ -1,0 +1,14 @@
+#pragma once
+// Gated activations in a list.
+#include "core/graph/op_record.h"
+
+namespace forge {
+
+namespace ops {
+// gate, up → f(gate) · up; or of one input whose columns 2i and 2i + 1 are a pair.
+extern const OpRecord glu;
+// d y, gate, up → d gate, d up[, y], in the places of gate and up; of pairs likewise.
+extern const OpRecord glu_backward;
+}  // namespace ops
+
+}  // namespace forge
