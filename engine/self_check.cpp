@@ -7,6 +7,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/tensor/device.h"
 #include "kernels/device/device_of.h"
+#include "kernels/rms_norm/rms_norm_args.h"
 
 namespace forge {
 namespace {

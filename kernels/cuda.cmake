@@ -15,9 +15,11 @@ function(forge_cuda_object variable source)
   set(${variable} ${object} PARENT_SCOPE)
 endfunction()
 
-foreach(source activation/activation attention/attention_own attention/group_sums dora/dora dropout/dropout embedding/embedding experts/experts experts/route fp8/fp8 latent/latent layer_norm/layer_norm lm_head/logits lora/folded lora/gated optimizer/optimizer quantize/quantize rms_norm/rms_norm
-        rope/rope rows/rows sampling/sampling swiglu/swiglu)
-  forge_cuda_object(object kernels/${source})
+file(GLOB cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} kernels/*/*.cu)
+list(REMOVE_ITEM cuda_sources kernels/device/memory.cu)  # for bench/gpu
+foreach(source IN LISTS cuda_sources)
+  cmake_path(REMOVE_EXTENSION source)
+  forge_cuda_object(object ${source})
   list(APPEND forge_cuda_object_files ${object})
 endforeach()
 add_library(forge_cuda_objects STATIC EXCLUDE_FROM_ALL ${forge_cuda_object_files})

@@ -1,5 +1,5 @@
-# The half without torch: the ops of lists, and the kernels' abilities and launches, as the plan must
-# know them.
+# The half without torch: the ops of lists, and the kernels' abilities and launches, as the plan
+# must know them.
 file(GLOB op_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} kernels/*/*_op.cpp)
 forge_library(forge_ops
   SOURCES

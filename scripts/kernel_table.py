@@ -8,6 +8,12 @@ listed, or a budget.
   scripts/kernel_table.py --nvrtc FOLDER                    NVRTC 12's targets 60 61 70; FOLDER holds the unpacked wheel
                                                             nvidia-cuda-nvrtc-cu12 (scripts/setup.sh --cuda12)
 
+kernels/<op>/instantiations.txt lists every kernel that a build may contain, and what it may cost; a
+kernel too many or too few is a fault:
+
+  op <folder/file>  seconds <of processor time, one target>  kilobytes <cubin>  registers <most>  [stack <bytes a thread>]
+    <kernel>        T: float, bf16, fp16.  W: 16 bytes of T, and 1.  a|b: both.
+
 Prints a Markdown table: registers (most), static shared memory (most), stack (most; a spill is
 stack beyond what instantiations.txt allows), seconds and cubin bytes. Seconds are processor time.
 For an object they are wall time divided by its targets, and 0 if it came out of a cache. The
@@ -40,10 +46,9 @@ def expand(kernel):
 
 def read_table():
     ops = {}
-    for line in (ROOT / "kernels/instantiations.txt").read_text().splitlines():
+    lists = sorted((ROOT / "kernels").glob("*/instantiations.txt"))
+    for line in itertools.chain.from_iterable(path.read_text().splitlines() for path in lists):
         words = line.split()
-        if not words or line.startswith("#"):
-            continue
         if words[0] == "op":
             kernels = []
             ops[words[1]] = {"kernels": kernels, **{k: int(v) for k, v in zip(words[2::2], words[3::2])}}
@@ -206,8 +211,8 @@ def nvcc_table(ops, archs, nvcc, fresh, build):
                 faults.append(f"{place}: {error}")
                 continue
             names = dict(zip(demangle(found), (Kernel(*numbers) for numbers in found.values())))
-            faults += [f"{place}: {k} is not in kernels/instantiations.txt" for k in names.keys() - set(entry["kernels"])]
-            faults += [f"{place}: {k} of kernels/instantiations.txt is in no launcher" for k in set(entry["kernels"]) - names.keys()]
+            faults += [f"{place}: {k} is not in the instantiations.txt of its folder" for k in names.keys() - set(entry["kernels"])]
+            faults += [f"{place}: {k} of its folder's instantiations.txt is in no launcher" for k in set(entry["kernels"]) - names.keys()]
             stack = entry.get("stack", 0)
             faults += [f"{place}: {k} has {v.stack} bytes of stack, {stack} are allowed: it spills" for k, v in names.items() if v.stack > stack]
             most = [max((v[i] for v in found.values()), default=0) for i in range(3)]

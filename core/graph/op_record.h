@@ -1,13 +1,12 @@
 #pragma once
-// What is known of a kind of op: its name, cost and types, its gradient, and how a device runs it.
-// One record a kind, in the op's folder:
+// A record of each kind of op: its name, cost and types, its gradient, and how a device runs it. It
+// is in the op's folder:
 //
 //   namespace ops { extern const OpRecord norm; }    kernels/rms_norm/norm_op.h
 //   if (op.kind == &ops::norm) …
 //
 // A null function means that the op has no such part.
 #include "core/graph/graph.h"
-#include "kernels/rms_norm/norm_op.h"
 
 namespace forge {
 
@@ -61,6 +60,13 @@ struct AtenCopies {
   int64_t results = 1, operands = 0, wide = 0;
 };
 
+// The op whose gradient another is, and which of that one's inputs are the op's: those from the
+// second on, so many, or all. Autograd through the op's definition makes the gradient then.
+struct GradientOf {
+  OpKind op = nullptr;
+  size_t inputs = 0;  // 0: all
+};
+
 struct OpRecord {
   const char* name;
   Flops flops = flops::none;
@@ -76,6 +82,7 @@ struct OpRecord {
   // Returns the bytes that the kernels need beside the values; null: none.
   int64_t (*workspace)(const Call&) = nullptr;
   AtenCopies copies = {};
+  GradientOf gradient_of = {};
 };
 
 struct Cost {

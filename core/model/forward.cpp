@@ -55,10 +55,12 @@ Tensors columns(const OpCall& c, const at::Tensor& whole) {
 }
 
 Tensors linear(const OpCall& c, const Tensors& in) {
-  const auto compute = c.op.attributes.unscaled ? unscaled_linear : forge::linear;
+  const RowKeys* rows = c.batch.dropout_rows(c.of_source);
   Tensors results;
-  for (size_t i = 0; i < c.op.modules.size(); ++i)
-    results.push_back(compute(*c.module(i).linear, in[0], c.batch.dropout_rows(c.of_source)));
+  for (size_t i = 0; i < c.op.modules.size(); ++i) {
+    const LinearSpec& of = *c.module(i).linear;
+    results.push_back(c.op.attributes.unscaled ? unscaled_linear(of, in[0], rows) : forge::linear(of, in[0], rows));
+  }
   return c.op.parts.size() > results.size() ? columns(c, results[0]) : results;
 }
 

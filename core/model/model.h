@@ -11,7 +11,7 @@
 #include "core/lib/io/tensor_file.h"
 #include "core/model/families/model_spec.h"
 #include "core/model/families/parameters.h"
-#include "core/model/graph/recorder.h"
+#include "core/graph/recorder.h"
 #include "kernels/linear/linear.h"
 
 namespace forge {

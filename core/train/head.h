@@ -29,6 +29,7 @@
 #include "core/model/trainable.h"
 #include "kernels/device/captures.h"
 #include "kernels/lm_head/lm_head.h"
+#include "kernels/lm_head/lm_head_args.h"
 
 namespace forge {
 

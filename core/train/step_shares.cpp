@@ -8,10 +8,15 @@
 #include <functional>
 
 #include "core/graph/op_record.h"
+#include "core/model/dtype.h"
 #include "core/model/element.h"
 #include "core/plan/memory/memory.h"
-#include "core/model/dtype.h"
 #include "kernels/device/device_of.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
+#include "kernels/lora/folded_op.h"
+#include "kernels/lora/lora_op.h"
 #include "kernels/product/multiply.h"
 #include "providers/fused/gpu_launches.h"
 
@@ -21,25 +26,20 @@ namespace {
 // True for products of matrices whose operations are the same for any lengths of texts. Attention's
 // are not among them.
 bool multiplies(OpKind kind) {
-  using enum OpKind;
-  switch (kind) {
-    case linear:
-    case head:
-    case evaluate:
-    case adapter_sums:
-    case expert_linear:
-    case linear_input_gradient:
-    case linear_weight_gradient:
-    case adapter_gradient:
-    case adapter_sums_gradient:
-    case adapter_input_gradient:
-    case expert_input_gradient:
-    case expert_weight_gradient:
-    case expert_adapter_gradient:
-      return true;
-    default:
-      return false;
-  }
+  constexpr OpKind kProducts[] = {&ops::linear,
+                                  &ops::head,
+                                  &ops::evaluate,
+                                  &ops::adapter_sums,
+                                  &ops::expert_linear,
+                                  &ops::linear_input_gradient,
+                                  &ops::linear_weight_gradient,
+                                  &ops::adapter_gradient,
+                                  &ops::adapter_sums_gradient,
+                                  &ops::adapter_input_gradient,
+                                  &ops::expert_input_gradient,
+                                  &ops::expert_weight_gradient,
+                                  &ops::expert_adapter_gradient};
+  return std::find(std::begin(kProducts), std::end(kProducts), kind) != std::end(kProducts);
 }
 
 }  // namespace

@@ -6,6 +6,13 @@
 #include "kernels/call/run.h"
 
 namespace forge {
+
+ValueId activation(Recorder& g, ValueId x, ActivationKind kind) {
+  ValueId y = g.like("activated", x, g.graph.value(x).width);
+  g.push(&ops::activation, {x}, {y}).attributes.activation = kind;
+  return y;
+}
+
 namespace {
 
 void derive_activation(Gradients& g, const Op& forward) {
@@ -44,6 +51,6 @@ ActivationBackward activation_backward_args(const Call& c) {
 }  // namespace
 
 const OpRecord ops::activation{.name = "activation", .flops = flops::elementwise, .derive = derive_activation, .run = by<activation_args>};
-const OpRecord ops::activation_backward{.name = "activation backward", .flops = flops::elementwise, .run = by<activation_backward_args>};
+const OpRecord ops::activation_backward{.name = "activation backward", .flops = flops::elementwise, .run = by<activation_backward_args>, .gradient_of = {&ops::activation, 1}};
 
 }  // namespace forge

@@ -1,6 +1,7 @@
 #pragma once
 // Activations in a list.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -10,5 +11,7 @@ extern const OpRecord activation;
 // d y, x → d x, in the place of x.
 extern const OpRecord activation_backward;
 }  // namespace ops
+
+ValueId activation(Recorder& g, ValueId x, ActivationKind kind);
 
 }  // namespace forge

@@ -6,6 +6,24 @@
 #include "kernels/call/run.h"
 
 namespace forge {
+
+PositionBias position_bias(Recorder& g, const std::string& module, int64_t buckets, int64_t heads, int64_t distance) {
+  return {g.module_at(module, ModuleKind::embedding, heads, buckets), distance};
+}
+
+ValueId attention(Recorder& g, ValueId q, ValueId k, ValueId v, const Heads& heads, const AttentionOptions& options) {
+  ValueId mixed = g.like("mixed", q, heads.heads * heads.head_dim);
+  ValueId lse = g.like("lse", q, heads.heads, ValueType::fp32);
+  std::vector<int32_t> modules;
+  if (*options.sinks) modules.push_back(g.module_at(options.sinks, ModuleKind::vector, 0, heads.heads));
+  if (options.bias.module >= 0) modules.push_back(options.bias.module);
+  Attributes& a = g.push(&ops::attention, {q, k, v}, {mixed, lse}, modules).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
+  a.sight = options.sight, a.position_distance = options.bias.distance;
+  return mixed;
+}
+
 namespace {
 
 // Counts scores and mixed values of what is visible (half of a causal text), less what a window

@@ -4,7 +4,9 @@
 
 #include "core/lib/base/error.h"
 #include "kernels/dora/dora_op.h"
+#include "kernels/fp8/fp8_args.h"
 #include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
 

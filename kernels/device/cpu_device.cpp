@@ -8,9 +8,27 @@
 #include <vector>
 
 #include "core/lib/base/error.h"
+#include "kernels/activation/activation_args.h"
+#include "kernels/attention/attention_args.h"
+#include "kernels/attention/cached_attention_args.h"
 #include "kernels/device/cpu_product.h"
 #include "kernels/device/device.h"
+#include "kernels/dora/dora_args.h"
+#include "kernels/embedding/embedding_args.h"
+#include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
+#include "kernels/lm_head/lm_head_args.h"
+#include "kernels/lora/lora_args.h"
+#include "kernels/optimizer/optimizer_args.h"
 #include "kernels/product/gemm_tiles.h"
+#include "kernels/product/product_args.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {
@@ -27,11 +45,11 @@ void at_level(const Args& args, CudaStream) {
 
 template <auto fn, class Args>
 void set_level(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
-  static_cast<DeviceOp<Args>&>(ops) = {at_level<fn, Args>, workspace};
+  ops.row<Args>() = {at_level<fn, Args>, workspace};
 }
 template <auto fn, class Args>
 void set(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
-  static_cast<DeviceOp<Args>&>(ops) = {on_cpu<fn, Args>, workspace};
+  ops.row<Args>() = {on_cpu<fn, Args>, workspace};
 }
 
 DeviceOps cpu_ops() {
@@ -40,7 +58,7 @@ DeviceOps cpu_ops() {
   set<convert_elements_cpu, ConvertElements>(ops);
   set<copy_rows_cpu, CopyRows>(ops);
   set_level<dequantize_blocks_cpu, DequantizeBlocks>(ops);
-  static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cpu_refusal;
+  ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cpu_refusal;
   set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
   set<expert_combine_backward_cpu, ExpertCombineBackward>(ops);
   set<expert_combine_cpu, ExpertCombine>(ops);

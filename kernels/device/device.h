@@ -19,28 +19,8 @@
 #include <vector>
 
 #include "core/lib/base/error.h"
-#include "kernels/activation/activation_args.h"
-#include "kernels/attention/attention_args.h"
-#include "kernels/attention/cached_attention_args.h"
-#include "kernels/device/gemm.h"
+#include "kernels/common/element.h"
 #include "kernels/device/launch.h"
-#include "kernels/dora/dora_args.h"
-#include "kernels/embedding/embedding_args.h"
-#include "kernels/experts/experts_args.h"
-#include "kernels/fp8/fp8_args.h"
-#include "kernels/latent/latent_args.h"
-#include "kernels/layer_norm/layer_norm_args.h"
-#include "kernels/lm_head/lm_head_args.h"
-#include "kernels/lora/folded_args.h"
-#include "kernels/lora/gated_args.h"
-#include "kernels/lora/lora_args.h"
-#include "kernels/optimizer/optimizer_args.h"
-#include "kernels/product/product_args.h"
-#include "kernels/quantize/quantize_args.h"
-#include "kernels/rms_norm/rms_norm_args.h"
-#include "kernels/rope/rope_args.h"
-#include "kernels/rows/rows_args.h"
-#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 
@@ -56,17 +36,38 @@ struct DeviceOp {
   int64_t (*workspace)(const Args&) = nullptr;            // bytes that Args::workspace must have; null: none
   std::string (*refusal)(const Args&) = nullptr;          // why it cannot run these; null, or "" for those it can
 };
-template <class... Args>
-struct DeviceTable : DeviceOp<Args>... {};
-using DeviceOps =
-    DeviceTable<ActivationBackward, ActivationForward, AdapterSums, AdapterSumsGradient, AddRows, AdamW8bitUpdate, AdamWUpdate,
-                AttentionBackward, AttentionForward, CachedAttention, CacheStore, ClampedGluBackward,
-                ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, DoraBackward, DoraForward,
-                DoraRatio, EmbeddingBackward, EmbeddingForward, ExpertCombine, ExpertCombineBackward,
-                ExpertRoute, ExpertRouteBackward, ExpertRows, FlatNorm, GatedGradients, GatedSums, GateRows, GateRowsBackward, Gemm,
-                GemmGroup, LatentHeads, LayerNormBackward, LayerNormForward, LionUpdate, LmHead, LoraBackward,
-                LoraForward, QuantizeRows, RegroupHeads, RmsNormBackward, RmsNormForward, Rope, RowProduct, ScaledProduct, ScaleRows,
-                SumColumns, SwigluBackward, SwigluForward, TransposeBytes, TrimHeads>;
+
+// The rows of a device, by the type of their arguments.
+class DeviceOps {
+ public:
+  template <class Args>
+  DeviceOp<Args>& row() {
+    const size_t at = number<Args>();
+    if (rows_.size() <= at) rows_.resize(at + 1);
+    if (!rows_[at]) rows_[at] = std::make_shared<DeviceOp<Args>>();
+    return *static_cast<DeviceOp<Args>*>(rows_[at].get());
+  }
+  // Returns the row, or an empty one if there is none.
+  template <class Args>
+  const DeviceOp<Args>& row() const {
+    static const DeviceOp<Args> none;
+    const size_t at = number<Args>();
+    return at < rows_.size() && rows_[at] ? *static_cast<const DeviceOp<Args>*>(rows_[at].get()) : none;
+  }
+
+ private:
+  static size_t next() {
+    static size_t count = 0;
+    return count++;
+  }
+  template <class Args>
+  static size_t number() {
+    static const size_t number = next();
+    return number;
+  }
+
+  std::vector<std::shared_ptr<void>> rows_;
+};
 
 // A point in the order of the compute stream's work. It belongs to the device that marked it.
 struct Moment {
@@ -183,7 +184,7 @@ class ComputeDevice {
  private:
   template <class Args>
   const DeviceOp<Args>& op() const {
-    return ops_;
+    return ops_.row<Args>();
   }
   [[noreturn]] static void missing() { FORGE_CHECK(false, "an op that this device does not have"); }
 

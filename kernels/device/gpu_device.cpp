@@ -30,7 +30,7 @@ namespace {
 
 template <class Args>
 void set(DeviceOps& ops, void (*run)(const Args&, CudaStream), int64_t (*workspace)(const Args&) = nullptr) {
-  static_cast<DeviceOp<Args>&>(ops) = {run, workspace};
+  ops.row<Args>() = {run, workspace};
 }
 
 DeviceOps gpu_ops() {
@@ -85,13 +85,13 @@ DeviceOps gpu_ops() {
   set(ops, swiglu_forward_cuda);
   set(ops, transpose_bytes_cuda);
   set(ops, trim_heads_cuda);
-  static_cast<DeviceOp<AdapterSums>&>(ops).refusal = adapter_sums_cuda_refusal;
-  static_cast<DeviceOp<AdapterSumsGradient>&>(ops).refusal = adapter_sums_gradient_cuda_refusal;
-  static_cast<DeviceOp<DequantizeBlocks>&>(ops).refusal = dequantize_blocks_cuda_refusal;
-  static_cast<DeviceOp<EmbeddingForward>&>(ops).refusal = embedding_forward_cuda_refusal;
-  static_cast<DeviceOp<GatedGradients>&>(ops).refusal = gated_gradients_cuda_refusal;
-  static_cast<DeviceOp<GatedSums>&>(ops).refusal = gated_sums_cuda_refusal;
-  static_cast<DeviceOp<ScaledProduct>&>(ops).refusal = scaled_product_cuda_refusal;
+  ops.row<AdapterSums>().refusal = adapter_sums_cuda_refusal;
+  ops.row<AdapterSumsGradient>().refusal = adapter_sums_gradient_cuda_refusal;
+  ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cuda_refusal;
+  ops.row<EmbeddingForward>().refusal = embedding_forward_cuda_refusal;
+  ops.row<GatedGradients>().refusal = gated_gradients_cuda_refusal;
+  ops.row<GatedSums>().refusal = gated_sums_cuda_refusal;
+  ops.row<ScaledProduct>().refusal = scaled_product_cuda_refusal;
   return ops;
 }
 

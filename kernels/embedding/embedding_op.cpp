@@ -5,6 +5,23 @@
 #include "kernels/embedding/embedding_args.h"
 
 namespace forge {
+
+ValueId embed(Recorder& g, const std::string& module, int64_t vocabulary, int64_t hidden, double scale, int64_t frozen_row, Rows rows) {
+  ValueId h = g.graph.new_value(g.name(rows == Rows::source ? "source embedded" : "embedded"), rows, hidden, g.stream);
+  const int32_t at = g.module_at(module, ModuleKind::embedding, hidden, vocabulary);
+  Attributes& a = g.push(&ops::embed, {}, {h}, {at}).attributes;
+  a.scale = scale;
+  a.frozen_row = frozen_row;
+  return h;
+}
+
+ValueId embed_positions(Recorder& g, const std::string& module, int64_t positions, int64_t hidden, int64_t offset, Rows rows) {
+  ValueId h = embed(g, module, positions, hidden, 1, -1, rows);
+  g.graph.ops.back().attributes.by_position = true;
+  g.graph.ops.back().attributes.position_offset = offset;
+  return h;
+}
+
 namespace {
 
 void derive_embed(Gradients& g, const Op& forward) {

@@ -5,13 +5,43 @@
 #include "core/graph/gradients.h"
 #include "core/graph/layout.h"
 #include "kernels/experts/expert_rows.h"
+#include "kernels/experts/experts_args.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/linear/products.h"
 #include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_op.h"
 #include "kernels/lora/lora_space.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
+
+ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out) {
+  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
+  std::vector<int32_t> modules;
+  for (int64_t expert = 0; expert < routing.experts; ++expert)
+    modules.push_back(g.module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
+  std::vector<ValueId> made{g.like("experts" + after, rows, per_token * out)};
+  int64_t rank = 0;
+  for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
+  if (rank > 0) made.push_back(g.like("experts" + after + ".s", rows, per_token * rank, ValueType::fp32));
+  const ValueId y = made[0];
+  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
+  return y;
+}
+
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
+  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
+  const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
+  g.use_at(at).experts = routing.experts;
+  const ValueId y = g.like(last_part(module), rows, per_token * out);
+  std::vector<ValueId> made{y};
+  if (const int64_t rank = g.use_at(at).rank; rank > 0)
+    made.push_back(g.like(last_part(module) + ".s", rows, per_token * rank, ValueType::fp32));
+  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
+      routing.rule;
+  return y;
+}
+
 namespace {
 
 using bind::expert_rows;

@@ -7,6 +7,8 @@
 // 730 under reference, with losses equal to 2e-9. Full fine-tuning, which the update decides, shows
 // noise.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
+#include "kernels/experts/experts_op.h"
 
 namespace forge {
 
@@ -21,5 +23,10 @@ extern const OpRecord expert_weight_gradient;
 // d y, rows, s, ends, order[, d rows] → [d rows], into the gradients of A and B.
 extern const OpRecord expert_adapter_gradient;
 }  // namespace ops
+
+// Multiplies by modules "before" + expert + "after"; rows of experts → rows of experts.
+ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
+// Like expert_linear(), by one module that holds all experts.
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias);
 
 }  // namespace forge

@@ -7,6 +7,41 @@
 #include "kernels/experts/experts_args.h"
 
 namespace forge {
+
+Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction) {
+  const int64_t experts = g.graph.value(logits).width;
+  ValueId weights = g.like("expert weights", logits, rule.per_token, ValueType::fp32);
+  ValueId order = g.like("expert order", logits, rule.per_token, ValueType::fp32);
+  ValueId ends = g.graph.new_value(g.name("expert ends"), Rows::one, experts, ValueType::fp32);
+  std::vector<ValueId> out{weights, order, ends};
+  if (rule.balance) out.push_back(g.graph.new_value(g.name("expert probability"), Rows::one, experts, ValueType::fp32));
+  std::vector<int32_t> modules;
+  if (*correction) {
+    modules.push_back(g.module_at(correction, ModuleKind::vector, 0, experts));
+    g.use_at(modules.back()).constant = true, g.use_at(modules.back()).trained = false;
+  }
+  g.push(&ops::route, {logits}, out, modules).attributes.route = rule;
+  return {weights, order, ends, experts, rule};
+}
+
+ValueId dispatch(Recorder& g, ValueId x, const Routing& routing) {
+  ValueId rows = g.like("expert rows", x, routing.rule.per_token * g.graph.value(x).width);
+  g.push(&ops::dispatch, {x, routing.order}, {rows}).attributes.route = routing.rule;
+  return rows;
+}
+
+ValueId combine(Recorder& g, ValueId rows, const Routing& routing) {
+  ValueId y = g.like("experts", rows, g.graph.value(rows).width / routing.rule.per_token);
+  g.push(&ops::combine, {rows, routing.order, routing.weights}, {y}).attributes.route = routing.rule;
+  return y;
+}
+
+ValueId gate_rows(Recorder& g, ValueId x, ValueId gate) {
+  ValueId y = g.like("gated", x, g.graph.value(x).width);
+  g.push(&ops::gate_rows, {x, gate}, {y});
+  return y;
+}
+
 namespace {
 
 using bind::numbers;
@@ -183,6 +218,7 @@ const OpRecord ops::gate_rows_backward{.name = "gate rows backward",
                                        .flops = flops::elementwise,
                                        .run = run_gate_rows_backward,
                                        .copies = {.results = 3,
-                                       .operands = 1}};
+                                       .operands = 1},
+                                       .gradient_of = {&ops::gate_rows, 2}};
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 // Experts of each token in a list. `order` says where their rows lie, expert by expert; each
 // provider has its own form of it.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -23,5 +24,20 @@ extern const OpRecord gate_rows;
 // d y, x, gate → d x, d gate.
 extern const OpRecord gate_rows_backward;
 }  // namespace ops
+
+// Experts of each token. Rows of experts are [tokens, per_token · width]: the tokens' rows one
+// after the other, sorted by expert.
+struct Routing {
+  ValueId weights = kNoValue, order = kNoValue, ends = kNoValue;
+  int64_t experts = 0;
+  RouteRule rule;
+};
+// `correction`: a constant vector [experts] that is added to the scores where experts are chosen;
+// "": none.
+Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction = "");
+ValueId dispatch(Recorder& g, ValueId x, const Routing& routing);
+ValueId combine(Recorder& g, ValueId rows, const Routing& routing);
+// Returns sigmoid(gate) · x, one gate [·, 1] for a whole row.
+ValueId gate_rows(Recorder& g, ValueId x, ValueId gate);
 
 }  // namespace forge

@@ -4,8 +4,34 @@
 #include "kernels/call/run.h"
 #include "kernels/latent/latent_args.h"
 #include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
+
+std::array<ValueId, 3> regroup(Recorder& g, ValueId x, const Heads& heads) {
+  const int64_t q = heads.heads * heads.head_dim, kv = heads.kv_heads * heads.head_dim;
+  ValueId y = g.like("qkv", x, q + 2 * kv);
+  Attributes& a = g.push(&ops::regroup, {x}, {y}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  return g.split(y, {q, kv, kv});
+}
+
+std::array<ValueId, 3> latent_heads(Recorder& g, ValueId q, ValueId kv, ValueId key, const LatentSizes& heads) {
+  const int64_t width = heads.heads * heads.head_dim;
+  ValueId y = g.like("qkv", q, 3 * width);
+  Attributes& a = g.push(&ops::latent_heads, {q, kv, key}, {y}).attributes;
+  a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim;
+  a.rope_dim = heads.rope_dim, a.value_dim = heads.value_dim;
+  return g.split(y, {width, width, width});
+}
+
+ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads) {
+  ValueId y = g.like("trimmed", x, heads.heads * heads.value_dim);
+  Attributes& a = g.push(&ops::trim_heads, {x}, {y}).attributes;
+  a.heads = a.kv_heads = heads.heads, a.head_dim = heads.head_dim, a.value_dim = heads.value_dim;
+  return y;
+}
+
 namespace {
 
 void derive_regroup(Gradients& g, const Op& forward) {

@@ -1,6 +1,7 @@
 #pragma once
 // Heads that a list orders otherwise.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -19,5 +20,19 @@ extern const OpRecord trim_heads;
 // d y → d x, zeros in what was cut off.
 extern const OpRecord trim_heads_backward;
 }  // namespace ops
+
+// Returns heads of q, of k and of v from x, where they are group by group: the heads of q that
+// share one of k and v, then those two.
+std::array<ValueId, 3> regroup(Recorder& g, ValueId x, const Heads& heads);
+// Heads of latent attention (DeepSeek-V2). Inputs: q [·, heads · head_dim];
+// kv [·, heads · (head_dim − rope_dim + value_dim)], features that are not turned and values;
+// key [·, rope_dim]. Results: heads of head_dim features, those to turn first. Values are filled
+// up with zeros.
+struct LatentSizes {
+  int64_t heads = 0, head_dim = 0, rope_dim = 0, value_dim = 0;
+};
+std::array<ValueId, 3> latent_heads(Recorder& g, ValueId q, ValueId kv, ValueId key, const LatentSizes& heads);
+// Returns x without what values were filled up with.
+ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads);
 
 }  // namespace forge

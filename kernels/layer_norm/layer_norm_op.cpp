@@ -6,6 +6,29 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 namespace forge {
+
+namespace {
+
+ValueId layer_norm_as(Recorder& g, ValueType type, ValueId x, const std::string& module, double eps, bool bias) {
+  const std::string part = last_part(module);
+  const int64_t width = g.graph.value(x).width;
+  ValueId y = g.like(part, x, width, type);
+  ValueId statistics = g.like(part + ".statistics", x, 2, ValueType::fp32);
+  const int32_t at = g.module_at(module, ModuleKind::norm, width, width, bias);
+  g.push(&ops::layer_norm, {x}, {y, statistics}, {at}).attributes.eps = eps;
+  return y;
+}
+
+}  // namespace
+
+ValueId layer_norm(Recorder& g, ValueId x, const std::string& module, double eps, bool bias) {
+  return layer_norm_as(g, ValueType::compute, x, module, eps, bias);
+}
+
+ValueId stream_norm(Recorder& g, ValueId x, const std::string& module, double eps, bool bias) {
+  return layer_norm_as(g, g.stream, x, module, eps, bias);
+}
+
 namespace {
 
 void derive_layer_norm(Gradients& g, const Op& forward) {
@@ -63,6 +86,7 @@ const OpRecord ops::layer_norm_backward{.name = "layer norm backward",
                                         .run = by<layer_norm_backward_args>,
                                         .workspace = backward_workspace,
                                         .copies = {.operands = 1,
-                                        .wide = 6}};
+                                        .wide = 6},
+                                        .gradient_of = {&ops::layer_norm, 1}};
 
 }  // namespace forge

@@ -10,9 +10,57 @@
 #include "kernels/linear/products.h"
 #include "kernels/lora/folded_op.h"
 #include "kernels/lora/lora_op.h"
+#include "kernels/dora/dora_op.h"
 #include "kernels/rows/rows_op.h"
 
 namespace forge {
+
+namespace {
+
+ValueId rescaled(Recorder& g, ValueId x, const std::string& all, const std::vector<int32_t>& modules) {
+  const int64_t width = g.graph.value(x).width;
+  ValueId ratio = g.graph.new_value(g.name(all + ".ratio"), Rows::one, 2 * width, ValueType::fp32);
+  g.push(&ops::dora_ratio, {}, {ratio}, modules);
+  ValueId y = g.like(all, x, width);
+  g.push(&ops::dora, {x, ratio}, {y}, modules);
+  return y;
+}
+
+}  // namespace
+
+std::vector<ValueId> linear_all(Recorder& g, ValueId x, const std::vector<LinearShape>& shapes) {
+  x = in_compute_type(g, x);
+  std::vector<int32_t> modules;
+  for (const LinearShape& shape : shapes) {
+    modules.push_back(
+        g.module_at(shape.module, ModuleKind::linear, g.graph.value(x).width, shape.out, shape.bias));
+    ModuleUse& use = g.use_at(modules.back());
+    use.use = shape.use;
+    use.fp8 = g.training.fp8 && !use.trained && shape.use == LinearUse::layer && !g.training.wide.count(use.path);
+  }
+  std::string all;
+  int64_t width = 0;
+  for (int32_t at : modules) {
+    const ModuleUse& module = g.graph.modules[static_cast<size_t>(at)];
+    all += (all.empty() ? "" : "+") + last_part(module.path);
+    width += module.out;
+  }
+  bool adapted = false;
+  for (int32_t at : modules) adapted |= g.graph.modules[static_cast<size_t>(at)].rank > 0;
+  const bool dora = g.training.dora && adapted;
+  ValueId y = g.like(dora ? all + ".unscaled" : all, x, width);
+  std::vector<ValueId> out{y};
+  for (int32_t at : modules) {
+    const ModuleUse& module = g.graph.modules[static_cast<size_t>(at)];
+    const std::string part = last_part(module.path);
+    const int64_t rank = module.rank;
+    if (rank > 0) out.push_back(g.like(part + ".s", x, rank, ValueType::fp32));
+  }
+  g.push(&ops::linear, {x}, out, modules).attributes.unscaled = dora;
+  std::vector<ValueId> parts = g.columns(y, modules, dora ? ".unscaled" : "");
+  return dora ? g.columns(rescaled(g, y, all, modules), modules) : parts;
+}
+
 namespace flops {
 
 double linear(const Graph& graph, const Op& op, double rows, double) {

@@ -2,6 +2,7 @@
 // Linear layers of a list, forward and backward. Products are a library's, or in decoding
 // kernels/product. Modules whose weights are consecutive in memory are multiplied as one.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -15,6 +16,23 @@ extern const OpRecord linear_input_gradient;
 // d y, x →, into the weight's and the bias's gradients.
 extern const OpRecord linear_weight_gradient;
 }  // namespace ops
+
+// A linear layer's name, its output features, and whether it has a bias.
+struct LinearShape {
+  const char* module;
+  int64_t out = 0;
+  bool bias = false;
+  LinearUse use = LinearUse::layer;
+};
+
+// Passes x through modules that read the same input. Their results are side by side, and one
+// product makes them if their weights are too.
+std::vector<ValueId> linear_all(Recorder& g, ValueId x, const std::vector<LinearShape>& shapes);
+template <size_t N>
+std::array<ValueId, N> linear(Recorder& g, ValueId x, const LinearShape (&modules)[N]) {
+  return Recorder::first<N>(linear_all(g, x, {modules, modules + N}));
+}
+inline ValueId linear(Recorder& g, ValueId x, const LinearShape& module) { return linear_all(g, x, {module})[0]; }
 
 namespace flops {
 // Count a linear layer with its adapters, its products alone, and its trained weights' gradients.

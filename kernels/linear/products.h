@@ -4,6 +4,10 @@
 #include <vector>
 
 #include "kernels/call/run.h"
+#include "kernels/device/gemm.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/product/product_args.h"
+#include "kernels/quantize/quantize_args.h"
 
 namespace forge {
 

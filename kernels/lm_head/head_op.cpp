@@ -9,6 +9,17 @@
 #include "kernels/lm_head/lm_head_space.h"
 
 namespace forge {
+
+void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training) {
+  std::vector<ValueId> out;
+  const int64_t width = g.graph.value(rows).width;
+  if (training) out.push_back(g.like("d head", rows, width));
+  const int32_t at = g.module_at(module, ModuleKind::head, width, vocabulary);
+  Attributes& attributes = g.push(training ? &ops::head : &ops::evaluate, {rows}, out, {at}).attributes;
+  attributes.softcap = softcap;
+  attributes.fused_head = fused;
+}
+
 namespace {
 
 // Counts logits, their gradient to the input and, of a trained head, to the weight.

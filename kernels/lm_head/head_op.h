@@ -1,6 +1,7 @@
 #pragma once
 // The end of a list: logits and what objectives take from them. The list's owner runs it.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -10,5 +11,9 @@ extern const OpRecord head;
 // rows →: logits and the log-probabilities of targets.
 extern const OpRecord evaluate;
 }  // namespace ops
+
+// Ends a step: makes what objectives take from the head, with the gradient of its input; or, for
+// an evaluation, without.
+void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);
 
 }  // namespace forge

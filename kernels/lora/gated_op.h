@@ -8,8 +8,9 @@ namespace forge {
 namespace ops {
 // gate, up → f(gate) · up, s[, s once more] of the adapter that reads it.
 extern const OpRecord glu_sums;
-// d y, gate, up[, d s][, s] → d gate, d up[, d s of those that made them], in the places of gate and
-// up, and into the gradient of A of what reads y and of B of what made gate and up; d y is used up.
+// d y, gate, up[, d s][, s] → d gate, d up[, d s of those that made them], in the places of gate
+// and up, and into the gradient of A of what reads y and of B of what made gate and up; d y is used
+// up.
 extern const OpRecord glu_adapters_backward;
 }  // namespace ops
 

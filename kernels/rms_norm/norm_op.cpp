@@ -6,6 +6,24 @@
 #include "kernels/rms_norm/rms_norm_cuda.h"
 
 namespace forge {
+
+ValueId norm(Recorder& g, ValueId x, const std::string& module, double eps, double weight_offset) {
+  return head_norm(g, x, module, g.graph.value(x).width, eps, weight_offset);
+}
+
+ValueId head_norm(Recorder& g, ValueId x, const std::string& module, int64_t head_dim, double eps, double weight_offset) {
+  const std::string part = last_part(module);
+  const int64_t width = g.graph.value(x).width;
+  ValueId y = g.like(part, x, width);
+  ValueId inverse = g.like(part + ".inverse", x, width / head_dim, ValueType::fp32);
+  const int32_t at = g.module_at(module, ModuleKind::norm, head_dim, head_dim);
+  Attributes& a = g.push(&ops::norm, {x}, {y, inverse}, {at}).attributes;
+  a.eps = eps;
+  a.weight_offset = weight_offset;
+  a.head_dim = head_dim;
+  return y;
+}
+
 namespace {
 
 // The stream may be fp32 beside the branch and the result.
@@ -86,6 +104,7 @@ const OpRecord ops::norm_backward{.name = "norm backward",
                                   .run = by<norm_backward_args>,
                                   .workspace = backward_workspace,
                                   .copies = {.operands = 1,
-                                  .wide = 6}};
+                                  .wide = 6},
+                                  .gradient_of = {&ops::norm, 1}};
 
 }  // namespace forge

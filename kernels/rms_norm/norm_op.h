@@ -1,6 +1,7 @@
 #pragma once
 // RMS norms in a list.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -12,5 +13,9 @@ extern const OpRecord add_norm;
 // d y, x, inverse[, d x] → d x[, y]: added to the given d x; writes its own without.
 extern const OpRecord norm_backward;
 }  // namespace ops
+
+ValueId norm(Recorder& g, ValueId x, const std::string& module, double eps, double weight_offset = 0);
+// Like norm(), over each head of x by itself; all heads have one weight [head_dim].
+ValueId head_norm(Recorder& g, ValueId x, const std::string& module, int64_t head_dim, double eps, double weight_offset = 0);
 
 }  // namespace forge

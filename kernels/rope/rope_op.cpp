@@ -5,6 +5,17 @@
 #include "kernels/rope/rope_args.h"
 
 namespace forge {
+
+std::array<ValueId, 2> rope(Recorder& g, ValueId q, ValueId k, const Heads& heads, const RopeOptions& options) {
+  const Value from_q = g.graph.value(q), from_k = g.graph.value(k);
+  ValueId q_turned = g.graph.add_value(g.name("q_turned"), from_q.buffer, from_q.column, from_q.width);
+  ValueId k_turned = g.graph.add_value(g.name("k_turned"), from_k.buffer, from_k.column, from_k.width);
+  Attributes& a = g.push(&ops::rope, {q, k}, {q_turned, k_turned}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.interleaved = options.interleaved, a.window_angles = options.window_angles;
+  return {q_turned, k_turned};
+}
+
 namespace {
 
 void derive_rope(Gradients& g, const Op& forward) {

@@ -1,6 +1,7 @@
 #pragma once
 // Rotations of q and k in a list.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -10,5 +11,11 @@ extern const OpRecord rope;
 // d x, d y → d x, d y.
 extern const OpRecord rope_backward;
 }  // namespace ops
+
+struct RopeOptions {
+  bool interleaved = false, window_angles = false;
+};
+// Turns q and k by their positions' angles; both are overwritten.
+std::array<ValueId, 2> rope(Recorder& g, ValueId q, ValueId k, const Heads& heads, const RopeOptions& options);
 
 }  // namespace forge

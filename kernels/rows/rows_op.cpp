@@ -1,9 +1,42 @@
 #include "kernels/rows/rows_op.h"
 
 #include "core/graph/gradients.h"
+#include "core/lib/base/error.h"
 #include "kernels/call/run.h"
 
 namespace forge {
+
+ValueId add(Recorder& g, ValueId a, ValueId b) {
+  const Value in_place = g.graph.value(b);
+  const ValueType type = g.graph.buffer_of(a).type;
+  FORGE_CHECK(type == g.graph.buffer_of(b).type || type == ValueType::fp32, in_place.name << " is the stream, and comes first in a sum");
+  ValueId sum = type == g.graph.buffer_of(b).type
+                    ? g.graph.add_value(g.name("stream"), in_place.buffer, in_place.column, in_place.width)
+                    : g.like("stream", a, in_place.width, type);
+  g.push(&ops::add, {a, b}, {sum});
+  return sum;
+}
+
+ValueId scale(Recorder& g, ValueId x, double factor) {
+  const Value in_place = g.graph.value(x);
+  ValueId y = g.graph.add_value(in_place.name + ".scaled", in_place.buffer, in_place.column, in_place.width);
+  g.push(&ops::scale, {x}, {y}).attributes.scale = factor;
+  return y;
+}
+
+ValueId in_compute_type(Recorder& g, ValueId x) {
+  if (g.graph.buffer_of(x).type == ValueType::compute) return x;
+  ValueId y = g.like("cast", x, g.graph.value(x).width);
+  g.push(&ops::cast, {x}, {y});
+  return y;
+}
+
+ValueId gather(Recorder& g, ValueId h) {
+  ValueId rows = g.graph.new_value(g.name("supervised"), Rows::targets, g.graph.value(h).width, g.graph.buffer_of(h).type);
+  g.push(&ops::gather, {h}, {rows});
+  return rows;
+}
+
 namespace {
 
 bool all_of_one_type(const Graph& graph, const Op& op) {

@@ -1,6 +1,7 @@
 #pragma once
 // Ops of a list over whole rows: copies of supervised ones, sums, casts and factors.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 #include "kernels/call/call.h"
 #include "kernels/rows/rows_args.h"
 
@@ -24,6 +25,15 @@ extern const OpRecord scale;
 // d y[, d x] → d x = c d y; added to a given d x.
 extern const OpRecord scale_backward;
 }  // namespace ops
+
+// Returns a + b. The stream, which may be fp32, comes first.
+ValueId add(Recorder& g, ValueId a, ValueId b);
+// Returns factor · x, which overwrites x.
+ValueId scale(Recorder& g, ValueId x, double factor);
+// Returns x in the type that products read.
+ValueId in_compute_type(Recorder& g, ValueId x);
+// Leaves the supervised positions.
+ValueId gather(Recorder& g, ValueId h);
 
 namespace bind {
 CopyRows copy(const Call& c, int64_t rows, const Part& from, const Part& to);

@@ -6,6 +6,20 @@
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
+
+ValueId glu(Recorder& g, ValueId gate, ValueId up, GateKind kind) {
+  ValueId y = g.like("glu", gate, g.graph.value(gate).width);
+  g.push(&ops::glu, {gate, up}, {y}).attributes.gate = kind;
+  return y;
+}
+
+ValueId clamped_glu(Recorder& g, ValueId pairs, double limit, double alpha) {
+  ValueId y = g.like("glu", pairs, g.graph.value(pairs).width / 2);
+  Attributes& a = g.push(&ops::glu, {pairs}, {y}).attributes;
+  a.gate = GateKind::clamped, a.gate_limit = limit, a.gate_alpha = alpha;
+  return y;
+}
+
 namespace {
 
 void derive_glu(Gradients& g, const Op& forward) {
@@ -81,6 +95,7 @@ const OpRecord ops::glu_backward{.name = "glu backward",
                                  .flops = flops::elementwise,
                                  .run = run_glu_backward,
                                  .copies = {.results = 2,
-                                 .operands = 2}};
+                                 .operands = 2},
+                                 .gradient_of = {&ops::glu}};
 
 }  // namespace forge

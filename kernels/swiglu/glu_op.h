@@ -1,6 +1,7 @@
 #pragma once
 // Gated activations in a list.
 #include "core/graph/op_record.h"
+#include "core/graph/recorder.h"
 
 namespace forge {
 
@@ -10,5 +11,9 @@ extern const OpRecord glu;
 // d y, gate, up → d gate, d up[, y], in the places of gate and up; of pairs likewise.
 extern const OpRecord glu_backward;
 }  // namespace ops
+
+ValueId glu(Recorder& g, ValueId gate, ValueId up, GateKind kind);
+// Columns 2i of `pairs` are gates, 2i + 1 what they let through.
+ValueId clamped_glu(Recorder& g, ValueId pairs, double limit, double alpha);
 
 }  // namespace forge

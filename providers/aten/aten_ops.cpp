@@ -10,7 +10,6 @@
 
 #include "core/graph/op_record.h"
 #include "core/lib/base/error.h"
-#include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/common/add_narrow.h"
 #include "kernels/dora/dora_op.h"
@@ -18,14 +17,12 @@
 #include "kernels/experts/expert_linear_op.h"
 #include "kernels/experts/experts_op.h"
 #include "kernels/latent/heads_op.h"
-#include "kernels/layer_norm/layer_norm_op.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/lora/lora_op.h"
 #include "kernels/rms_norm/norm_op.h"
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
-#include "kernels/swiglu/glu_op.h"
 #include "providers/aten/aten_plan.h"
 
 namespace forge {
@@ -202,24 +199,22 @@ std::vector<Trainable*> trained(const std::vector<Trainable*>& all) {
   return there;
 }
 
-// Pulls the gradient of the op `kind`, whose inputs are this op's from `first` on, from the op's
-// inputs before them. A result beyond the gradients is the value that was computed again.
-void by_autograd(const Run& r, OpKind kind, size_t first, size_t count) {
+// Pulls the gradient of the op that this one's record names, from the op's first input. A result
+// beyond the gradients is the value that was computed again.
+void by_autograd(const Run& r) {
+  const GradientOf& of = r.op.kind->gradient_of;
+  const size_t count = of.inputs > 0 ? of.inputs : r.op.in.size() - 1;
   Op op = r.op;
-  op.kind = kind, op.parts.clear();
+  op.kind = of.op, op.parts.clear();
   const OpCall call = call_of(r, op, r.type(r.op.in[0]));
-  Tensors d, in, made;
-  for (size_t i = 0; i < first; ++i) d.push_back(r.in(i));
-  for (size_t i = 0; i < count; ++i) in.push_back(r.in(first + i));
+  Tensors in, made;
+  const Tensors d{r.in(0)};
+  for (size_t i = 0; i < count; ++i) in.push_back(r.in(1 + i));
   std::vector<Trainable*> items;
   if (!op.modules.empty()) items = trained({r.module().weight, r.module().bias});
   const Tensors grads = pulled(in, [&](const Tensors& x) { return made = computed(call, x); }, d, items);
   if (r.op.out.size() > count) r.out(count).copy_(made[0]);
   for (size_t i = 0; i < count && i < r.op.out.size(); ++i) r.give(i, grads[i]);
-}
-template <OpKind kind, size_t inputs>
-void gradient(const Run& r) {
-  by_autograd(r, kind, 1, inputs);
 }
 
 // The gradient of a rotation does not depend on what was turned.
@@ -415,7 +410,8 @@ struct Row {
   OpKind kind;
   void (*run)(const Run&);
 };
-// The ops that are no op of a forward list, and attention, which goes group by group.
+// The ops that are neither of a forward list nor the gradient that autograd makes of one, and
+// attention, which goes group by group.
 constexpr Row kOps[] = {
     {&ops::add_norm, add_norm},
     {&ops::attention, attention},
@@ -424,8 +420,6 @@ constexpr Row kOps[] = {
     {&ops::add_gradient, add_gradient_rows},
     {&ops::cast_backward, cast_backward},
     {&ops::scale_backward, scale_backward},
-    {&ops::norm_backward, gradient<&ops::norm, 1>},
-    {&ops::layer_norm_backward, gradient<&ops::layer_norm, 1>},
     {&ops::linear_input_gradient, linear_input_gradient},
     {&ops::linear_weight_gradient, linear_weight_gradient},
     {&ops::adapter_gradient, adapter_gradient},
@@ -434,9 +428,6 @@ constexpr Row kOps[] = {
     {&ops::regroup_backward, [](const Run& r) { of_heads(r, &ops::regroup); }},
     {&ops::latent_heads_backward, [](const Run& r) { of_heads(r, &ops::latent_heads); }},
     {&ops::trim_heads_backward, [](const Run& r) { of_heads(r, &ops::trim_heads); }},
-    {&ops::glu_backward, [](const Run& r) { by_autograd(r, &ops::glu, 1, r.op.in.size() - 1); }},
-    {&ops::activation_backward, gradient<&ops::activation, 1>},
-    {&ops::gate_rows_backward, gradient<&ops::gate_rows, 2>},
     {&ops::route_backward, route_backward},
     {&ops::dispatch_backward, dispatch_backward},
     {&ops::combine_backward, combine_backward},
@@ -476,7 +467,10 @@ void AtenOps::run(const StepMemory& m, const Op& op, const BatchTensors& batch, 
     }
   };
   touch(op.in, /*writes=*/false);
-  row == std::end(kOps) ? forward(r) : row->run(r);
+  if (row != std::end(kOps))
+    row->run(r);
+  else
+    op.kind->gradient_of.op ? by_autograd(r) : forward(r);
   touch(op.out, /*writes=*/true);
 }
 

@@ -6,9 +6,9 @@
 
 #include "core/model/bound.h"
 #include "core/model/forward.h"
-#include "kernels/device/device.h"
 #include "kernels/call/arena.h"
 #include "kernels/call/step_batch.h"
+#include "kernels/device/device.h"
 
 namespace forge {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/rows/rows_args.h"
+
 namespace forge {
 namespace {
 

@@ -19,6 +19,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/lm_head/head_op.h"
 #include "kernels/lm_head/lm_head_scratch.h"
+#include "kernels/lora/folded_args.h"
 #include "kernels/lora/folded_limits.h"
 #include "providers/aten/aten_plan.h"
 

@@ -76,30 +76,33 @@ ListingDevice& device_of(CudaStream stream) { return *reinterpret_cast<ListingDe
 
 template <class Args>
 constexpr bool kListed = requires(const Args& args) { launches(args); };
-template <class Args>
-constexpr bool kListedByCapability = requires(const Args& args) { launches(args, int64_t{}); };
 
-// Sets the rows of the ops whose launches are listed.
+// Sets the rows of ops by their launches.
 template <class... Args>
-void set_runs(DeviceTable<Args...>& ops) {
+void set_runs(DeviceOps& ops) {
   const auto set = [&]<class Op>(DeviceOp<Op>& op) {
     if constexpr (kListed<Op>)
       op.run = [](const Op& args, CudaStream stream) { device_of(stream).add(launches(args)); };
-    if constexpr (kListedByCapability<Op>)
+    else
       op.run = [](const Op& args, CudaStream stream) { device_of(stream).add(launches(args, device_of(stream).capability())); };
   };
-  (set(static_cast<DeviceOp<Args>&>(ops)), ...);
+  (set(ops.row<Args>()), ...);
 }
 
 template <class Args, const char* (*kRefusal)(const Args&)>
 void set_refusal(DeviceOps& ops) {
-  static_cast<DeviceOp<Args>&>(ops).refusal = [](const Args& args) { return std::string(kRefusal(args)); };
+  ops.row<Args>().refusal = [](const Args& args) { return std::string(kRefusal(args)); };
 }
 
 const DeviceOps& listing_ops() {
   static const DeviceOps all = [] {
     DeviceOps ops;
-    set_runs(ops);
+    set_runs<ActivationBackward, ActivationForward, AdapterSums, AdapterSumsGradient, AddRows, AttentionBackward, AttentionForward,
+             ClampedGluBackward, ClampedGluForward, ConvertElements, CopyRows, DequantizeBlocks, EmbeddingBackward, EmbeddingForward,
+             ExpertCombine, ExpertCombineBackward, ExpertRoute, ExpertRouteBackward, ExpertRows, GateRows, GateRowsBackward,
+             GatedGradients, GatedSums, Gemm, LatentHeads, LayerNormBackward, LayerNormForward, LoraBackward, LoraForward, QuantizeRows,
+             RegroupHeads, RmsNormBackward, RmsNormForward, Rope, ScaleRows, ScaledProduct, SumColumns, SwigluBackward, SwigluForward,
+             TransposeBytes, TrimHeads>(ops);
     set_refusal<AdapterSums, thin_refusal<AdapterSums>>(ops);
     set_refusal<AdapterSumsGradient, thin_refusal<AdapterSumsGradient>>(ops);
     set_refusal<GatedSums, gated_refusal>(ops);

@@ -7,6 +7,7 @@
 #include "core/lib/base/error.h"
 #include "core/model/element.h"
 #include "kernels/fp8/e4m3_rows.h"
+#include "kernels/lora/folded_args.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize.h"
 #include "providers/fused/fused_plan.h"

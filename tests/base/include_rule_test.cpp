@@ -15,7 +15,7 @@ namespace {
 const std::string kRoot = FORGE_SOURCE_DIR;
 
 // The rooms of core in their order: each may include those before it.
-const std::vector<std::string> kRooms{"core/lib", "core/job", "core/learn", "core/data", "core/model", "core/plan", "core/run", "core/train"};
+const std::vector<std::string> kRooms{"core/lib", "core/graph", "core/job", "core/learn", "core/data", "core/model", "core/plan", "core/run", "core/train"};
 
 // The folders of a room in their order, by the same rule. Those of data still know each other
 // (docs/plan.md).
@@ -31,10 +31,11 @@ const std::map<std::string, std::vector<std::string>> kInside{
 // Folders that a room may include besides, and those that a folder beside core may.
 const std::map<std::string, std::set<std::string>> kBeside{
     {"core/model", {"kernels"}},
+    {"core/plan", {"kernels"}},
     {"core/run", {"kernels"}},
     {"core/train", {"kernels", "providers"}},
-    {"kernels", {"core/lib"}},
-    {"providers", {"core/lib", "core/job", "core/model", "core/plan", "kernels"}},
+    {"kernels", {"core/lib", "core/graph"}},
+    {"providers", {"core/lib", "core/graph", "core/job", "core/model", "core/plan", "kernels"}},
     {"cli", {"core/lib", "core/job", "core/learn", "core/data", "core/model", "core/plan", "core/run", "providers"}},
     {"engine", {"core/lib", "core/job", "core/learn", "core/data", "core/model", "core/plan", "core/run", "core/train", "kernels", "providers"}},
 };
@@ -68,6 +69,7 @@ bool may_include(const std::string& path, const std::string& included) {
 bool torch_free(const std::string& path) {
   static const std::vector<std::string> kWithTorch{"core/lib/tensor", "core/model/adapter", "core/train"};
   if (room_of(path) == "core/model") return starts_with(path, "core/model/graph/") || starts_with(path, "core/model/families/");
+  if (starts_with(path, "kernels/call/") || path.find("_op.") != std::string::npos) return true;
   return (starts_with(path, "core/") || starts_with(path, "cli/")) && place_in(kWithTorch, path) < 0;
 }
 

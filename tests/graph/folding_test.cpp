@@ -7,6 +7,8 @@
 #include "core/model/graph/check.h"
 #include "core/model/graph/fold_residuals.h"
 #include "core/model/graph/print.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/embedding/embedding_op.h"
 #include "kernels/layer_norm/layer_norm_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/lora/folded_op.h"
@@ -136,7 +138,7 @@ namespace {
 template <class Rest>
 Graph branch(bool bias, Rest rest) {
   Recorder g({.all = true});
-  const ValueId h = g.embed("embed", 50, 8), x = g.norm(h, "n", 1e-6), y = g.linear(x, {"w", 8, bias});
+  const ValueId h = embed(g, "embed", 50, 8), x = norm(g, h, "n", 1e-6), y = linear(g, x, {"w", 8, bias});
   rest(g, h, x, y);
   Graph list = g.take();
   list.forward_ops = list.ops.size();
@@ -147,26 +149,26 @@ Graph branch(bool bias, Rest rest) {
 }  // namespace
 
 TEST_CASE("a branch that anything else reads, or whose stream comes later, is not added by its product") {
-  const auto sum = [](Recorder& g, ValueId h, ValueId, ValueId y) { g.add(h, y); };
+  const auto sum = [](Recorder& g, ValueId h, ValueId, ValueId y) { add(g, h, y); };
   const Graph plain = branch(false, sum);
   CHECK(added(plain).forward == 1);
   CHECK(plain.ops.size() == 3);
   CHECK(plain.forward_ops == 3);
   CHECK(step_faults(plain).empty());
   CHECK(added(branch(true, sum)).forward == 0);
-  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { g.norm(y, "m", 1e-6), g.add(h, y); })).forward == 0);
-  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId, ValueId y) { g.add(y, y); })).forward == 0);
-  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId x, ValueId y) { g.add(g.activation(x, ActivationKind::gelu), y); })).forward == 0);
-  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { g.add(y, h); })).forward == 0);
-  const auto column = [](Recorder& g, ValueId h, ValueId x, ValueId) { g.add(h, g.linear(x, {{"v", 8}, {"u", 8}})[0]); };
+  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { norm(g, y, "m", 1e-6), add(g, h, y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId, ValueId y) { add(g, y, y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId, ValueId x, ValueId y) { add(g, activation(g, x, ActivationKind::gelu), y); })).forward == 0);
+  CHECK(added(branch(false, [](Recorder& g, ValueId h, ValueId, ValueId y) { add(g, y, h); })).forward == 0);
+  const auto column = [](Recorder& g, ValueId h, ValueId x, ValueId) { add(g, h, linear(g, x, {{"v", 8}, {"u", 8}})[0]); };
   CHECK(added(branch(false, column)).forward == 0);
   // The product of the second of two branches adds the first sum, which must be complete by then.
-  const auto both = [](Recorder& g, ValueId h, ValueId x, ValueId y) { g.add(g.add(h, y), g.linear(x, {"v", 8})); };
+  const auto both = [](Recorder& g, ValueId h, ValueId x, ValueId y) { add(g, add(g, h, y), linear(g, x, {"v", 8})); };
   const auto late = [](Recorder& g, ValueId h, ValueId x, ValueId y) {
-    const ValueId z = g.linear(x, {"v", 8});
-    g.add(g.add(h, z), y);
+    const ValueId z = linear(g, x, {"v", 8});
+    add(g, add(g, h, z), y);
   };
-  const auto inner = [](Recorder& g, ValueId h, ValueId x, ValueId y) { g.add(h, g.add(y, g.linear(x, {"v", 8}))); };
+  const auto inner = [](Recorder& g, ValueId h, ValueId x, ValueId y) { add(g, h, add(g, y, linear(g, x, {"v", 8}))); };
   CHECK(added(branch(false, inner)).forward == 1);  // it cannot add both
   CHECK(added(branch(false, both)).forward == 2);
   CHECK(added(branch(false, late)).forward == 1);

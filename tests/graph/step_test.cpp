@@ -8,6 +8,7 @@
 #include "core/model/graph/check.h"
 #include "core/model/graph/print.h"
 #include "core/model/graph/recompute.h"
+#include "kernels/attention/attention_op.h"
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/lm_head/head_op.h"
@@ -159,9 +160,9 @@ TEST_CASE("a sum apart from what it adds to leaves the same to compute again") {
 TEST_CASE("a window takes from attention's cost what it hides") {
   const auto flops = [](int64_t window, double length) {
     Recorder g;
-    const Recorder::Heads heads{2, 2, 8};
-    ValueId h = g.embed("embed", 50, 16);
-    g.attention(h, h, h, heads, {.window = window});
+    const Heads heads{2, 2, 8};
+    ValueId h = embed(g, "embed", 50, 16);
+    attention(g, h, h, h, heads, {.window = window});
     const Graph list = g.take();
     return cost_of(list, list.ops.back(), kSizes, length).flops;
   };
@@ -331,10 +332,10 @@ TEST_CASE("a stream that two branches read gets the sum of their gradients") {
   // h + f(norm(h)) + g(norm(h)): both additions pass the same gradient on, which the first branch
   // may not add into.
   Recorder g({.whole = {"embed", "a", "b"}});
-  ValueId h = g.embed("embed", 50, 8);
-  ValueId one = g.linear(g.norm(h, "n", 1e-6), {"a", 8}), two = g.linear(g.norm(h, "n", 1e-6), {"b", 8});
-  h = g.add(g.add(h, one), two);
-  g.head(g.gather(h), "head", 50, 0, false, true);
+  ValueId h = embed(g, "embed", 50, 8);
+  ValueId one = linear(g, norm(g, h, "n", 1e-6), {"a", 8}), two = linear(g, norm(g, h, "n", 1e-6), {"b", 8});
+  h = add(g, add(g, h, one), two);
+  head(g, gather(g, h), "head", 50, 0, false, true);
   Graph forward = g.take();
   Graph list = with_backward(forward, kept_values(forward, {}));
   INFO(print(list));

@@ -6,6 +6,12 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 #include "core/model/families/parameters.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -45,42 +51,42 @@ void write(const ModelSpec& spec, Json& config) {
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight) {
   const int64_t width = m.hidden_size;
   const std::string q_name = module + ".q_proj", k_name = module + ".k_proj", v_name = module + ".v_proj", o_name = module + ".out_proj";
-  Recorder::AttentionOptions options = attention_of(m, 0);
+  AttentionOptions options = attention_of(m, 0);
   options.sight = sight;
   ValueId mixed;
   if (x == seen) {
-    auto [q, k, v] = g.linear(x, {{q_name.c_str(), width, true}, {k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
-    mixed = g.attention(q, k, v, heads_of(m), options);
+    auto [q, k, v] = linear(g, x, {{q_name.c_str(), width, true}, {k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
   } else {
-    ValueId q = g.linear(x, {q_name.c_str(), width, true});
-    auto [k, v] = g.linear(seen, {{k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
-    mixed = g.attention(q, k, v, heads_of(m), options);
+    ValueId q = linear(g, x, {q_name.c_str(), width, true});
+    auto [k, v] = linear(g, seen, {{k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
   }
-  return g.linear(mixed, {o_name.c_str(), width, true});
+  return linear(g, mixed, {o_name.c_str(), width, true});
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = g.activation(g.linear(x, {"fc1", m.intermediate_size, true}), ActivationKind::gelu);
-  return g.linear(x, {"fc2", m.hidden_size, true});
+  x = activation(g, linear(g, x, {"fc1", m.intermediate_size, true}), ActivationKind::gelu);
+  return linear(g, x, {"fc2", m.hidden_size, true});
 }
 
 // Records the norm after an addition. Its result is the residual stream.
 ValueId stream_norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
-  return g.stream_norm(x, module, m.rms_norm_eps, m.norm_bias);
+  return stream_norm(g, x, module, m.rms_norm_eps, m.norm_bias);
 }
 
 ValueId embedded(Recorder& g, const ModelSpec& m, const char* positions, Rows rows) {
-  const ValueId h = g.embed("model.shared", m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m), rows);
+  const ValueId h = embed(g, "model.shared", m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m), rows);
   const int64_t all = m.max_position_embeddings + m.position_offset;
-  return g.add(h, g.embed_positions(positions, all, m.hidden_size, m.position_offset, rows));
+  return add(g, h, embed_positions(g, positions, all, m.hidden_size, m.position_offset, rows));
 }
 
 ValueId encoder(Recorder& g, const ModelSpec& m) {
   ValueId h = stream_norm(g, m, embedded(g, m, "model.encoder.embed_positions", Rows::source), "model.encoder.layernorm_embedding");
   for (int64_t layer = 0; layer < m.encoder_layers; ++layer) {
     g.enter_layer(layer, "model.encoder.layers." + std::to_string(layer) + ".");
-    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
-    h = g.add(h, mlp(g, m, h));
+    h = stream_norm(g, m, add(g, h, attention(g, m, "self_attn", h, h, Sight::whole)), "self_attn_layer_norm");
+    h = add(g, h, mlp(g, m, h));
     // Only products read the encoder's output, so it is not recorded as a stream.
     h = layer + 1 < m.encoder_layers ? stream_norm(g, m, h, "final_layer_norm") : norm(g, m, h, "final_layer_norm");
   }
@@ -93,15 +99,15 @@ ValueId stacks(Recorder& g, const ModelSpec& m) {
   ValueId h = stream_norm(g, m, embedded(g, m, "model.decoder.embed_positions", Rows::tokens), "model.decoder.layernorm_embedding");
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(m.encoder_layers + layer, "model.decoder.layers." + std::to_string(layer) + ".");
-    h = stream_norm(g, m, g.add(h, attention(g, m, "self_attn", h, h, Sight::causal)), "self_attn_layer_norm");
-    h = stream_norm(g, m, g.add(h, attention(g, m, "encoder_attn", h, source, Sight::source)), "encoder_attn_layer_norm");
-    h = g.add(h, mlp(g, m, h));
+    h = stream_norm(g, m, add(g, h, attention(g, m, "self_attn", h, h, Sight::causal)), "self_attn_layer_norm");
+    h = stream_norm(g, m, add(g, h, attention(g, m, "encoder_attn", h, source, Sight::source)), "encoder_attn_layer_norm");
+    h = add(g, h, mlp(g, m, h));
     if (layer + 1 < m.num_layers) h = stream_norm(g, m, h, "final_layer_norm");
   }
   // The last norm reads the supervised rows alone.
   const std::string last = "model.decoder.layers." + std::to_string(m.num_layers - 1) + ".final_layer_norm";
   g.leave_layer();
-  return norm(g, m, g.gather(h), last.c_str());
+  return norm(g, m, gather(g, h), last.c_str());
 }
 
 }  // namespace

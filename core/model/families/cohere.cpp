@@ -3,6 +3,7 @@
 // logits have a factor. Command R7B (Cohere2) has rotary positions only in layers with a window.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -60,8 +61,8 @@ void write_cohere2(const ModelSpec& spec, Json& config) {
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = norm(g, m, h, "input_layernorm");
-  h = g.add(h, self_attention(g, m, layer, x));
-  return g.add(h, gated_mlp(g, m, x));
+  h = add(g, h, self_attention(g, m, layer, x));
+  return add(g, h, gated_mlp(g, m, x));
 }
 
 }  // namespace

@@ -6,6 +6,11 @@
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -108,30 +113,30 @@ void write_v3(const ModelSpec& spec, Json& config) {
 
 ValueId latent_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
   const int64_t still = m.head_dim - m.rope_head_dim, width = m.num_heads * m.head_dim;
-  const Recorder::LatentHeads heads{m.num_heads, m.head_dim, m.rope_head_dim, m.value_head_dim};
+  const LatentSizes heads{m.num_heads, m.head_dim, m.rope_head_dim, m.value_head_dim};
   ValueId q = x;
-  if (m.q_latent > 0) q = g.norm(g.linear(x, {"self_attn.q_a_proj", m.q_latent, m.qkv_bias}), "self_attn.q_a_layernorm", kLatentEps);
-  q = g.linear(q, {m.q_latent > 0 ? "self_attn.q_b_proj" : "self_attn.q_proj", width});
-  auto [latent, key] = g.split(g.linear(x, {"self_attn.kv_a_proj_with_mqa", m.kv_latent + m.rope_head_dim, m.qkv_bias}),
+  if (m.q_latent > 0) q = norm(g, linear(g, x, {"self_attn.q_a_proj", m.q_latent, m.qkv_bias}), "self_attn.q_a_layernorm", kLatentEps);
+  q = linear(g, q, {m.q_latent > 0 ? "self_attn.q_b_proj" : "self_attn.q_proj", width});
+  auto [latent, key] = g.split(linear(g, x, {"self_attn.kv_a_proj_with_mqa", m.kv_latent + m.rope_head_dim, m.qkv_bias}),
                                {m.kv_latent, m.rope_head_dim});
-  const ValueId kv = g.linear(g.norm(latent, "self_attn.kv_a_layernorm", kLatentEps),
+  const ValueId kv = linear(g, norm(g, latent, "self_attn.kv_a_layernorm", kLatentEps),
                               {"self_attn.kv_b_proj", m.num_heads * (still + m.value_head_dim)});
-  auto [q_heads, k_heads, v_heads] = g.latent_heads(q, kv, key, heads);
+  auto [q_heads, k_heads, v_heads] = latent_heads(g, q, kv, key, heads);
   const ValueId mixed = attend(g, m, layer, q_heads, k_heads, v_heads);
-  return g.linear(g.trim_heads(mixed, heads), {"self_attn.o_proj", m.hidden_size, m.o_bias});
+  return linear(g, trim_heads(g, mixed, heads), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
 ValueId shared_experts(Recorder& g, const ModelSpec& m, ValueId x) {
-  auto [gate, up] = g.linear(x, {{"mlp.shared_experts.gate_proj", m.shared_expert_size}, {"mlp.shared_experts.up_proj", m.shared_expert_size}});
-  return g.linear(g.glu(gate, up, GateKind::silu), {"mlp.shared_experts.down_proj", m.hidden_size});
+  auto [gate, up] = linear(g, x, {{"mlp.shared_experts.gate_proj", m.shared_expert_size}, {"mlp.shared_experts.up_proj", m.shared_expert_size}});
+  return linear(g, glu(g, gate, up, GateKind::silu), {"mlp.shared_experts.down_proj", m.hidden_size});
 }
 
 ValueId layer_with(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h, const ExpertNames& names, const RouteRule& rule) {
-  h = g.add(h, latent_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  h = add(g, h, latent_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   const ValueId x = norm(g, m, h, "post_attention_layernorm");
-  if (m.dense(layer)) return g.add(h, gated_mlp(g, m, x));
+  if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
   const ValueId routed = sparse_mlp(g, m, x, names, rule);
-  return g.add(h, g.add(routed, shared_experts(g, m, x)));
+  return add(g, h, add(g, routed, shared_experts(g, m, x)));
 }
 
 ValueId v2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {

@@ -8,6 +8,10 @@
 // refuses the router.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 
@@ -25,13 +29,13 @@ ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames
 }
 
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule) {
-  const Recorder::Routing routing =
-      g.route(g.linear(x, {names.router, m.num_experts, false, names.router_use}), rule, names.correction);
-  const ValueId rows = g.dispatch(x, routing);
-  const ValueId gate = g.expert_linear(rows, routing, names.experts, names.gate, m.expert_size),
-                up = g.expert_linear(rows, routing, names.experts, names.up, m.expert_size);
-  const ValueId down = g.expert_linear(g.glu(gate, up, GateKind::silu), routing, names.experts, names.down, m.hidden_size);
-  return g.combine(down, routing);
+  const Routing routing =
+      route(g, linear(g, x, {names.router, m.num_experts, false, names.router_use}), rule, names.correction);
+  const ValueId rows = dispatch(g, x, routing);
+  const ValueId gate = expert_linear(g, rows, routing, names.experts, names.gate, m.expert_size),
+                up = expert_linear(g, rows, routing, names.experts, names.up, m.expert_size);
+  const ValueId down = expert_linear(g, glu(g, gate, up, GateKind::silu), routing, names.experts, names.down, m.hidden_size);
+  return combine(g, down, routing);
 }
 
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {

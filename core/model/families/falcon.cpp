@@ -1,6 +1,10 @@
 // Falcon (Almazrouei et al., 2023): q, k and v in one matrix, group by group; attention and MLP
 // read the same stream through one norm; layer norms and gelu.
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -42,24 +46,24 @@ void write(const ModelSpec& spec, Json& config) {
 
 ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
   const int64_t width = (m.num_heads + 2 * m.num_kv_heads) * m.head_dim;
-  auto [q, k, v] = g.regroup(g.linear(x, {"self_attention.query_key_value", width, m.qkv_bias}), heads_of(m));
-  return g.linear(attend(g, m, layer, q, k, v), {"self_attention.dense", m.hidden_size, m.o_bias});
+  auto [q, k, v] = regroup(g, linear(g, x, {"self_attention.query_key_value", width, m.qkv_bias}), heads_of(m));
+  return linear(g, attend(g, m, layer, q, k, v), {"self_attention.dense", m.hidden_size, m.o_bias});
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = g.activation(g.linear(x, {"mlp.dense_h_to_4h", m.intermediate_size, m.mlp_bias}), ActivationKind::gelu);
-  return g.linear(x, {"mlp.dense_4h_to_h", m.hidden_size, m.mlp_bias});
+  x = activation(g, linear(g, x, {"mlp.dense_h_to_4h", m.intermediate_size, m.mlp_bias}), ActivationKind::gelu);
+  return linear(g, x, {"mlp.dense_4h_to_h", m.hidden_size, m.mlp_bias});
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = norm(g, m, h, "input_layernorm");
   ValueId attended = attention(g, m, layer, x);
   if (!m.parallel_residual) {
-    h = g.add(h, attended);
-    return g.add(h, mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+    h = add(g, h, attended);
+    return add(g, h, mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
   }
   ValueId changed = mlp(g, m, x);
-  return g.add(g.add(h, attended), changed);
+  return add(g, add(g, h, attended), changed);
 }
 
 }  // namespace

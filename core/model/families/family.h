@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/recorder.h"
 #include "core/model/families/gguf_spec.h"
 #include "core/model/families/model_spec.h"
 #include "core/model/families/settings.h"
-#include "core/model/graph/recorder.h"
+#include "kernels/attention/attention_op.h"
 
 namespace forge {
 
@@ -115,8 +116,8 @@ const OuterModules& outer_modules(const ModelSpec& spec);
 // ---- shared by several families ----
 
 ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
-Recorder::Heads heads_of(const ModelSpec& m);
-Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
+Heads heads_of(const ModelSpec& m);
+AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
 // Parts of layers, under the names that most checkpoints have.
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);

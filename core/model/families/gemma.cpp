@@ -1,6 +1,7 @@
 // Gemma (Gemma Team, 2024): Llama's layer with gelu in the gate, embeddings of the size of the
 // stream, heads as wide as they like, and norms that multiply by 1 + weight.
 #include "core/model/families/gemma_parts.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -9,8 +10,8 @@ void read(Settings& settings, ModelSpec& spec) { read_gemma(settings, spec); }
 void read_gguf(GgufSettings&, ModelSpec& spec) { set_gemma_constants(spec); }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return g.add(h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), GateKind::gelu_tanh));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), GateKind::gelu_tanh));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/rows/rows_op.h"
+
 namespace forge {
 namespace {
 
@@ -55,9 +57,9 @@ void write_gemma_scores(const ModelSpec& spec, Json& config) {
 
 ValueId gemma2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
-  h = g.add(h, norm(g, m, x, "post_attention_layernorm"));
+  h = add(g, h, norm(g, m, x, "post_attention_layernorm"));
   x = gated_mlp(g, m, norm(g, m, h, "pre_feedforward_layernorm"), GateKind::gelu_tanh);
-  return g.add(h, norm(g, m, x, "post_feedforward_layernorm"));
+  return add(g, h, norm(g, m, x, "post_feedforward_layernorm"));
 }
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 // on neighbouring pairs in the first half of each head. The successor has norms on both sides of
 // attention and of the MLP.
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -20,15 +21,15 @@ void read_gguf(GgufSettings& settings, ModelSpec& spec) {
 void write(const ModelSpec& spec, Json& config) { config["attention_bias"] = spec.qkv_bias; }
 
 ValueId glm_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return g.add(h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 ValueId glm4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
-  h = g.add(h, norm(g, m, x, "post_self_attn_layernorm"));
+  h = add(g, h, norm(g, m, x, "post_self_attn_layernorm"));
   x = merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"));
-  return g.add(h, norm(g, m, x, "post_mlp_layernorm"));
+  return add(g, h, norm(g, m, x, "post_mlp_layernorm"));
 }
 
 }  // namespace

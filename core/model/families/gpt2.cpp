@@ -2,6 +2,9 @@
 // matrix, an MLP without a gate. Its linear layers are Conv1D in transformers: files hold them
 // transposed.
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -34,10 +37,10 @@ void write(const ModelSpec&, Json& config) {
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t width = m.hidden_size;
-  auto [q, k, v] = g.split(g.linear(norm(g, m, h, "ln_1"), {"attn.c_attn", 3 * width, true}), {width, width, width});
-  h = g.add(h, g.linear(attend(g, m, layer, q, k, v), {"attn.c_proj", width, true}));
-  ValueId x = g.linear(norm(g, m, h, "ln_2"), {"mlp.c_fc", m.intermediate_size, true});
-  return g.add(h, g.linear(g.activation(x, ActivationKind::gelu_tanh), {"mlp.c_proj", width, true}));
+  auto [q, k, v] = g.split(linear(g, norm(g, m, h, "ln_1"), {"attn.c_attn", 3 * width, true}), {width, width, width});
+  h = add(g, h, linear(g, attend(g, m, layer, q, k, v), {"attn.c_proj", width, true}));
+  ValueId x = linear(g, norm(g, m, h, "ln_2"), {"mlp.c_fc", m.intermediate_size, true});
+  return add(g, h, linear(g, activation(g, x, ActivationKind::gelu_tanh), {"mlp.c_proj", width, true}));
 }
 
 }  // namespace

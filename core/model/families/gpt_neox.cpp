@@ -2,6 +2,10 @@
 // rotary positions on a part of each head, attention and MLP reading the same stream, layer norms
 // and gelu.
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/latent/heads_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -28,22 +32,22 @@ void write(const ModelSpec& spec, Json& config) {
 }
 
 ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
-  ValueId grouped = g.linear(x, {"attention.query_key_value", 3 * m.hidden_size, m.qkv_bias});
-  auto [q, k, v] = g.regroup(grouped, heads_of(m));
-  return g.linear(attend(g, m, layer, q, k, v), {"attention.dense", m.hidden_size, m.o_bias});
+  ValueId grouped = linear(g, x, {"attention.query_key_value", 3 * m.hidden_size, m.qkv_bias});
+  auto [q, k, v] = regroup(g, grouped, heads_of(m));
+  return linear(g, attend(g, m, layer, q, k, v), {"attention.dense", m.hidden_size, m.o_bias});
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = g.activation(g.linear(x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), m.tanh_gelu ? ActivationKind::gelu_tanh : ActivationKind::gelu);
-  return g.linear(x, {"mlp.dense_4h_to_h", m.hidden_size, true});
+  x = activation(g, linear(g, x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), m.tanh_gelu ? ActivationKind::gelu_tanh : ActivationKind::gelu);
+  return linear(g, x, {"mlp.dense_4h_to_h", m.hidden_size, true});
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId attended = attention(g, m, layer, norm(g, m, h, "input_layernorm"));
-  if (!m.parallel_residual) h = g.add(h, attended);
+  if (!m.parallel_residual) h = add(g, h, attended);
   ValueId x = mlp(g, m, norm(g, m, h, "post_attention_layernorm"));
-  if (m.parallel_residual) h = g.add(h, attended);
-  return g.add(h, x);
+  if (m.parallel_residual) h = add(g, h, attended);
+  return add(g, h, x);
 }
 
 }  // namespace

@@ -7,6 +7,11 @@
 // merges into such a tensor; forge leaves merging it to PEFT.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -44,15 +49,15 @@ void write(const ModelSpec& spec, Json& config) {
 ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) {
   RouteRule rule = route_rule(m);
   rule.scores = RouteRule::Scores::chosen_softmax;
-  const Recorder::Routing routing = g.route(g.linear(x, {"mlp.router", m.num_experts, true, LinearUse::bare_router}), rule);
-  const ValueId pairs = g.joined_expert_linear(g.dispatch(x, routing), routing, "mlp.experts.gate_up_proj", 2 * m.expert_size, true);
-  const ValueId gated = g.clamped_glu(pairs, m.gate_limit, m.gate_alpha);
-  return g.combine(g.joined_expert_linear(gated, routing, "mlp.experts.down_proj", m.hidden_size, true), routing);
+  const Routing routing = route(g, linear(g, x, {"mlp.router", m.num_experts, true, LinearUse::bare_router}), rule);
+  const ValueId pairs = joined_expert_linear(g, dispatch(g, x, routing), routing, "mlp.experts.gate_up_proj", 2 * m.expert_size, true);
+  const ValueId gated = clamped_glu(g, pairs, m.gate_limit, m.gate_alpha);
+  return combine(g, joined_expert_linear(g, gated, routing, "mlp.experts.down_proj", m.hidden_size, true), routing);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return g.add(h, experts(g, m, norm(g, m, h, "post_attention_layernorm")));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, experts(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Granite (IBM, 2024): Llama's layer with a factor on the embeddings, on the scores, on what each
 // half adds to the stream, and on the logits.
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -35,9 +36,9 @@ void write(const ModelSpec& spec, Json& config) {
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
-  h = g.add(h, g.scale(x, m.residual_scale));
+  h = add(g, h, scale(g, x, m.residual_scale));
   x = gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"));
-  return g.add(h, g.scale(x, m.residual_scale));
+  return add(g, h, scale(g, x, m.residual_scale));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // grouped queries. Mistral and Qwen2 are the same layer with other biases and windows; Qwen3 norms
 // the heads of q and k.
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -31,8 +32,8 @@ Family llama_family() {
 }
 
 ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return g.add(h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace forge

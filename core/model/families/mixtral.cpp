@@ -1,6 +1,7 @@
 // Mixtral (Jiang et al., 2024): Mistral's layer with experts in the place of the MLP.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -24,8 +25,8 @@ void write(const ModelSpec& spec, Json& config) {
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return g.add(h, sparse_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), kNames));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  return add(g, h, sparse_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), kNames));
 }
 
 }  // namespace

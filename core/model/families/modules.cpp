@@ -29,9 +29,6 @@ Role role_of(ModuleKind kind) {
   return Role::linear;
 }
 
-// Returns "embed_tokens" for "model.embed_tokens".
-std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-
 std::vector<Module> recorded_modules(const ModelSpec& spec) {
   std::vector<Module> modules;
   for (const ModuleUse& use : forward_list({spec}).modules)

@@ -2,6 +2,8 @@
 // all heads of q and of k at once. OLMo 3 (2025) adds layers with windows, whose rotary angles are
 // not scaled.
 #include "core/model/families/family.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -42,14 +44,14 @@ void read_olmo3_gguf(GgufSettings& settings, ModelSpec& spec) {
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
-  auto [q, k, v] = g.linear(h, {{"self_attn.q_proj", q_size, m.qkv_bias},
+  auto [q, k, v] = linear(g, h, {{"self_attn.q_proj", q_size, m.qkv_bias},
                                 {"self_attn.k_proj", kv_size, m.qkv_bias},
                                 {"self_attn.v_proj", kv_size, m.qkv_bias}});
   q = norm(g, m, q, "self_attn.q_norm");
   k = norm(g, m, k, "self_attn.k_norm");
-  ValueId x = g.linear(attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
-  h = g.add(h, norm(g, m, x, "post_attention_layernorm"));
-  return g.add(h, norm(g, m, gated_mlp(g, m, h), "post_feedforward_layernorm"));
+  ValueId x = linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
+  h = add(g, h, norm(g, m, x, "post_attention_layernorm"));
+  return add(g, h, norm(g, m, gated_mlp(g, m, h), "post_feedforward_layernorm"));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // and up in another. Long contexts have a factor for each frequency. Phi-4-mini has rotary
 // positions on a part of each head.
 #include "core/model/families/family.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -17,9 +19,9 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
   ValueId x = norm(g, m, h, "input_layernorm");
   auto [q, k, v] =
-      g.split(g.linear(x, {"self_attn.qkv_proj", q_size + 2 * kv_size}), {q_size, kv_size, kv_size});
-  h = g.add(h, g.linear(attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size}));
-  return g.add(h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+      g.split(linear(g, x, {"self_attn.qkv_proj", q_size + 2 * kv_size}), {q_size, kv_size, kv_size});
+  h = add(g, h, linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size}));
+  return add(g, h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace

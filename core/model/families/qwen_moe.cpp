@@ -4,6 +4,10 @@
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/experts/experts_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -84,17 +88,17 @@ void write_qwen3(const ModelSpec& spec, Json& config) {
 }
 
 ValueId shared_expert(Recorder& g, const ModelSpec& m, ValueId x) {
-  auto [gate, up] = g.linear(x, {{"mlp.shared_expert.gate_proj", m.shared_expert_size}, {"mlp.shared_expert.up_proj", m.shared_expert_size}});
-  const ValueId y = g.linear(g.glu(gate, up, GateKind::silu), {"mlp.shared_expert.down_proj", m.hidden_size});
-  return g.gate_rows(y, g.linear(x, {"mlp.shared_expert_gate", 1}));
+  auto [gate, up] = linear(g, x, {{"mlp.shared_expert.gate_proj", m.shared_expert_size}, {"mlp.shared_expert.up_proj", m.shared_expert_size}});
+  const ValueId y = linear(g, glu(g, gate, up, GateKind::silu), {"mlp.shared_expert.down_proj", m.hidden_size});
+  return gate_rows(g, y, linear(g, x, {"mlp.shared_expert_gate", 1}));
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   const ValueId x = norm(g, m, h, "post_attention_layernorm");
-  if (m.dense(layer)) return g.add(h, gated_mlp(g, m, x));
+  if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
   const ValueId routed = sparse_mlp(g, m, x, kNames);
-  return g.add(h, m.shared_expert_size > 0 ? g.add(routed, shared_expert(g, m, x)) : routed);
+  return add(g, h, m.shared_expert_size > 0 ? add(g, routed, shared_expert(g, m, x)) : routed);
 }
 
 }  // namespace

@@ -4,53 +4,59 @@
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/layer_norm/layer_norm_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 
-Recorder::Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head_dim}; }
+Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head_dim}; }
 
-Recorder::AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
+AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
   const double scale =
       m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
   return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer), .sinks = m.attention_sinks ? "self_attn.sinks" : ""};
 }
 
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
-  if (m.layer_norm) return g.layer_norm(x, module, m.rms_norm_eps, m.norm_bias);
-  return g.norm(x, module, m.rms_norm_eps, m.norm_offset);
+  if (m.layer_norm) return layer_norm(g, x, module, m.rms_norm_eps, m.norm_bias);
+  return norm(g, x, module, m.rms_norm_eps, m.norm_offset);
 }
 
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
   const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
   if (m.turns(layer)) {
-    auto [q_turned, k_turned] = g.rope(q, k, heads_of(m), {m.rope.interleaved, window_angles});
+    auto [q_turned, k_turned] = rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles});
     q = q_turned, k = k_turned;
   }
-  return g.attention(q, k, v, heads_of(m), attention_of(m, layer));
+  return attention(g, q, k, v, heads_of(m), attention_of(m, layer));
 }
 
 ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
-  auto [q, k, v] = g.linear(x, {{"self_attn.q_proj", q_size, m.qkv_bias},
+  auto [q, k, v] = linear(g, x, {{"self_attn.q_proj", q_size, m.qkv_bias},
                                 {"self_attn.k_proj", kv_size, m.qkv_bias},
                                 {"self_attn.v_proj", kv_size, m.qkv_bias}});
   if (m.qk_norm) {
-    q = g.head_norm(q, "self_attn.q_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
-    k = g.head_norm(k, "self_attn.k_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
+    q = head_norm(g, q, "self_attn.q_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
+    k = head_norm(g, k, "self_attn.k_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
   }
-  return g.linear(attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
+  return linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate_kind) {
-  auto [gate, up] = g.linear(x, {{"mlp.gate_proj", m.intermediate_size, m.mlp_bias},
+  auto [gate, up] = linear(g, x, {{"mlp.gate_proj", m.intermediate_size, m.mlp_bias},
                                  {"mlp.up_proj", m.intermediate_size, m.mlp_bias}});
-  return g.linear(g.glu(gate, up, gate_kind), {"mlp.down_proj", m.hidden_size, m.mlp_bias});
+  return linear(g, glu(g, gate, up, gate_kind), {"mlp.down_proj", m.hidden_size, m.mlp_bias});
 }
 
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  auto [gate, up] = g.split(g.linear(x, {"mlp.gate_up_proj", 2 * m.intermediate_size}),
+  auto [gate, up] = g.split(linear(g, x, {"mlp.gate_up_proj", 2 * m.intermediate_size}),
                             {m.intermediate_size, m.intermediate_size});
-  return g.linear(g.glu(gate, up, GateKind::silu), {"mlp.down_proj", m.hidden_size});
+  return linear(g, glu(g, gate, up, GateKind::silu), {"mlp.down_proj", m.hidden_size});
 }
 
 int64_t window_setting(Settings& settings, int64_t absent) {

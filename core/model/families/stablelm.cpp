@@ -1,6 +1,7 @@
 // StableLM 2 (Bellagente et al., 2024): Llama's layer between layer norms with biases, with rotary
 // positions on a part of each head.
 #include "core/model/families/family.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -27,10 +28,10 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId attended = self_attention(g, m, layer, x);
   if (m.parallel_residual) {
     ValueId changed = gated_mlp(g, m, x);
-    return g.add(g.add(h, attended), changed);
+    return add(g, add(g, h, attended), changed);
   }
-  h = g.add(h, attended);
-  return g.add(h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+  h = add(g, h, attended);
+  return add(g, h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // StarCoder2 (Lozhkov et al., 2024): Llama's attention between layer norms with biases, and an MLP
 // without a gate.
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -24,10 +27,10 @@ void write(const ModelSpec& spec, Json& config) {
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = g.add(h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
+  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   ValueId x = norm(g, m, h, "post_attention_layernorm");
-  x = g.activation(g.linear(x, {"mlp.c_fc", m.intermediate_size, m.mlp_bias}), ActivationKind::gelu_tanh);
-  return g.add(h, g.linear(x, {"mlp.c_proj", m.hidden_size, m.mlp_bias}));
+  x = activation(g, linear(g, x, {"mlp.c_fc", m.intermediate_size, m.mlp_bias}), ActivationKind::gelu_tanh);
+  return add(g, h, linear(g, x, {"mlp.c_proj", m.hidden_size, m.mlp_bias}));
 }
 
 }  // namespace

@@ -7,7 +7,10 @@
 #include "core/model/graph/fold_gates.h"
 #include "core/model/graph/fold_residuals.h"
 #include "core/model/graph/offload.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/lm_head/head_op.h"
 #include "kernels/optimizer/update_op.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -15,15 +18,15 @@ namespace {
 // Records the embedding, layers and final norm of a decoder alone.
 ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
   const OuterModules& modules = outer_modules(m);
-  ValueId h = g.embed(modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
+  ValueId h = embed(g, modules.embedding, m.vocab_size, m.hidden_size, m.embedding_scale, frozen_embedding_row(m));
   if (m.learned_positions)
-    h = g.add(h, g.embed_positions(modules.positions, m.max_position_embeddings, m.hidden_size));
+    h = add(g, h, embed_positions(g, modules.positions, m.max_position_embeddings, m.hidden_size));
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(layer, modules.layers + std::to_string(layer) + ".");
     h = family.layer(g, m, layer, h);
   }
   g.leave_layer();
-  return norm(g, m, g.gather(h), modules.final_norm);
+  return norm(g, m, gather(g, h), modules.final_norm);
 }
 
 Graph record(const StepShape& shape, bool training) {
@@ -32,11 +35,11 @@ Graph record(const StepShape& shape, bool training) {
   Recorder g(shape.training, shape.residual == Residual::fp32 ? ValueType::fp32 : ValueType::compute);
   ValueId rows = family.stacks ? family.stacks(g, m) : decoder_rows(g, m, family);
   if (m.score_head) {
-    g.head(rows, kScoreModule, 1, 0, false, training);
+    head(g, rows, kScoreModule, 1, 0, false, training);
     return g.take();
   }
-  if (m.logit_scale != 1) rows = g.scale(rows, m.logit_scale);
-  g.head(rows, outer_modules(m).head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
+  if (m.logit_scale != 1) rows = scale(g, rows, m.logit_scale);
+  head(g, rows, outer_modules(m).head, m.vocab_size, m.logit_softcap, shape.fused_head, training);
   return g.take();
 }
 

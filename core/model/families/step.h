@@ -9,7 +9,7 @@
 #include "core/job/job.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/graph/recompute.h"
-#include "core/model/graph/recorder.h"
+#include "core/graph/recorder.h"
 #include "core/model/families/trained_layout.h"
 
 namespace forge {

@@ -5,6 +5,12 @@
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
+#include "kernels/attention/attention_op.h"
+#include "kernels/embedding/embedding_op.h"
+#include "kernels/linear/linear_op.h"
+#include "kernels/rows/rows_op.h"
+#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -48,45 +54,45 @@ void write(const ModelSpec& spec, Json& config) {
 
 // Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight,
-                  const Recorder::PositionBias& bias) {
+                  const PositionBias& bias) {
   const int64_t width = m.num_heads * m.head_dim;
   const std::string q_name = module + ".q", k_name = module + ".k", v_name = module + ".v", o_name = module + ".o";
-  const Recorder::AttentionOptions options{.scale = m.attention_scale, .sight = sight, .bias = bias};
+  const AttentionOptions options{.scale = m.attention_scale, .sight = sight, .bias = bias};
   ValueId mixed;
   if (x == seen) {
-    auto [q, k, v] = g.linear(x, {{q_name.c_str(), width}, {k_name.c_str(), width}, {v_name.c_str(), width}});
-    mixed = g.attention(q, k, v, heads_of(m), options);
+    auto [q, k, v] = linear(g, x, {{q_name.c_str(), width}, {k_name.c_str(), width}, {v_name.c_str(), width}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
   } else {
-    ValueId q = g.linear(x, {q_name.c_str(), width});
-    auto [k, v] = g.linear(seen, {{k_name.c_str(), width}, {v_name.c_str(), width}});
-    mixed = g.attention(q, k, v, heads_of(m), options);
+    ValueId q = linear(g, x, {q_name.c_str(), width});
+    auto [k, v] = linear(g, seen, {{k_name.c_str(), width}, {v_name.c_str(), width}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
   }
-  return g.linear(mixed, {o_name.c_str(), m.hidden_size});
+  return linear(g, mixed, {o_name.c_str(), m.hidden_size});
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x) {
   const std::string in = module + ".wi", gate_name = module + ".wi_0", up_name = module + ".wi_1", out = module + ".wo";
   if (!m.gated_mlp) {
-    x = g.activation(g.linear(x, {in.c_str(), m.intermediate_size}), ActivationKind::relu);
-    return g.linear(x, {out.c_str(), m.hidden_size});
+    x = activation(g, linear(g, x, {in.c_str(), m.intermediate_size}), ActivationKind::relu);
+    return linear(g, x, {out.c_str(), m.hidden_size});
   }
-  auto [gate, up] = g.linear(x, {{gate_name.c_str(), m.intermediate_size}, {up_name.c_str(), m.intermediate_size}});
-  return g.linear(g.glu(gate, up, GateKind::gelu_tanh), {out.c_str(), m.hidden_size});
+  auto [gate, up] = linear(g, x, {{gate_name.c_str(), m.intermediate_size}, {up_name.c_str(), m.intermediate_size}});
+  return linear(g, glu(g, gate, up, GateKind::gelu_tanh), {out.c_str(), m.hidden_size});
 }
 
-Recorder::PositionBias bias_of(Recorder& g, const ModelSpec& m, const std::string& stack) {
-  return g.position_bias(stack + ".block.0.layer.0.SelfAttention.relative_attention_bias", m.position_buckets, m.num_heads,
+PositionBias bias_of(Recorder& g, const ModelSpec& m, const std::string& stack) {
+  return position_bias(g, stack + ".block.0.layer.0.SelfAttention.relative_attention_bias", m.position_buckets, m.num_heads,
                          m.position_distance);
 }
 
 ValueId encoder(Recorder& g, const ModelSpec& m) {
-  ValueId h = g.embed("shared", m.vocab_size, m.hidden_size, 1, -1, Rows::source);
-  const Recorder::PositionBias bias = bias_of(g, m, "encoder");
+  ValueId h = embed(g, "shared", m.vocab_size, m.hidden_size, 1, -1, Rows::source);
+  const PositionBias bias = bias_of(g, m, "encoder");
   for (int64_t layer = 0; layer < m.encoder_layers; ++layer) {
     g.enter_layer(layer, "encoder.block." + std::to_string(layer) + ".");
     ValueId x = norm(g, m, h, "layer.0.layer_norm");
-    h = g.add(h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::whole, bias));
-    h = g.add(h, mlp(g, m, "layer.1.DenseReluDense", norm(g, m, h, "layer.1.layer_norm")));
+    h = add(g, h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::whole, bias));
+    h = add(g, h, mlp(g, m, "layer.1.DenseReluDense", norm(g, m, h, "layer.1.layer_norm")));
   }
   g.leave_layer();
   return norm(g, m, h, "encoder.final_layer_norm");
@@ -94,18 +100,18 @@ ValueId encoder(Recorder& g, const ModelSpec& m) {
 
 ValueId stacks(Recorder& g, const ModelSpec& m) {
   const ValueId source = encoder(g, m);
-  ValueId h = g.embed("shared", m.vocab_size, m.hidden_size);
-  const Recorder::PositionBias bias = bias_of(g, m, "decoder");
+  ValueId h = embed(g, "shared", m.vocab_size, m.hidden_size);
+  const PositionBias bias = bias_of(g, m, "decoder");
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(m.encoder_layers + layer, "decoder.block." + std::to_string(layer) + ".");
     ValueId x = norm(g, m, h, "layer.0.layer_norm");
-    h = g.add(h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::causal, bias));
+    h = add(g, h, attention(g, m, "layer.0.SelfAttention", x, x, Sight::causal, bias));
     x = norm(g, m, h, "layer.1.layer_norm");
-    h = g.add(h, attention(g, m, "layer.1.EncDecAttention", x, source, Sight::source, {}));
-    h = g.add(h, mlp(g, m, "layer.2.DenseReluDense", norm(g, m, h, "layer.2.layer_norm")));
+    h = add(g, h, attention(g, m, "layer.1.EncDecAttention", x, source, Sight::source, {}));
+    h = add(g, h, mlp(g, m, "layer.2.DenseReluDense", norm(g, m, h, "layer.2.layer_norm")));
   }
   g.leave_layer();
-  return norm(g, m, g.gather(h), "decoder.final_layer_norm");
+  return norm(g, m, gather(g, h), "decoder.final_layer_norm");
 }
 
 }  // namespace

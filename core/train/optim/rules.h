@@ -9,6 +9,7 @@
 #include "core/job/job.h"
 #include "core/model/families/trained_layout.h"
 #include "kernels/device/device.h"
+#include "kernels/optimizer/optimizer_args.h"
 
 namespace forge {
 

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "kernels/device/captures.h"
+#include "kernels/device/gemm.h"
 #include "kernels/device/gpu_device.h"
 #include "kernels/device/runtime.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/rows/rows_args.h"
 #include "tests/test.h"
 
 using namespace forge;
