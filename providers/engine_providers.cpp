@@ -3,10 +3,7 @@
 #include <array>
 
 #include "core/lib/base/error.h"
-#include "kernels/device/device_of.h"
-#include "providers/aten/aten_decoder.h"
 #include "providers/fused/fused.h"
-#include "providers/providers.h"
 
 namespace forge {
 namespace {
@@ -34,7 +31,7 @@ std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const 
 
 std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
                                       const StepOptions& options) {
-  return row_named(provider_named(name).decoder(device_of(model.device).separate(), model.spec.reads_source())).decoder(model, trainables, options);
+  return row_named(name).decoder(model, trainables, options);
 }
 
 }  // namespace forge

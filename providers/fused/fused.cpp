@@ -92,6 +92,7 @@ class FusedProvider : public StepProvider {
     const size_t head = head_of(training_.graph);
     at::Tensor place = tensor(training_, training_.graph.ops[head].out[0]);
     if (d_rows.data_ptr() != place.data_ptr()) place.copy_(d_rows);
+    if (const Op& op = training_.graph.ops[head]; !op.attributes.fused_head) by_library(training_, op);
     queue(training_, backward_graphs_, true, head + 1, training_.graph.micro_batch_ops, [](const Op&) {});
     end_batch();
   }
@@ -131,6 +132,14 @@ class FusedProvider : public StepProvider {
       aten_.run(m, m.graph.ops[i], *tensors_, batch_);
     else
       run_op(device_, m, i, modules_, batch_);
+  }
+
+  // Tells the device that LibTorch has read the head's rows and written their gradient.
+  void by_library(const StepMemory& m, const Op& head) {
+    for (const auto& [id, writes] : {std::pair{head.in[0], false}, std::pair{head.out[0], true}}) {
+      const int64_t element = bytes_of(m.element(id));
+      device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
+    }
   }
 
   static size_t head_of(const Graph& graph) { return graph.forward_ops - 1; }

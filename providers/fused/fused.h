@@ -16,6 +16,8 @@ std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& t
                                              const StepOptions& options);
 // Returns the same with every op in ATen.
 std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options);
+// Returns the decoder of either, over the same list.
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
+std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 
 }  // namespace forge

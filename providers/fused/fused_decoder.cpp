@@ -1,7 +1,11 @@
-// Decoding by forge's kernels: the evaluation's list in an arena, with attention over a cache.
+// Decoding: the evaluation's list in an arena, with attention over a cache in pages, by the
+// device's kernel or in ATen. An encoder reads a source once; what the decoder's ops read of it is
+// kept.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+
+#include <algorithm>
 
 #include "core/lib/base/error.h"
 #include "core/model/element.h"
@@ -12,6 +16,7 @@
 #include "kernels/lm_head/lm_head.h"
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/aten_plan.h"
+#include "providers/aten/cached_rows.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
 #include "providers/fused/fused_plan.h"
@@ -22,10 +27,20 @@ namespace forge {
 namespace {
 
 // Weights in E4M3 are decoded, and rows are multiplied in the compute type: one row gains nothing
-// by an 8-bit product.
+// by an 8-bit product. Adapters are beside their weights, since theirs may have no room for them.
 StepShape decoded(StepShape shape) {
   shape.training.fp8 = false;
+  shape.folded_adapters = shape.folded_residuals = shape.fused_head = false;
   return shape;
+}
+
+bool of_source(const Graph& list, ValueId value) { return list.buffer_of(value).rows == Rows::source; }
+
+// Returns the list with the ops over a source before all others.
+Graph source_first(Graph list) {
+  const auto head = list.ops.end() - 1;
+  std::stable_partition(list.ops.begin(), head, [&](const Op& op) { return of_source(list, op.out[0]); });
+  return list;
 }
 
 class FusedDecoder : public Decoder {
@@ -33,69 +48,143 @@ class FusedDecoder : public Decoder {
   FusedDecoder(const Model& model, TrainableSet& trainables, const StepOptions& options)
       : model_(model),
         device_(device_of(model.device)),
-        head_(head_weight(model).contiguous()),
-        cache_(model.spec, model.type),
-        list_(evaluation_step(decoded(options.shape))),
+        by_kernels_(device_.has<CachedAttention>() && !options.aten && !model.spec.reads_source()),
+        cache_(model.spec, model.type, model.device),
+        list_(source_first(evaluation_step(decoded(options.shape)))),
         memory_{.graph = list_, .type = element_of(model.type), .ratios = &ratios_},
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
         aten_(device_, model, modules_.bound()),
+        cached_(device_, model, modules_.bound(), cache_),
         batch_memory_(device_) {
-    // Attention is the kernel's, over the cache.
-    if (asks_aten(list_, {}))
-      for (const Op& op : list_.ops) memory_.by_aten.push_back(op.kind != &ops::attention && !aten_reason(list_, op, {}).empty());
+    if (by_kernels_) head_ = head_weight(model).contiguous();
+    StepSizes& sizes = memory_.capacity;
+    sizes.compute_bytes = bytes_of(memory_.type), sizes.threads = at::get_num_threads(), sizes.gpu = device_.separate(), sizes.aten = options.aten;
+    if (sizes.gpu) sizes.multiprocessors = device_.multiprocessors(), sizes.capability = device_.capability();
+    for (const Op& op : list_.ops) memory_.by_aten.push_back(!aten_reason(list_, op, sizes).empty() && !(by_kernels_ && op.kind == &ops::attention));
+    while (of_source(list_, list_.ops[once_].out[0])) ++once_;
+    for (size_t i = once_; i + 1 < list_.ops.size(); ++i)
+      for (ValueId in : list_.ops[i].in)
+        if (of_source(list_, in) && std::find(kept_.begin(), kept_.end(), in) == kept_.end()) kept_.push_back(in);
   }
 
   at::Tensor next_logits(const std::vector<NewTokens>& tokens) override {
     c10::NoGradGuard no_grad;
     std::vector<int64_t> before;
     for (const NewTokens& t : tokens) before.push_back(cache_.length(t.sequence));
-    const Batch batch = decoding_batch(tokens, before);
-    const BatchTensors tensors = to_tensors(batch, model_.spec, model_.type, model_.device);
+    const bool begins = std::all_of(before.begin(), before.end(), [](int64_t length) { return length == 0; });
+    for (size_t i = 0; i < tokens.size(); ++i)
+      FORGE_CHECK(begins || before[i] > 0, "sequence " << tokens[i].sequence << " begins beside others that go on");
+    const ModelSpec& spec = model_.spec;
+    const Batch batch = spec.reads_source() ? decoding_batch(tokens, before, spec.decoder_start_id) : decoding_batch(tokens, before);
+    BatchTensors tensors = to_tensors(batch, spec, model_.type, model_.device);
+    if (spec.reads_source() && !begins) recall_texts(tokens, tensors);
+    for (size_t i = 0; i < tokens.size(); ++i) cache_.extend(tokens[i].sequence, batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
     take_room(tensors);
-    CachePlaces places = places_of(tokens, batch, before);
     StepBatch step = batch_memory_.load(tensors);
-    step.cache = &places;
-    const size_t head = memory_.graph.forward_ops - 1;
-    for (size_t i = 0; i < head; ++i) {
-      if (!memory_.by_aten.empty() && memory_.by_aten[i])
-        aten_.run(memory_, list_.ops[i], tensors, step);
-      else
-        run_op(device_, memory_, i, modules_, step);
+    CachePlaces places;
+    if (by_kernels_) {
+      places = places_of(tokens, batch, before, begins);
+      step.cache = &places;
+    } else {
+      cached_.begin(tokens, batch, before);
     }
+    const size_t head = memory_.graph.forward_ops - 1;
+    if (begins) {
+      run(0, once_, tensors, step, begins);
+      keep_sources(tokens, tensors);
+    } else {
+      recall_sources(tokens, tensors);
+    }
+    run(once_, head, tensors, step, begins);
     return logits_of(memory_.graph.ops[head], places);
   }
 
-  void fork(int64_t from, int64_t to) override { cache_.fork(from, to); }
+  void fork(int64_t from, int64_t to) override {
+    cache_.fork(from, to);
+    if (model_.spec.reads_source()) sources_of(std::max(from, to)), sources_of(to) = sources_of(from);  // shared, since they are only read
+  }
 
   void forget(int64_t sequence, int64_t tokens) override { cache_.shorten(sequence, tokens); }
 
-  void release(int64_t sequence) override { cache_.release(sequence); }
+  void release(int64_t sequence) override {
+    cache_.release(sequence);
+    if (model_.spec.reads_source()) sources_of(sequence).clear();
+  }
 
   int64_t cache_bytes() const override { return cache_.bytes(); }
 
  private:
+  void run(size_t first, size_t end, const BatchTensors& tensors, const StepBatch& step, bool begins) {
+    modules_.begin(list_, first, end);
+    for (size_t i = first; i < end; ++i) {
+      const Op& op = list_.ops[i];
+      const bool cached = !by_kernels_ && op.kind == &ops::attention && op.attributes.sight == Sight::causal;
+      // A prompt is attended to as in training, unless its keys have another offset (a bias).
+      if (cached && !begins)
+        cached_.attend(memory_, op, tensors);
+      else if (memory_.by_aten[i])
+        aten_.run(memory_, op, tensors, step);
+      else
+        run_op(device_, memory_, i, modules_, step);
+      if (cached && begins) cached_.store(memory_, op);
+    }
+  }
+
   void take_room(const BatchTensors& batch) {
     StepSizes& capacity = memory_.capacity;
     memory_.tokens = batch.tokens;
     memory_.targets = batch.loss_positions.size(0);
-    if (memory_.tokens <= capacity.tokens && memory_.targets <= capacity.targets) return;
-    capacity = {std::max(memory_.tokens, capacity.tokens), std::max(memory_.targets, capacity.targets),
-                bytes_of(memory_.type), at::get_num_threads()};
+    memory_.source = model_.spec.reads_source() ? batch.source.cu_seqlens.back() : 0;
+    if (memory_.tokens <= capacity.tokens && memory_.targets <= capacity.targets && memory_.source <= capacity.source) return;
+    capacity.tokens = std::max(memory_.tokens, capacity.tokens), capacity.targets = std::max(memory_.targets, capacity.targets);
+    capacity.source = std::max(memory_.source, capacity.source);
     memory_.layout = lay_out(memory_.graph, capacity, fused_workspace);
     arena_.reset();  // before the new one
     arena_ = DeviceBlock(device_, memory_.layout.bytes, "arena");
     memory_.arena = arena_.as();
-    logits_ = at::empty({capacity.targets, head_.size(0)}, at::kFloat);
+    if (by_kernels_) logits_ = at::empty({capacity.targets, head_.size(0)}, at::kFloat);
   }
 
-  CachePlaces places_of(const std::vector<NewTokens>& tokens, const Batch& batch, const std::vector<int64_t>& before) {
+  // ---- an encoder-decoder's sources
+
+  std::vector<at::Tensor>& sources_of(int64_t sequence) {
+    if (sequence >= static_cast<int64_t>(sources_.size())) sources_.resize(static_cast<size_t>(sequence) + 1);
+    return sources_[static_cast<size_t>(sequence)];
+  }
+  at::Tensor rows(ValueId id, bool writes) const {
+    const int64_t element = bytes_of(memory_.element(id));
+    device_.library_touches(memory_.data(id), memory_.rows(id), memory_.width(id) * element, memory_.stride(id) * element, writes);
+    return at::from_blob(memory_.data(id), {memory_.rows(id), memory_.width(id)}, {memory_.stride(id), 1},
+                         at::TensorOptions(model_.device).dtype(list_.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat));
+  }
+  void keep_sources(const std::vector<NewTokens>& tokens, const BatchTensors& batch) {
+    for (ValueId id : kept_)
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const int64_t first = batch.source.cu_seqlens[i], count = batch.source.cu_seqlens[i + 1] - first;
+        sources_of(tokens[i].sequence).push_back(rows(id, /*writes=*/false).narrow(0, first, count).clone());
+      }
+  }
+  // Says where each text's source lies among those that recall_sources() writes.
+  void recall_texts(const std::vector<NewTokens>& tokens, BatchTensors& batch) {
+    batch.source.cu_seqlens = {0};
+    for (const NewTokens& t : tokens)
+      batch.source.cu_seqlens.push_back(batch.source.cu_seqlens.back() + static_cast<int32_t>(sources_of(t.sequence)[0].size(0)));
+    batch.source.groups = single_texts(batch.source.cu_seqlens), batch.source.answer_groups = single_texts(batch.cu_seqlens);
+  }
+  void recall_sources(const std::vector<NewTokens>& tokens, const BatchTensors& batch) {
+    for (size_t value = 0; value < kept_.size(); ++value) {
+      const at::Tensor place = rows(kept_[value], /*writes=*/true);
+      for (size_t i = 0; i < tokens.size(); ++i)
+        place.narrow(0, batch.source.cu_seqlens[i], batch.source.cu_seqlens[i + 1] - batch.source.cu_seqlens[i]).copy_(sources_of(tokens[i].sequence)[value]);
+    }
+  }
+
+  CachePlaces places_of(const std::vector<NewTokens>& tokens, const Batch& batch, const std::vector<int64_t>& before, bool begins) {
     CachePlaces places{.scratch = &scratch_};
-    places.begins = std::all_of(before.begin(), before.end(), [](int64_t length) { return length == 0; });
+    places.begins = begins;
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < tokens.size(); ++i) {
       const auto fresh = static_cast<int64_t>(tokens[i].ids.size());
-      FORGE_CHECK(places.begins || before[i] > 0, "sequence " << tokens[i].sequence << " begins beside others that go on");
-      cache_.extend(tokens[i].sequence, fresh);
       // A prompt is one row of pages. A sequence that continues has one row for each token, so that
       // a token attends to those before it as it would alone.
       for (int64_t t = places.begins ? fresh - 1 : 0; t < fresh; ++t) {
@@ -111,11 +200,16 @@ class FusedDecoder : public Decoder {
   }
 
   at::Tensor logits_of(const Op& head, const CachePlaces& places) {
-    const ValueId rows = head.in[0];
+    const ValueId id = head.in[0];
+    if (!by_kernels_) {
+      at::Tensor logits = at::mm(rows(id, /*writes=*/false), head_weight(model_).t()).to(at::kFloat);
+      cap_logits(logits, head.attributes.softcap);
+      return logits;
+    }
     at::Tensor logits = logits_.narrow(0, 0, memory_.targets);
     RowProduct product{memory_.type,      Element::f32,           memory_.targets,
-                       memory_.width(rows), head_.size(0),        memory_.data(rows),
-                       memory_.stride(rows), head_.const_data_ptr()};
+                       memory_.width(id), head_.size(0),        memory_.data(id),
+                       memory_.stride(id), head_.const_data_ptr()};
     if (model_.head_blocks.defined()) product.w = nullptr, product.blocks = blocks_of(model_.head_blocks), product.blocks.type = Element::f32;
     product.y = logits.data_ptr(), product.y_stride = logits.stride(0);
     row_product(device_, product, *places.scratch);
@@ -125,24 +219,33 @@ class FusedDecoder : public Decoder {
 
   const Model& model_;
   ComputeDevice& device_;
-  at::Tensor head_;  // [vocab, hidden]
+  const bool by_kernels_;  // attention over the cache and the head are the device's
+  at::Tensor head_;        // [vocab, hidden]
   KvCache cache_;
   DoraRatios ratios_;
   const Graph list_;
   StepMemory memory_;
   FusedModules modules_;
   AtenOps aten_;
+  CachedRows cached_;
   BatchMemory batch_memory_;
   DeviceBlock arena_;
   at::Tensor logits_;  // [sequences, vocab]
   std::vector<char> scratch_;
+  size_t once_ = 0;                               // ops over a source, at the beginning of the list
+  std::vector<ValueId> kept_;                     // what the others read of them
+  std::vector<std::vector<at::Tensor>> sources_;  // kept_, by sequence
 };
 
 }  // namespace
 
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  FORGE_CHECK(device_of(model.device).has<CachedAttention>(), "a device without attention over a cache decodes with fused");
   return std::make_unique<FusedDecoder>(model, trainables, options);
+}
+std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
+  StepOptions of = options;
+  of.aten = true;
+  return std::make_unique<FusedDecoder>(model, trainables, of);
 }
 
 }  // namespace forge

@@ -300,33 +300,24 @@ std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { r
 std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten); }
 std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten_without_arena); }
 
-std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
+namespace {
+
+// Returns the most bytes that attention over the cache takes in ATen: a text's keys and values, as
+// they are read from the pages and repeated for the heads that share them, and its scores.
+int64_t cached_rows_bytes(const ActivationShape& shape, int64_t longest) {
+  const ModelSpec& spec = shape.spec;
+  return longest * (2 * spec.head_dim * (spec.num_kv_heads + spec.num_heads) * bytes_of(shape.precision) + 12 * spec.num_heads);
+}
+
+std::vector<MemoryLine> decoding_lines(const ActivationShape& shape, const DecodingShape& decoding, bool aten) {
   ActivationShape reading = shape;
-  reading.training = false;
-  reading.folded_adapters = reading.folded_residuals = reading.fused_head = false;
+  reading.training = reading.folded_adapters = reading.folded_residuals = reading.fused_head = false;
   reading.micro_batch_tokens = std::max(decoding.prompt_tokens, decoding.slots);
   reading.supervised_tokens = decoding.slots;
   reading.longest_sequence = decoding.longest_prompt;
-  std::vector<MemoryLine> lines = op_by_op_lines(reading);
-  for (MemoryLine& line : lines) line.name = "rollout: " + line.name;
-  // Rows double when they are full, and old and new memory is held while they are copied.
-  const int64_t tokens = decoding.slots * 2 * (decoding.longest_prompt + decoding.max_new_tokens);
-  const int64_t token = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * bytes_of(shape.precision);
-  lines.push_back({"rollout: cache", tokens * token,
-                   "keys and values of " + format_count(decoding.slots) + " completions with their prompts, in rows that double"});
-  lines.push_back({"rollout: logits", 2 * decoding.slots * shape.spec.vocab_size * 4, format_count(decoding.slots) + " rows in fp32"});
-  return lines;
-}
-
-std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) {
-  if (shape.cuda) {
-    // The workspaces of products are training's.
-    std::vector<MemoryLine> lines = aten_decoding_lines(shape, decoding);
-    std::erase_if(lines, [](const MemoryLine& line) { return line.name == "rollout: products"; });
-    return lines;
-  }
-  const StepSizes sizes{std::max(decoding.prompt_tokens, decoding.slots), decoding.slots, bytes_of(shape.precision), shape.threads};
+  const StepSizes sizes = sizes_of(reading, aten);
   const Graph& graph = shape.lists->evaluation({});
+  const bool cached_rows = aten || shape.cuda;
   const int64_t arena = lay_out(graph, sizes, fused_workspace).bytes;
   const int64_t page = shape.spec.num_layers * 2 * shape.spec.num_kv_heads * shape.spec.head_dim * kCachePage * bytes_of(shape.precision);
   // A group shares its prompt's full pages; each completion has its own last page and the pages
@@ -339,18 +330,31 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
   while (held < pages) held *= 2;
   const int64_t cache = (held > 8 ? held + held / 2 : held) * page;
   const int64_t rows = decoding.slots * shape.spec.vocab_size * 4;
+  const std::string tokens = format_count(sizes.tokens) + " tokens";
   std::vector<MemoryLine> lines{
           {"rollout: cache", cache,
            format_count(pages) + " pages of " + format_count(kCachePage) + " tokens, " + format_bytes(page) +
                " each: keys and values of " + format_count(decoding.slots) + " completions of at most " +
                format_count(decoding.max_new_tokens) + " tokens, in an allocation that doubles"},
-          {"rollout: decoding", arena, format_count(sizes.tokens) + " tokens at once, forward only"},
-          {"rollout: logits", (decoding.group > 1 ? 2 : 1) * rows, format_count(decoding.slots) + " rows in fp32"}};
-  if (const int64_t aten = most_aten_bytes(shape, graph, sizes); aten > 0)
-    lines.push_back({"rollout: ATen", aten, format_count(sizes.tokens) + " tokens: what LibTorch holds beside the arena for one op"});
-  if (const int64_t scratch = scratch_weight_bytes(shape, graph); scratch > 0)
-    lines.push_back({"rollout: weight conversion", scratch, "the decoder's own: the largest weight in " + name_of(shape.precision)});
+          {"rollout: decoding", arena, tokens + " at once, forward only"},
+          {"rollout: logits", (decoding.group > 1 || cached_rows ? 2 : 1) * rows, format_count(decoding.slots) + " rows in fp32"}};
+  const auto add = [&](const char* name, int64_t bytes, std::string formula) {
+    if (bytes > 0) lines.push_back({name, bytes, std::move(formula)});
+  };
+  const int64_t in_aten = most_aten_bytes(reading, graph, sizes),
+                over_cache = cached_rows ? cached_rows_bytes(shape, decoding.longest_prompt + decoding.max_new_tokens) : 0;
+  add("rollout: ATen", std::max(in_aten, over_cache), tokens + ": what LibTorch holds beside the arena for one op" + (aten ? ", a bound" : ""));
+  if (aten && !shape.cuda) add("rollout: products", product_bytes(reading, graph, sizes), product_formula(shape.precision, shape.instructions, shape.threads));
+  if (shape.cuda && !aten) add("rollout: attention", attention_bytes(reading), tokens + ": results of LibTorch's efficient kernels");
+  if (shape.cuda) add("rollout: batch", batch_bytes(reading), tokens + ": ids, angles, targets");
+  add("rollout: weight conversion", scratch_weight_bytes(reading, graph) + (cached_rows ? converted_head_bytes(reading, graph) : 0),
+      "the decoder's own: the largest weight in " + name_of(shape.precision));
   return lines;
 }
+
+}  // namespace
+
+std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) { return decoding_lines(shape, decoding, true); }
+std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) { return decoding_lines(shape, decoding, false); }
 
 }  // namespace forge

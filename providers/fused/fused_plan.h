@@ -15,7 +15,7 @@ Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes&
 std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape);
 
 // Returns the memory of a forward list that ATen runs op by op without an arena, as the gate of fp8
-// and decoding in ATen do.
+// does.
 std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape);
 std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding);

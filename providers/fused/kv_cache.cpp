@@ -9,8 +9,8 @@
 
 namespace forge {
 
-KvCache::KvCache(const ModelSpec& spec, c10::ScalarType type)
-    : type_(element_of(type)), layers_(spec.num_layers), kv_heads_(spec.num_kv_heads), head_dim_(spec.head_dim) {}
+KvCache::KvCache(const ModelSpec& spec, c10::ScalarType type, c10::Device device)
+    : type_(element_of(type)), device_(device), layers_(spec.num_layers), kv_heads_(spec.num_kv_heads), head_dim_(spec.head_dim) {}
 
 int64_t KvCache::part_bytes() const { return kv_heads_ * head_dim_ * kCachePage * bytes_of(type_); }
 
@@ -76,7 +76,7 @@ void KvCache::release(int64_t sequence) {
 void KvCache::grow() {
   constexpr int64_t kFirst = 8;  // pages
   const int64_t before = memory_.defined() ? memory_.numel() / page_bytes() : 0, after = std::max(kFirst, 2 * before);
-  at::Tensor larger = at::empty({after * page_bytes()}, at::kByte);
+  at::Tensor larger = at::empty({after * page_bytes()}, at::TensorOptions(device_).dtype(at::kByte));
   if (before > 0) larger.narrow(0, 0, memory_.numel()).copy_(memory_);
   memory_ = larger;
   users_.resize(static_cast<size_t>(after));

@@ -13,7 +13,7 @@ namespace forge {
 
 class KvCache {
  public:
-  KvCache(const ModelSpec& spec, c10::ScalarType type);
+  KvCache(const ModelSpec& spec, c10::ScalarType type, c10::Device device);
 
   int64_t length(int64_t sequence) const;
   // Takes the pages for `tokens` more of a sequence; a sequence that was never named is empty.
@@ -27,6 +27,10 @@ class KvCache {
 
   // Returns the pages of these sequences, a row each; valid until the next call of a member.
   CacheShape shape(const std::vector<int64_t>& sequences);
+  // Returns the numbers of a sequence's pages, in order; valid as long.
+  const std::vector<int32_t>& pages_of(int64_t sequence) { return at(sequence).pages; }
+  // Returns the memory of all pages: uint8 [pages · layers · 2 · part_bytes].
+  const at::Tensor& memory() const { return memory_; }
   // Returns the pages of all sequences, each the keys and values of every layer; valid as long.
   char* pages() const { return static_cast<char*>(memory_.data_ptr()); }
   int64_t part_bytes() const;  // keys of a layer's page, or values
@@ -44,6 +48,7 @@ class KvCache {
   int64_t page_bytes() const { return layers_ * 2 * part_bytes(); }
 
   Element type_;
+  c10::Device device_;
   int64_t layers_, kv_heads_, head_dim_;
   at::Tensor memory_;  // uint8 [pages, layers, 2, …]
   std::vector<int32_t> free_;

@@ -488,7 +488,7 @@ TEST_CASE("a text ends at its stop token, or when it is long enough") {
 
 TEST_CASE("pages of a sequence that ended serve the next") {
   const ModelSpec spec = read_model_spec(kModel);
-  KvCache cache(spec, at::kFloat);
+  KvCache cache(spec, at::kFloat, at::kCPU);
   cache.extend(0, 3 * kCachePage);
   cache.extend(1, 1);
   const CacheShape both = cache.shape({0, 1});

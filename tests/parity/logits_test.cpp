@@ -132,15 +132,15 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
 
 TEST_CASE("an encoder-decoder's logits equal transformers', token by token of an answer") {
   c10::NoGradGuard no_grad;
-  const std::string name = GENERATE("t5", "t5-gated", "bart", "bart-scaled");
-  INFO(name);
+  const std::string name = GENERATE("t5", "t5-gated", "bart", "bart-scaled"), provider = GENERATE("fused", "reference");
+  INFO(name << " under " << provider);
   Model model = load_fp32(std::string(FORGE_VARIANTS) + "/" + name);
   auto golden = open_safetensors(kGoldens + "logits-" + name + ".safetensors");
   for (const std::string length : {"5", "17", "40"}) {
     INFO("source of " << length);
     const Matrix want = read_matrix(*golden, "logits_" + length);
     const std::vector<int32_t> source = read_ids(*golden, "ids_" + length), answer = read_ids(*golden, "answer_" + length);
-    const auto decoder = decoder_of(model, "reference");
+    const auto decoder = decoder_of(model, provider);
     // The text is decoded beside another one whose source and answer have other lengths.
     const std::vector<int32_t> other = read_ids(*golden, length == "17" ? "ids_40" : "ids_17");
     std::vector<NewTokens> fresh{{0, source}, {1, other}};
@@ -152,7 +152,7 @@ TEST_CASE("an encoder-decoder's logits equal transformers', token by token of an
     }
     CHECK(error <= 1e-5f * largest(want));
   }
-  CHECK(first_other_token(model, "reference", read_ids(*golden, "ids_5"), read_ids(*golden, "greedy")) == -1);
+  CHECK(first_other_token(model, provider, read_ids(*golden, "ids_5"), read_ids(*golden, "greedy")) == -1);
 }
 
 TEST_CASE("a model of a GGUF gives transformers' logits") {

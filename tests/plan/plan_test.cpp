@@ -509,7 +509,7 @@ TEST_CASE("what is drawn lies on the disk too") {
   CHECK((disk(101) - disk(100)) % (36 * drawn) == 0);
 }
 
-TEST_CASE("the plan says who draws completions, and counts the memory of that provider") {
+TEST_CASE("the plan says who computes attention over the cache, and counts the pages") {
   const auto planned = [](const Device& device, const std::string& provider) {
     PlanInput asked = input("smollm2-135m", device);
     asked.job.objective.type = ObjectiveType::grpo;
@@ -527,12 +527,12 @@ TEST_CASE("the plan says who draws completions, and counts the memory of that pr
   const Plan plan = planned(gpu, "auto");
   CHECK(plan.provider_name() == "fused");
   CHECK(plan.rollout.decoder == "reference");
-  CHECK_THAT(explain(plan), Catch::Contains("drawn by provider reference"));
-  CHECK_THAT(cache_of(plan), Catch::Contains("in rows that double"));
+  CHECK_THAT(explain(plan), Catch::Contains("attention over the cache is ATen's"));
+  CHECK_THAT(cache_of(plan), Catch::Contains("pages"));
   const Plan on_cpu = planned(cpu(), "auto");
   CHECK(on_cpu.rollout.decoder == "fused");
   CHECK_THAT(cache_of(on_cpu), Catch::Contains("pages"));
-  CHECK_THAT(explain(on_cpu), !Catch::Contains("drawn by provider"));
+  CHECK_THAT(explain(on_cpu), !Catch::Contains("attention over the cache"));
 }
 
 TEST_CASE("rows that were cut are counted where the data are told of") {

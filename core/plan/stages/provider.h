@@ -24,8 +24,8 @@ struct Provider {
   std::vector<std::string> (*faults)(const ActivationShape& shape);
   // Returns the memory of one micro-batch beyond the fixed lines, at the moment of the peak.
   std::vector<MemoryLine> (*activation_lines)(const ActivationShape& shape);
-  // Returns the name of the provider that draws completions for this one, on a GPU or on a CPU, of
-  // a decoder or of an encoder-decoder.
+  // Returns the name of the provider that computes attention over a cache when this one draws
+  // completions, on a GPU or on a CPU, of a decoder or of an encoder-decoder.
   const char* (*decoder)(bool cuda, bool reads_source);
   // Returns the memory of drawing completions, whose activations are not among those; sizes of
   // `shape` do not count.

@@ -146,8 +146,7 @@ std::string rollout_text(const Rollouts& plan) {
     text += "; " + format_count(std::min(*rollout.slots, all)) + " at once, " + format_count(plan.rollout.waves) +
             (plan.rollout.waves == 1 ? " wave" : " waves") + "; each prompt is read once for its group";
   if (!plan.rollout.decoder.empty() && plan.rollout.decoder != plan.provider_name())
-    text += "; drawn by provider " + plan.rollout.decoder + ", since " + plan.provider_name() +
-            " has no attention over a cache on this device";
+    text += "; attention over the cache is ATen's, since " + plan.provider_name() + " has no kernel for it on this device";
   if (rollout.lookup_tokens > 0)
     text += "; up to " + format_count(rollout.lookup_tokens) + " tokens ahead are guessed from what a completion holds, in slots that are free: " +
             (plan.job.train.precision == Precision::fp32 ? "no token or log-probability changes" : "this changes only rounding in " + name_of(*plan.job.train.precision));

@@ -11,7 +11,7 @@ struct RolloutPlan {
   std::vector<int32_t> stop_ids;                     // tokens that end a completion
   std::vector<std::vector<int32_t>> stop_sequences;  // of rollout.stop
   int64_t prompt_tokens = 0;                         // of prompts that are read at once
-  std::string decoder;                               // provider that draws them; empty: a server does
+  std::string decoder;                               // provider of attention over the cache; empty: a server draws them
   int64_t waves = 0;                                 // of rollout.slots completions, for one rollout
   double sample_seconds = 0;                         // of a rollout whose completions are all as long as they may be; 0: not known
 };

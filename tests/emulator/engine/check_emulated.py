@@ -559,7 +559,39 @@ def offloaded(forge, engine, root):
     return True, "equal bytes, and on the host " + ", ".join(seen)
 
 
-SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_killed_and_resumed, "full moved killed": moved_killed_and_resumed,
+def completions_drawn(forge, engine, root):
+    """A card's model draws a CPU's completions, with attention over the cache in ATen, and trains on
+    them.
+    """
+    prompts = root / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"What is {i}?"}) + "\n" for i in range(12)))
+    settings = LORA | {"objective": {"type": "grpo", "train_on": None},
+                       "data": {"train": [{"path": str(prompts)}], "template": "chatml", "shuffle": None, "packing": None},
+                       "train": {"max_steps": 2, "global_batch_size": None, "micro_batch_size": None},
+                       "rollout": {"prompts_per_step": 3, "samples_per_prompt": 4, "max_new_tokens": 12},
+                       "rewards": [{"type": "length", "max": 6, "slack": 30, "unit": "characters"}]}
+    seen = []
+    for model in ("base", "gemma2", "gpt-oss", "deepseek-v3"):
+        drawn, norms = [], []
+        for device, uses in (("cpu", None), (CARD, engine)):
+            asked = job(f"drawn-{model}", variants.write_variant(model, root / model), "fp32",
+                        {k: v for k, v in settings.items() if k != "rewards"}, root / f"drawn-{device[:4]}", device)
+            asked["train"].pop("micro_batch_size")
+            run = train(forge, asked | {"rewards": settings["rewards"]}, root, uses)
+            rows = [json.loads(line) for path in sorted((run.folder / "rollouts").iterdir()) for line in path.read_text().splitlines()]
+            drawn.append([(row["prompt"], row["sample"], row["ids"], row["sampler_logps"]) for row in rows])
+            norms.append([step["grad_norm"] for step in run.steps])
+        if [d[:3] for d in drawn[0]] != [d[:3] for d in drawn[1]] or len(drawn[0]) != 24:
+            return False, f"{model}: other completions"
+        logps = max(forge_run.relative_error(got[3], want[3]) for want, got in zip(*drawn))
+        norm = forge_run.relative_error(norms[1], norms[0])
+        if logps > 1e-5 or norm > 1e-5:
+            return False, f"{model}: log-probabilities {logps:.1e}, gradient norms {norm:.1e} (limits 1e-5)"
+        seen.append(f"{model} {max(logps, norm):.1e}")
+    return True, "equal completions; errors of " + ", ".join(seen)
+
+
+SPECIAL = {"completions drawn": completions_drawn, "full offloaded": offloaded, "full offloaded killed": offloaded_killed_and_resumed, "full moved killed": moved_killed_and_resumed,
            "activations offloaded": activations_offloaded, "activations moved killed": activations_killed_and_resumed,
            "fp16 overflow": overflows, "turing overflow": overflows_on_turing, "turing past fp16": past_fp16,
            "turing closer": closer_with_wide_stream, "lora killed": killed_and_resumed, "full killed": full_killed_and_resumed,
@@ -569,7 +601,7 @@ SPECIAL = {"full offloaded": offloaded, "full offloaded killed": offloaded_kille
 # A sample (tests/sample.py) always has these: each precision, adapter, card and way of holding the
 # base or the state once. It has one in COMMITS of the others.
 ALWAYS = ["lora", "full", "dora", "qlora int8", "lora bf16", "qwen3-moe full bf16", "replayed qlora bf16", "lora fp16", "turing lora", "fp8 bf16",
-          "turing overflow", "full offloaded", "lora killed"]
+          "turing overflow", "full offloaded", "lora killed", "completions drawn"]
 COMMITS = 4
 
 

@@ -1,0 +1,68 @@
+#include "providers/aten/cached_rows.h"
+
+#include <ATen/ATen.h>
+
+#include "core/model/forward.h"
+#include "kernels/attention/attention.h"
+
+namespace forge {
+
+void CachedRows::begin(const std::vector<NewTokens>& tokens, const Batch& batch, const std::vector<int64_t>& before) {
+  // Indices of all sequences go to the device in one copy.
+  std::vector<int64_t> indices;
+  sequences_.clear();
+  const int64_t count = batch.tokens();
+  indices.resize(static_cast<size_t>(2 * count));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    Sequence s{.first = batch.cu_seqlens[i], .count = batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]};
+    s.length = before[i] + s.count;
+    const std::vector<int32_t>& pages = cache_.pages_of(tokens[i].sequence);
+    for (int64_t t = 0; t < s.count; ++t) {
+      const int64_t position = before[i] + t;
+      indices[static_cast<size_t>(s.first + t)] = pages[static_cast<size_t>(position / kCachePage)];
+      indices[static_cast<size_t>(count + s.first + t)] = position % kCachePage;
+    }
+    indices.insert(indices.end(), pages.begin(), pages.end());
+    sequences_.push_back(s);
+  }
+  const at::Tensor all = at::tensor(indices, at::kLong).to(model_.device);
+  page_ = all.narrow(0, 0, count), slot_ = all.narrow(0, count, count);
+  int64_t next = 2 * count;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto pages = static_cast<int64_t>(cache_.pages_of(tokens[i].sequence).size());
+    sequences_[i].pages = all.narrow(0, next, pages);
+    next += pages;
+  }
+}
+
+// Returns keys (part 0) or values (1) of the op's layer: [pages, kCachePage, kv_heads, head_dim].
+at::Tensor CachedRows::rows_of(const Op& op, int64_t part) const {
+  const ModelSpec& spec = model_.spec;
+  const at::Tensor all = cache_.memory().view(model_.type).view({-1, spec.num_layers, 2, kCachePage, spec.num_kv_heads, spec.head_dim});
+  return all.select(1, op.layer - spec.encoder_layers).select(1, part);
+}
+
+at::Tensor CachedRows::value(const StepMemory& m, ValueId id, bool writes) const {
+  const int64_t element = bytes_of(m.element(id));
+  device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
+  return at::from_blob(m.data(id), {m.rows(id), m.width(id) / model_.spec.head_dim, model_.spec.head_dim}, {m.stride(id), model_.spec.head_dim, 1},
+                       at::TensorOptions(model_.device).dtype(model_.type));
+}
+
+void CachedRows::store(const StepMemory& m, const Op& op) const {
+  for (int64_t part = 0; part < 2; ++part) rows_of(op, part).index_put_({page_, slot_}, value(m, op.in[static_cast<size_t>(1 + part)], false));
+}
+
+void CachedRows::attend(const StepMemory& m, const Op& op, const BatchTensors& batch) const {
+  store(m, op);
+  static const Attend kNone;
+  const AttentionRule rule = rule_of_attention({m.graph, op, modules_, batch, kNone, false, model_.type});
+  const at::Tensor keys = rows_of(op, 0), values = rows_of(op, 1), q = value(m, op.in[0], false), out = value(m, op.out[0], true);
+  for (const Sequence& s : sequences_) {
+    const auto read = [&](const at::Tensor& pages) { return pages.index_select(0, s.pages).flatten(0, 1).narrow(0, 0, s.length); };
+    const at::Tensor mixed = cached_attention(q.narrow(0, s.first, s.count), read(keys), read(values), rule);
+    out.narrow(0, s.first, s.count).copy_(mixed.view({s.count, q.size(1), q.size(2)}));
+  }
+}
+
+}  // namespace forge
