@@ -16,7 +16,7 @@ std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& t
                                              const StepOptions& options);
 // Returns the same with every op in ATen.
 std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options);
-// Returns the decoder of either, over the same list.
+// Return the decoders of both: one program over the evaluation's list.
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 

@@ -27,7 +27,7 @@ namespace forge {
 namespace {
 
 // Weights in E4M3 are decoded, and rows are multiplied in the compute type: one row gains nothing
-// by an 8-bit product. Adapters are beside their weights, since theirs may have no room for them.
+// by an 8-bit product. Adapters are multiplied beside their weights, on every device.
 StepShape decoded(StepShape shape) {
   shape.training.fp8 = false;
   shape.folded_adapters = shape.folded_residuals = shape.fused_head = false;
@@ -119,7 +119,7 @@ class FusedDecoder : public Decoder {
     for (size_t i = first; i < end; ++i) {
       const Op& op = list_.ops[i];
       const bool cached = !by_kernels_ && op.kind == &ops::attention && op.attributes.sight == Sight::causal;
-      // A prompt is attended to as in training, unless its keys have another offset (a bias).
+      // A prompt is attended to as in training.
       if (cached && !begins)
         cached_.attend(memory_, op, tensors);
       else if (memory_.by_aten[i])
