@@ -5,7 +5,7 @@
 //   Layout layout = lay_out(step, sizes, workspace);       // layout.h
 //   print(step, sizes, length, &layout)                    // core/model/graph/print.h: `forge plan --graph`
 //
-// A family records its forward list (core/model/graph/recorder.h). Everything else is read from it:
+// A family records its forward list (recorder.h). Everything else is read from it:
 // the backward list and what is recomputed (gradients.h), lifetimes and offsets (layout.h), FLOPs
 // and bytes (op_record.h). Knows neither tensors nor devices, and no kind of op.
 #include <cstdint>

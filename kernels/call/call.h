@@ -1,11 +1,11 @@
 #pragma once
 // One op of a list over a micro-batch, as far as the arguments of its kernels depend on it.
 //
-//   device.run(bind::norm_backward(call));                       in the engine
-//   rms_norm_backward_cuda_workspace(bind::norm_backward(call))  in a plan (planned_call.h)
+//   device.run(norm_backward_args(call));                       in the engine
+//   rms_norm_backward_cuda_workspace(norm_backward_args(call))  in a plan (planned_call.h)
 //
-// The functions of bind/ make arguments for both, so that a plan counts the workspace of what the
-// engine runs. No torch.
+// An op's own functions (kernels/*/*_op.cpp) make arguments for both, so that a plan counts the
+// workspace of what the engine runs. No torch.
 #include <span>
 
 #include "core/lib/base/error.h"
