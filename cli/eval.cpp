@@ -46,7 +46,7 @@ Job job_for_file(const std::string& file, const ModelChoice& choice, const Argum
     std::optional<TrainOn> train_on = enum_of<TrainOn>(*name);
     if (!train_on)
       throw Error(ErrorKind::usage, "--train-on " + *name + ": expected " + join(names(TrainOn()), ", "));
-    job.objective = {.train_on = *train_on};
+    job.objective = SftConfig{{.train_on = *train_on}};
   }
   job.data.template_name = choice.chat_template.name;
   job.data.template_variables = choice.chat_template.variables;
@@ -90,7 +90,7 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
   // Rows of text have a likelihood even if the run compares answers: they are evaluated with the
   // default objective.
   const auto is_text = [](RowFormat format) { return trains_on(objective_of(ObjectiveType::sft), format); };
-  const Objective& row = objective_of(job.objective.type);
+  const Objective& row = objective_of(job.objective.type());
   if (row.coupling != Coupling::token && !row.scores && std::all_of(rows.summary.formats.begin(), rows.summary.formats.end(), is_text)) {
     job.objective = {};
     rows = prepare();
@@ -105,10 +105,10 @@ Prepared prepare_rows(const Arguments& args, const ModelChoice& choice, const st
 
 Json totals(const Json& done, const Prepared& rows, const ObjectiveConfig& objective) {
   double loss = done.value("eval_loss", Json()).is_number() ? done["eval_loss"].get<double>() : std::nan("");
-  const bool by_token = objective_of(objective.type).coupling == Coupling::token;
+  const bool by_token = objective_of(objective.type()).coupling == Coupling::token;
   return {{"loss", loss},
           {"perplexity", by_token ? Json(std::exp(loss)) : Json(nullptr)},
-          {"objective", name_of(objective.type)},
+          {"objective", name_of(objective.type())},
           {"metrics", done.value("metrics", Json::object())},
           {"examples", rows.summary.examples},
           {"tokens", rows.summary.tokens},
@@ -133,14 +133,14 @@ std::string text_of(const Json& totals) {
 // its base.
 Json eval_request(const DataSet& data, const ModelChoice& choice, const ObjectiveConfig& objective) {
   Json request{{"command", "eval"}, {"tokens", data.path()}};
-  if (objective_of(objective.type).coupling == Coupling::token) return request;
+  if (objective_of(objective.type()).coupling == Coupling::token) return request;
   const Job& trained = choice.run->job;
   Job job = trained;
   job.objective = objective;
   request["job"] = to_json(job);
-  if (!objective_of(objective.type).has_reference) return request;
+  if (!objective_of(objective.type()).has_reference) return request;
   request["reference_model"] = trained.model.path;
-  const bool start = objective.reference == ReferenceModel::start;
+  const bool start = objective.as<Referenced>().reference == ReferenceModel::start;
   if (start && trained.adapter.init_from) request["reference_adapter"] = *trained.adapter.init_from;
   return request;
 }
@@ -186,12 +186,12 @@ int run(const Arguments& args) {
   ScratchFolder scratch;
   ObjectiveConfig objective;
   Prepared rows = prepare_rows(args, choice, scratch.path(), progress, objective);
-  if (draws_completions(objective.type))
+  if (draws_completions(objective.type()))
     throw Error(ErrorKind::usage, "the run learned from completions that it drew: its rows hold no answers to compute a loss of")
         .hint("its report has the held-out reward; for other prompts, forge generate RUN --prompts FILE writes completions and "
               "forge score FILE --rewards JOB scores them; --task answers --data FILE compares answers with references");
-  if (!choice.run) require_answers(rows.summary, objective.type);
-  require_trainable(rows.summary, objective.type, "--data");
+  if (!choice.run) require_answers(rows.summary, objective.type());
+  require_trainable(rows.summary, objective.type(), "--data");
   if (rows.summary.truncated > 0)
     progress.warn(format_count(rows.summary.truncated) + " rows are cut at the maximum length");
   progress.line("precision " + name_of(choice.precision) + ": " + choice.precision_reason);

@@ -243,7 +243,7 @@ class PlanParts {
       require_model();
       input_.model = read_model_spec(job().model);
       input_.model_notes = config_notes(job().model);
-      if (objective_of(job().objective.type).scores) {
+      if (objective_of(job().objective.type()).scores) {
         refuse_towers_of_scores(input_.model);
         input_.model = with_score_head(input_.model);
       }
@@ -382,7 +382,7 @@ class PlanParts {
   }
 
   bool may_assume() const {
-    return plan_alone() && faults_.empty() && objective_of(job().objective.type).coupling == Coupling::token;
+    return plan_alone() && faults_.empty() && objective_of(job().objective.type()).coupling == Coupling::token;
   }
   // Returns false if no row will be read.
   bool needs_text() const {
@@ -404,7 +404,7 @@ class PlanParts {
       hashes.save();
       progress_.clear();
     }
-    if (draws_completions(job().objective.type)) find_stops();
+    if (draws_completions(job().objective.type())) find_stops();
     if (options_.estimate && text_) line_.no_gguf = gguf_refusal();
     input_.origins = origins_of(line_.loaded);
     input_.device = line_.device;

@@ -163,7 +163,7 @@ int run_planned(const Arguments& args, const PlannedJob& line, Clock::time_point
   engine.watch([&heartbeat] { heartbeat->require_alone(); });
   const Json request = train_request(decision, line.loaded, folder, began);
   std::optional<RewardHost> rewards;
-  if (draws_completions(decision.plan.job.objective.type)) rewards.emplace(decision.plan, line.loaded.secrets);
+  if (draws_completions(decision.plan.job.objective.type())) rewards.emplace(decision.plan, line.loaded.secrets);
   DrawHost draws(decision.plan);
   Json done = engine.request(request, [&](const Json& event) {
     const std::string name = event.value("event", "");

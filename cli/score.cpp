@@ -143,7 +143,7 @@ std::string table_text(const Rewards& rewards, const std::vector<ScoredSample>& 
                                               "scored", "failed", "unscored", "min to max"}};
   for (size_t k = 0; k < rewards.configs().size(); ++k) {
     const RewardConfig& reward = rewards.configs()[k];
-    rows.push_back(table_row(reward.name, name_of(reward.type),
+    rows.push_back(table_row(reward.name, name_of(reward.type()),
                              reward.weight == 0 ? "0 (shadow)" : format_number(reward.weight),
                              column_of(scored, k)));
   }
@@ -208,7 +208,7 @@ Json json_of(const Rewards& rewards, const std::vector<RewardSample>& samples,
   Json all = Json::array();
   for (size_t k = 0; k < rewards.configs().size(); ++k) {
     const RewardConfig& reward = rewards.configs()[k];
-    Json one{{"name", reward.name}, {"type", name_of(reward.type)}, {"weight", reward.weight}};
+    Json one{{"name", reward.name}, {"type", name_of(reward.type())}, {"weight", reward.weight}};
     one.update(column_json(column_of(scored, k)));
     one["timeouts"] = rewards.counts(k).timeouts;
     one["crashes"] = rewards.counts(k).crashes;
@@ -252,7 +252,7 @@ void count_tokens(const Job& job, const Rewards& rewards, std::vector<RewardSamp
 // Asks a reward model through an engine of its own.
 std::vector<Score> judged(const RewardConfig& reward, const std::vector<RewardSample>& samples, const Arguments& args,
                           const Device& device) {
-  const JudgeModel judge = read_judge(*reward.path);
+  const JudgeModel judge = read_judge(*reward.as<ModelReward>().path);
   const JudgedTexts texts = JudgeText(judge).encode(samples);
   if (texts.ids.empty()) return texts.scores(Json::array());
   ModelChoice choice{.model = judge.model, .text = judge.model, .device = device};

@@ -137,7 +137,7 @@ void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFl
   Network network(loaded.model, *loaded.trainables, *provider, job);
   DataSet data = DataSet::open(request.at("tokens"));
   std::unique_ptr<Reference> reference;
-  if (objective_of(job.objective.type).has_reference)
+  if (objective_of(job.objective.type()).has_reference)
     reference = loaded_reference(open_model(request, "reference_model", "reference_adapter"), request.at("provider"));
   const MismatchedBatches batches{loaded.model, data, kEvalBatchTokens, job.data.max_length};
   const double divergence = divergence_of(network, reference.get(), job.objective, batches, all_examples(data), stop);

@@ -1,5 +1,6 @@
 #include "core/job/field.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/lib/base/text.h"
@@ -62,6 +63,26 @@ bool inside_list(const std::string& dotted) {
   for (size_t dot = dotted.find('.'); dot != std::string::npos; dot = dotted.find('.', dot + 1))
     if (const Field* field = find_field(dotted.substr(0, dot)); field && field->kind == FieldKind::sections) return true;
   return false;
+}
+
+namespace {
+
+void add_keys_of_others(const std::vector<Field>& fields, const std::string& type, const std::string& prefix,
+                        std::vector<KeyOfOthers>& keys) {
+  for (const Field& field : fields)
+    if (!field.fields.empty())
+      add_keys_of_others(field.fields, type, prefix + field.key + ".", keys);
+    else if (!field.types.empty() && std::find(field.types.begin(), field.types.end(), type) == field.types.end())
+      keys.push_back({prefix + field.key, field.types});
+}
+
+}  // namespace
+
+std::vector<KeyOfOthers> keys_of_others(const std::vector<Field>& fields, const void* object) {
+  std::vector<KeyOfOthers> keys;
+  for (const Field& field : fields)
+    if (field.picks_type) add_keys_of_others(fields, std::get<std::string>(field.get(object)), "", keys);
+  return keys;
 }
 
 std::string range_text(const Field& field) {

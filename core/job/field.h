@@ -80,6 +80,8 @@ struct Field {
   std::string unit;           // tokens, examples, seconds …
   std::string when_unset;     // meaning of null or the default, if the value alone does not tell it
   std::string share_key;      // the key to use for a share instead of a count
+  bool picks_type = false;    // the section's type, which decides about its other keys
+  std::vector<std::string> types;  // types that have the key; empty: all
   std::string shorthand;      // sections and lists of sections: the member that a plain text sets
   std::vector<Field> fields;  // keys of a section
 
@@ -107,6 +109,13 @@ const Field* find_field(const std::string& dotted);
 // True if a key belongs to the items of a list ("data.train.path"), so that it has no single value
 // in a job.
 bool inside_list(const std::string& dotted);
+// A key that the type of its section does not have.
+struct KeyOfOthers {
+  std::string key;  // dotted, inside the section
+  std::vector<std::string> types;  // the types that have it
+};
+// Returns the keys of a section's other types; none if its keys do not depend on a type.
+std::vector<KeyOfOthers> keys_of_others(const std::vector<Field>& fields, const void* object);
 // Returns "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
 std::string range_text(const Field& field);
 

@@ -11,6 +11,7 @@
 
 #include "core/job/field.h"
 #include "core/job/names.h"
+#include "core/lib/base/text.h"
 
 namespace forge {
 
@@ -130,6 +131,69 @@ Entry section(std::string name, M S::*member, std::string doc, std::vector<Field
   entry.field.doc = std::move(doc);
   entry.field.fields = std::move(fields);
   entry.field.member = [member](void* object) -> void* { return &(static_cast<S*>(object)->*member); };
+  return entry;
+}
+
+// Returns the entry of the type of a OneOf, which decides about the other keys.
+template <class Owner>
+Entry type_key(std::string doc) {
+  using Type = decltype(Owner().type());
+  Entry entry;
+  Field& field = entry.field;
+  field.key = "type";
+  field.kind = FieldKind::choice;
+  field.doc = std::move(doc);
+  field.choices = names(Type());
+  field.picks_type = true;
+  field.get = [](const void* object) { return name_of(static_cast<const Owner*>(object)->type()); };
+  field.set = [](void* object, FieldValue value) {
+    static_cast<Owner*>(object)->become(enum_of<Type>(std::get<std::string>(value)).value());
+  };
+  return entry;
+}
+
+// Says in the texts of a key, and of those in it, which types have it.
+inline void belongs_to(Field& field, const std::vector<std::string>& types) {
+  if (!field.types.empty()) return;
+  field.types = types;
+  field.doc = join(types, ", ") + ": " + field.doc;
+  for (Field& inner : field.fields) belongs_to(inner, types);
+}
+
+// Returns the entry of a key or section that is a member of a part of Owner. Types without the part
+// show its defaults, and drop what is set.
+template <class Owner, class Part>
+Entry of_part(Entry entry) {
+  Field& field = entry.field;
+  std::vector<std::string> types;
+  for (auto type : Owner::template types_with<Part>()) types.push_back(name_of(type));
+  belongs_to(field, types);
+  if (field.kind == FieldKind::section) {
+    field.member = [member = std::move(field.member)](void* object) {
+      static thread_local Part dropped;
+      Part* part = static_cast<Owner*>(object)->template find<Part>();
+      if (!part) dropped = Part();
+      return member(part ? part : &dropped);
+    };
+    return entry;
+  }
+  field.get = [get = std::move(field.get)](const void* object) {
+    return get(&static_cast<const Owner*>(object)->template as<Part>());
+  };
+  field.set = [set = std::move(field.set)](void* object, FieldValue value) {
+    if (Part* part = static_cast<Owner*>(object)->template find<Part>()) set(part, std::move(value));
+  };
+  return entry;
+}
+
+// Returns the entry of a section of the file whose keys are members of the struct around it.
+inline Entry group(std::string name, std::string doc, std::vector<Field> fields) {
+  Entry entry;
+  entry.field.key = std::move(name);
+  entry.field.kind = FieldKind::section;
+  entry.field.doc = std::move(doc);
+  entry.field.fields = std::move(fields);
+  entry.field.member = [](void* object) { return object; };
   return entry;
 }
 

@@ -13,12 +13,12 @@
 #include <variant>
 #include <vector>
 
+#include "core/job/auto.h"
 #include "core/job/in_order.h"
+#include "core/job/objective_config.h"
+#include "core/job/reward_config.h"
 
 namespace forge {
-
-template <class T>
-using Auto = std::optional<T>;  // written `auto` in the file
 
 enum class Quantization { none, nf4, fp4, int8, fp8 };
 enum class ModelInit { file, random };
@@ -27,27 +27,10 @@ enum class PromptAs { text, user };
 enum class AdapterType { none, lora };  // `qlora` is rewritten at parse to lora + nf4 with double quantisation
 enum class LoraInit { standard, gaussian, pissa, olora, loftq, eva };  // written default | gaussian | …
 enum class LoraBias { none, lora_only, all };
-enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
-// Loss of dpo over the difference of the two answers' log-ratios; core/learn/objective/dpo.cpp has
-// the formulas.
-enum class DpoLoss { sigmoid, robust, hinge, ipo, sigmoid_norm, exo_pair, nca_pair, apo_zero, apo_down, sppo_hard };
-// Tokens of the chosen text whose likelihood is added to a preference loss.
-enum class NllOn { completion, all };
-enum class NllMean { pair, token };  // mean of the likelihood that is added to a preference loss
-// Loss of a policy on the completions that were drawn; core/learn/reinforce has the formulas.
-enum class PolicyTerm { clip, cispo, sapo, reinforce };
-enum class PolicyRatio { token, sequence, sum, group };
-enum class MeanOf { token, sequence, constant };
-enum class Baseline { group, others, none };
-enum class AdvantageScale { group, batch, none };
-enum class KlEstimator { k1, k2, k3 };
-enum class KlPlace { loss, reward };
 enum class RolloutProvider { here, http };
-enum class ReferenceModel { base, start };  // the model without the adapter; the model as training began
 // A value whose type is decided by the file: false, 3, 0.5, "deep".
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
-enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };
 enum class RowFormat {
   automatic, messages, sharegpt, alpaca, prompt_completion, text, tokens,
   preference, kto, reward, prompt,  // core/learn/objective says which objective trains on which
@@ -64,14 +47,6 @@ enum class Offload { none, host };
 enum class ScheduleType { constant, linear, cosine, wsd, cosine_with_restarts, polynomial, inverse_sqrt };
 enum class DecayShape { linear, cosine, sqrt };
 enum class OnNan { stop, skip };
-enum class RewardType {
-  exact, contains, regex, numeric, math, choice, json_schema, tags, length, repetition, overlong, command, http, model,
-};
-enum class RegexMatch { full, search };
-enum class JsonWhere { whole, fenced, last };
-enum class LengthUnit { tokens, words, characters };
-enum class OnRewardError { stop, unscored };
-
 struct ModelConfig {
   std::string path;  // Hugging Face folder or .gguf file; absolute after load_job
   ModelInit init = ModelInit::file;
@@ -131,63 +106,6 @@ inline bool changes_base(const AdapterConfig& adapter) {
 
 // True if the adapter starts from the inputs of its layers on the training data (eva).
 inline bool starts_from_data(const AdapterConfig& adapter) { return adapter.init == LoraInit::eva && !adapter.init_from; }
-
-struct AdvantageConfig {
-  Baseline baseline = Baseline::group;
-  AdvantageScale scale = AdvantageScale::group;
-};
-
-struct KlConfig {
-  double weight = 0;  // 0: no reference is needed
-  bool measure = false;  // measure the divergence even at weight 0
-  KlEstimator estimator = KlEstimator::k3;
-  KlPlace in = KlPlace::loss;
-};
-
-// The second network of ppo, which predicts rewards.
-struct ValueConfig {
-  double clip = 0.2;           // largest change of a value from that at drawing; 0: no limit
-  double learning_rate_ratio = 5;  // its learning rate over the policy's
-  int64_t pretrain_steps = 0;  // steps in which it alone is trained
-};
-
-struct ObjectiveConfig {
-  ObjectiveType type = ObjectiveType::sft;
-  TrainOn train_on = TrainOn::assistant;
-  double label_smoothing = 0;
-  double z_loss = 0;  // coefficient of logsumexp², averaged like the loss
-  // Keys of objectives that compare answers. Values that are not set depend on the type
-  // (core/learn/objective/objective.h).
-  DpoLoss loss = DpoLoss::sigmoid;
-  std::optional<double> beta;
-  double label_flip = 0;             // assumed share of pairs with swapped labels
-  std::optional<double> nll_weight;  // weight of the chosen answer's mean negative log-likelihood
-  NllMean nll_mean = NllMean::pair;
-  NllOn nll_on = NllOn::completion;
-  double gamma = 1;                  // simpo: target margin
-  double odds_weight = 0.1;          // orpo
-  double desirable_weight = 1, undesirable_weight = 1;  // kto
-  double center = 0.01;              // reward: pulls the two rewards' sum to 0
-  Auto<ReferenceModel> reference;
-  // Compute the reference's log-probabilities once, before the first step.
-  Auto<bool> reference_cache;
-  // Keys of completions that are drawn and scored (grpo).
-  PolicyTerm policy = PolicyTerm::clip;
-  PolicyRatio ratio = PolicyRatio::token;
-  double clip_low = 0.2, clip_high = 0.28;  // widths: 1 − low … 1 + high
-  std::optional<double> dual_clip;
-  MeanOf mean = MeanOf::token;
-  AdvantageConfig advantage;
-  KlConfig kl;
-  double entropy_weight = 0;
-  int64_t updates_per_rollout = 1, epochs_per_rollout = 1;
-  bool mask_truncated = false;
-  // Keys of ppo.
-  double gamma_discount = 1, lambda_policy = 0.95, lambda_value = 0.95;
-  std::optional<double> lambda_length;  // vapo: λ of a completion of n tokens is 1 − 1 / (this · n)
-  double success_nll = 0;               // weight of the likelihood of completions that succeeded
-  ValueConfig value;
-};
 
 struct DataSource {
   std::string path;  // a file, a folder or a pattern; absolute after load_job
@@ -294,54 +212,6 @@ struct HardwareConfig {
   std::string profile = "auto";
   std::string device = "auto";          // auto | cpu | cuda | cuda:N
   std::optional<int64_t> memory_limit;  // bytes that the run may use; null: what the machine has
-};
-
-// One reward: a verifier and its weight. core/job/reward_rules.cpp lists the types that each key
-// belongs to.
-struct RewardConfig {
-  std::string name;  // empty: the type's name
-  RewardType type = RewardType::exact;
-  double weight = 1;                 // 0: measured only
-  std::optional<std::string> needs;  // key `requires`: counts only where that reward is above 0
-  OnRewardError on_error = OnRewardError::stop;
-  double max_unscored = 0.1;  // share of a batch
-  // Keys of the comparison between completion and answer.
-  std::optional<std::string> answer;  // column of the reference answer, a dotted path; not set: "answer"
-  std::string extract = "auto";   // where in the completion the answer is
-  bool strip = true;
-  bool casefold = false;
-  double tolerance = 0;  // relative
-  double partial = 0;    // the score of an answer that can be read and is wrong
-  std::vector<std::string> choices{"A", "B", "C", "D"};
-  std::vector<std::string> all, none;  // contains
-  std::optional<std::string> pattern;
-  RegexMatch match = RegexMatch::search;
-  std::optional<std::string> schema;  // a file
-  JsonWhere where = JsonWhere::whole;
-  std::vector<std::string> tags;
-  bool strict = false;
-  // Keys of lengths.
-  LengthUnit unit = LengthUnit::tokens;
-  std::optional<int64_t> min, max;
-  std::optional<std::string> target;  // column of the wanted length
-  double slack = 0;                   // in the unit: how far outside the score falls to 0
-  int64_t ngram = 3;
-  int64_t buffer = 0;  // tokens before max in which the penalty grows
-  double penalty = 1;
-  // Keys of a process.
-  std::vector<std::string> command;
-  int64_t workers = 1;
-  double timeout = 60;  // seconds an item
-  std::optional<int64_t> memory_limit;
-  std::vector<std::string> environment;  // names of variables that the process gets
-  std::optional<std::string> directory;  // absolute after load_job
-  // Keys of a server.
-  std::optional<std::string> url;
-  std::string field = "score";  // field of its answer, a dotted path
-  std::map<std::string, std::string> headers;
-  int64_t concurrency = 4;  // requests at once
-  // Key of a reward model.
-  std::optional<std::string> path;
 };
 
 struct RewardMixConfig {

@@ -7,7 +7,6 @@
 #include "core/job/field.h"
 #include "core/job/hub_paths.h"
 #include "core/job/names.h"
-#include "core/job/objective_keys.h"
 #include "core/job/parse.h"
 #include "core/job/reward_rules.h"
 #include "core/job/rules.h"
@@ -151,13 +150,14 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
   for (size_t i = 0; i < job.rewards.size(); ++i) {
     RewardConfig& reward = job.rewards[i];
     auto stated = parsed.given.find("rewards[" + std::to_string(i) + "].command");
-    if (!reward.directory && stated != parsed.given.end())
-      reward.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
-    if (reward.name.empty()) reward.name = name_of(reward.type);
+    auto* command = reward.find<CommandReward>();
+    if (command && !command->directory && stated != parsed.given.end())
+      command->directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
+    if (reward.name.empty()) reward.name = name_of(reward.type());
   }
   if (const auto stated = parsed.given.find("rollout.tools.command"); stated != parsed.given.end() && !job.rollout.tools.directory)
     job.rollout.tools.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
-  if (is_policy(job.objective.type) && !parsed.given.contains("data.overlong")) {
+  if (job.objective.find<PolicyConfig>() && !parsed.given.contains("data.overlong")) {
     job.data.overlong = Overlong::drop;
     loaded.origins["data.overlong"] = {OriginKind::unset, {}, "a prompt is never cut"};
   }

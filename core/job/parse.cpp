@@ -228,7 +228,17 @@ void parse_value(const Node& node, const Field& field, void* object, const std::
       faults.add(node.at, key, show_name(*path) + ": a line break in a path, expected none", "write it on one line; rename a file whose name has one");
     if (resolve) *path = resolve(*path, node.at);
   }
+  if (*value == FieldValue(false) || *value == FieldValue(int64_t{0}) || *value == FieldValue(0.0)) parsed.off.insert(key);
   field.set(object, std::move(*value));
+}
+
+// Sets the type before the keys that only some types have. A faulty one is reported in its turn.
+void set_type(const Node& node, const std::vector<Field>& fields, void* object) {
+  for (const Field& field : fields) {
+    const Node* type = field.picks_type ? node.find(field.key) : nullptr;
+    if (type && type->is_scalar() && std::find(field.choices.begin(), field.choices.end(), type->scalar) != field.choices.end())
+      field.set(object, type->scalar);
+  }
 }
 
 // Returns the form of an item in a list of sections: "a file or {path, …}", "a word or {type, …}".
@@ -298,6 +308,7 @@ std::string alternatives(const std::vector<std::string>& words) {
 void parse_section(const Node& node, const std::vector<Field>& fields, void* object,
                    const std::string& prefix, const ResolvePath& resolve, Parsed& parsed,
                    Diagnostics& faults) {
+  set_type(node, fields, object);
   for (const Member& member : node.members) {
     std::string key = prefix + member.key;
     const Field* field = field_of(fields, member.key);

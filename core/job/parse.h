@@ -20,6 +20,7 @@ namespace forge {
 
 struct Parsed {
   std::map<std::string, Position> given;  // dotted key → place of its value; list items as data.train[0].path
+  std::set<std::string> off;              // keys whose value is 0 or false
   bool complete = true;                   // false: a file could not be read, so nothing counts as missing
 };
 

@@ -18,15 +18,13 @@ class PolicyRules {
   void check() {
     loss();
     divergence();
-    if (job_.objective.type == ObjectiveType::ppo)
-      value();
-    else
-      advantage();
+    if (const auto* ppo = job_.objective.find<PpoConfig>()) value(*ppo);
+    if (const auto* grpo = job_.objective.find<GrpoConfig>()) advantage(*grpo);
     rollout();
     server();
     tools();
     if (starts_from_data(job_.adapter))
-      fault("adapter.init", "eva needs whole texts, and the training data of " + name_of(job_.objective.type) + " are prompts",
+      fault("adapter.init", "eva needs whole texts, and the training data of " + name_of(job_.objective.type()) + " are prompts",
             "write init: default, or start from an adapter (init_from)");
     dynamic_sampling();
     beside();
@@ -38,32 +36,32 @@ class PolicyRules {
     faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
   }
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (parsed_.given.contains(key) && !asks_for_nothing(job_, key)) fault(key, "has no effect: " + why, hint);
+    if (parsed_.given.contains(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
   }
 
   void loss() {
-    const ObjectiveConfig& o = job_.objective;
-    const std::string policy = "objective.policy is " + name_of(o.policy);
-    if (o.policy != PolicyTerm::clip) {
+    const PolicyTerm term = job_.objective.as<GrpoConfig>().policy;
+    const std::string policy = "objective.policy is " + name_of(term);
+    if (term != PolicyTerm::clip) {
       no_effect("objective.clip_low", policy);
       no_effect("objective.dual_clip", policy);
-      if (o.policy != PolicyTerm::cispo) no_effect("objective.clip_high", policy);
+      if (term != PolicyTerm::cispo) no_effect("objective.clip_high", policy);
     }
-    if (o.policy == PolicyTerm::reinforce) no_effect("objective.ratio", policy + ", which has no ratio");
-    if (o.policy == PolicyTerm::cispo && o.clip_high < 1 && parsed_.given.contains("objective.clip_high"))
+    if (term == PolicyTerm::reinforce) no_effect("objective.ratio", policy + ", which has no ratio");
+    if (term == PolicyTerm::cispo && policy_.clip_high < 1 && parsed_.given.contains("objective.clip_high"))
       fault("objective.clip_high",
-            "cispo's weight would be cut off at 1 + " + format_number(o.clip_high) + ", expected a width of at least 1",
+            "cispo's weight would be cut off at 1 + " + format_number(policy_.clip_high) + ", expected a width of at least 1",
             "this is a width: TRL's epsilon_high 5 is clip_high: 4");
-    if (o.dual_clip && *o.dual_clip <= 1 + o.clip_high)
-      fault("objective.dual_clip", format_number(*o.dual_clip) + " is not above 1 + clip_high");
-    if (o.updates_per_rollout > job_.rollout.prompts_per_step)
+    if (policy_.dual_clip && *policy_.dual_clip <= 1 + policy_.clip_high)
+      fault("objective.dual_clip", format_number(*policy_.dual_clip) + " is not above 1 + clip_high");
+    if (policy_.updates_per_rollout > job_.rollout.prompts_per_step)
       fault("objective.updates_per_rollout",
-            format_count(o.updates_per_rollout) + " steps out of " + format_count(job_.rollout.prompts_per_step) +
+            format_count(policy_.updates_per_rollout) + " steps out of " + format_count(job_.rollout.prompts_per_step) +
                 " prompts (rollout.prompts_per_step), expected at most one for each");
   }
 
   void divergence() {
-    const KlConfig& kl = job_.objective.kl;
+    const KlConfig& kl = policy_.kl;
     if (kl.weight == 0) {
       if (!kl.measure) no_effect("objective.kl.estimator", "objective.kl.weight is 0");
       no_effect("objective.kl.in", "objective.kl.weight is 0");
@@ -78,20 +76,18 @@ class PolicyRules {
     }
   }
 
-  void advantage() {
-    const AdvantageConfig& advantage = job_.objective.advantage;
-    if (advantage.baseline != Baseline::none && job_.rollout.samples_per_prompt < 2)
+  void advantage(const GrpoConfig& o) {
+    if (o.baseline != Baseline::none && job_.rollout.samples_per_prompt < 2)
       fault("rollout.samples_per_prompt",
-            "1 completion has no group to be compared with (objective.advantage.baseline " + name_of(advantage.baseline) + ")",
+            "1 completion has no group to be compared with (objective.advantage.baseline " + name_of(o.baseline) + ")",
             "write 2 or more");
-    if (advantage.baseline == Baseline::none && advantage.scale == AdvantageScale::group)
+    if (o.baseline == Baseline::none && o.advantage_scale == AdvantageScale::group)
       fault("objective.advantage.scale", "a group's deviation says nothing about rewards that are not compared within it",
             "use batch or none");
   }
 
-  void value() {
-    const ObjectiveConfig& o = job_.objective;
-    if (o.advantage.scale == AdvantageScale::group)
+  void value(const PpoConfig& o) {
+    if (o.advantage_scale == AdvantageScale::group)
       fault("objective.advantage.scale", "completions are not compared within a group when there is a value network", "use batch or none");
     if (o.lambda_length) no_effect("objective.lambda_policy", "objective.lambda_length is set");
     if (job_.train.max_steps && o.value.pretrain_steps >= *job_.train.max_steps)
@@ -173,7 +169,7 @@ class PolicyRules {
     if (dynamic.keep[0] >= dynamic.keep[1])
       fault(section + "keep", format_number(dynamic.keep[0]) + " is not below " + format_number(dynamic.keep[1]));
     std::vector<std::string> known;
-    for (const RewardConfig& reward : job_.rewards) known.push_back(reward.name.empty() ? name_of(reward.type) : reward.name);
+    for (const RewardConfig& reward : job_.rewards) known.push_back(reward.name.empty() ? name_of(reward.type()) : reward.name);
     if (std::find(known.begin(), known.end(), *dynamic.reward) == known.end())
       fault(section + "reward", "\"" + *dynamic.reward + "\" is not the name of a reward" + did_you_mean(*dynamic.reward, known),
             "the names are " + join(known, ", "));
@@ -200,11 +196,12 @@ class PolicyRules {
       for (size_t i = 0; i < sources->size(); ++i)
         if ((*sources)[i].format != RowFormat::automatic && (*sources)[i].format != RowFormat::prompt)
           fault(std::string(sources == &job_.data.train ? "data.train[" : "data.eval[") + std::to_string(i) + "].format",
-                name_of((*sources)[i].format) + " rows contain an answer, and " + name_of(job_.objective.type) + " draws its own",
+                name_of((*sources)[i].format) + " rows contain an answer, and " + name_of(job_.objective.type()) + " draws its own",
                 "write format: prompt; other columns stay with the row for rewards");
   }
 
   const Job& job_;
+  const PolicyConfig& policy_ = job_.objective.as<PolicyConfig>();
   const Parsed& parsed_;
   const Position& file_;
   Diagnostics& faults_;

@@ -12,54 +12,6 @@
 namespace forge {
 namespace {
 
-using enum RewardType;
-
-struct KeyOfTypes {
-  const char* key;
-  std::vector<RewardType> types;
-};
-
-// Keys that only some types read. The other types refuse them.
-const std::vector<KeyOfTypes>& keys_of_types() {
-  static const std::vector<KeyOfTypes> table{
-      {"answer", {exact, regex, numeric, math, choice}},
-      {"extract", {exact, numeric, math, choice}},
-      {"strip", {exact}},
-      {"casefold", {exact, contains}},
-      {"tolerance", {numeric, math}},
-      {"partial", {numeric, math, choice, json_schema}},
-      {"choices", {choice}},
-      {"all", {contains}},
-      {"none", {contains}},
-      {"pattern", {regex}},
-      {"match", {regex}},
-      {"schema", {json_schema}},
-      {"where", {json_schema}},
-      {"tags", {tags}},
-      {"strict", {tags}},
-      {"unit", {length}},
-      {"min", {length}},
-      {"max", {length, overlong}},
-      {"target", {length}},
-      {"slack", {length}},
-      {"ngram", {repetition}},
-      {"buffer", {overlong}},
-      {"penalty", {repetition, overlong}},
-      {"command", {command}},
-      {"workers", {command}},
-      {"timeout", {command, http}},
-      {"memory_limit", {command}},
-      {"environment", {command}},
-      {"directory", {command}},
-      {"url", {http}},
-      {"field", {http}},
-      {"headers", {http}},
-      {"concurrency", {http}},
-      {"path", {model}},
-  };
-  return table;
-}
-
 bool is_header_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
@@ -91,72 +43,74 @@ class RewardRules {
     faults_.add(found == parsed_.given.end() ? file_ : found->second, at_ + "." + key, std::move(message),
                 std::move(hint));
   }
-  static std::string names_of(const std::vector<RewardType>& types) {
-    std::vector<std::string> words;
-    for (RewardType type : types) words.push_back(forge::name_of(type));
-    return alternatives(words);
-  }
   static std::string name_of(const RewardConfig& reward) {
-    return reward.name.empty() ? forge::name_of(reward.type) : reward.name;
+    return reward.name.empty() ? forge::name_of(reward.type()) : reward.name;
   }
 
   void keys_of_type(const RewardConfig& reward) {
-    for (const auto& [key, types] : keys_of_types())
-      if (given(key) && std::find(types.begin(), types.end(), reward.type) == types.end())
-        fault(key,
-              "has no effect: it belongs to " + names_of(types) + ", not to " + forge::name_of(reward.type),
+    for (const KeyOfOthers& other : keys_of_others(find_field("rewards")->fields, &reward))
+      if (given(other.key))
+        fault(other.key,
+              "has no effect: it belongs to " + alternatives(other.types) + ", not to " + forge::name_of(reward.type()),
               "remove it");
   }
 
   void needed(const RewardConfig& reward) {
-    const std::string type = forge::name_of(reward.type);
+    const std::string type = forge::name_of(reward.type());
     auto need = [&](bool there, const char* key, const char* hint) {
       if (!there) fault(key, "missing: " + type + " needs it", hint);
     };
-    if (reward.type == regex) need(reward.pattern.has_value(), "pattern", "write pattern: '\\d+'");
-    if (reward.type == json_schema) need(reward.schema.has_value(), "schema", "write schema: FILE");
-    if (reward.type == tags) need(!reward.tags.empty(), "tags", "write tags: [think, answer]");
-    if (reward.type == choice) need(reward.choices.size() > 1, "choices", "write choices: [A, B, C, D]");
-    if (reward.type == command)
-      need(!reward.command.empty(), "command", "write command: [python3, reward.py]");
-    if (reward.type == http) need(reward.url.has_value(), "url", "write url: http://localhost:8000/score");
-    if (reward.type == model) need(reward.path.has_value(), "path", "write path: FOLDER");
-    if (reward.type == contains)
-      need(!reward.all.empty() || !reward.none.empty(), "all", "write all: [TEXT], none: [TEXT], or both");
-    if (reward.type == length)
-      need(reward.min || reward.max || reward.target, "max", "write max: 100, min, or target: COLUMN");
-    if (reward.type == overlong) {
-      need(reward.max.has_value(), "max", "write the limit of completion tokens");
-      need(reward.buffer > 0, "buffer", "write buffer: 100");
+    if (const auto* regex = reward.find<RegexReward>())
+      need(regex->pattern.has_value(), "pattern", "write pattern: '\\d+'");
+    if (const auto* json = reward.find<JsonSchemaReward>()) need(json->schema.has_value(), "schema", "write schema: FILE");
+    if (const auto* tags = reward.find<TagsReward>()) need(!tags->tags.empty(), "tags", "write tags: [think, answer]");
+    if (const auto* choice = reward.find<ChoiceReward>())
+      need(choice->choices.size() > 1, "choices", "write choices: [A, B, C, D]");
+    if (const auto* command = reward.find<CommandReward>())
+      need(!command->command.empty(), "command", "write command: [python3, reward.py]");
+    if (const auto* http = reward.find<HttpReward>())
+      need(http->url.has_value(), "url", "write url: http://localhost:8000/score");
+    if (const auto* model = reward.find<ModelReward>()) need(model->path.has_value(), "path", "write path: FOLDER");
+    if (const auto* contains = reward.find<ContainsReward>())
+      need(!contains->all.empty() || !contains->none.empty(), "all", "write all: [TEXT], none: [TEXT], or both");
+    if (const auto* length = reward.find<LengthReward>())
+      need(length->min || length->max || length->target, "max", "write max: 100, min, or target: COLUMN");
+    if (const auto* overlong = reward.find<OverlongReward>()) {
+      need(overlong->max.has_value(), "max", "write the limit of completion tokens");
+      need(overlong->buffer > 0, "buffer", "write buffer: 100");
     }
   }
 
   void values(const RewardConfig& reward) {
-    if (reward.min && reward.max && *reward.min > *reward.max)
-      fault("min", std::to_string(*reward.min) + " is more than max, " + std::to_string(*reward.max));
-    if (const std::string wrong = header_fault(reward.headers); !wrong.empty()) fault("headers", wrong);
-    if (reward.target && (reward.min || reward.max))
-      fault("target", reward.min ? "min is set too" : "max is set too", "keep one of them");
-    if (reward.type == overlong && reward.max && reward.buffer > *reward.max)
-      fault("buffer", std::to_string(reward.buffer) + " is more than max, " + std::to_string(*reward.max));
-    if (reward.url && !starts_with(*reward.url, "http://") && !starts_with(*reward.url, "https://"))
-      fault("url", "\"" + *reward.url + "\" is not a URL", "write http:// or https:// in front");
-    twice("tags", reward.tags);
-    twice("choices", reward.choices);
-    for (const std::string& tag : reward.tags)
+    if (const auto* length = reward.find<LengthReward>()) {
+      if (length->min && length->max && *length->min > *length->max)
+        fault("min", std::to_string(*length->min) + " is more than max, " + std::to_string(*length->max));
+      if (length->target && (length->min || length->max))
+        fault("target", length->min ? "min is set too" : "max is set too", "keep one of them");
+    }
+    if (const auto* overlong = reward.find<OverlongReward>(); overlong && overlong->max && overlong->buffer > *overlong->max)
+      fault("buffer", std::to_string(overlong->buffer) + " is more than max, " + std::to_string(*overlong->max));
+    if (const auto* http = reward.find<HttpReward>()) {
+      if (const std::string wrong = header_fault(http->headers); !wrong.empty()) fault("headers", wrong);
+      if (http->url && !starts_with(*http->url, "http://") && !starts_with(*http->url, "https://"))
+        fault("url", "\"" + *http->url + "\" is not a URL", "write http:// or https:// in front");
+    }
+    twice("tags", reward.as<TagsReward>().tags);
+    twice("choices", reward.as<ChoiceReward>().choices);
+    for (const std::string& tag : reward.as<TagsReward>().tags)
       if (tag.find_first_of("<>/ \t\n") != std::string::npos)
         fault("tags", "\"" + tag + "\" is not a name", "write tags without brackets: [think, answer]");
-    for (const std::string& variable : reward.environment)
+    for (const std::string& variable : reward.as<CommandReward>().environment)
       if (variable.find('=') != std::string::npos)
         fault("environment", "\"" + variable + "\" is not a name",
               "name the variable; its value is taken from forge's own environment");
     extract(reward);
   }
   void extract(const RewardConfig& reward) {
-    const std::string& how = reward.extract;
+    const std::string& how = reward.as<Extracting>().extract;
     for (const char* word : {"auto", "whole", "last", "boxed"})
       if (how == word) {
-        if (reward.type == exact && how == "last")
+        if (reward.type() == RewardType::exact && how == "last")
           fault("extract", "last means the last number, formula or letter, and exact looks for none",
                 "write \"after TEXT\", \"tag NAME\" or \"regex PATTERN\"");
         return;

@@ -11,7 +11,6 @@
 #include "core/job/names.h"
 #include "core/job/policy_rules.h"
 #include "core/job/reward_rules.h"
-#include "core/job/objective_keys.h"
 #include "core/job/row_template.h"
 
 namespace forge {
@@ -44,7 +43,7 @@ class Rules {
     if (sound({"hardware"})) device();
     if (sound({"allow"})) allowances();
     if (sound({"rewards"})) check_rewards(job_, parsed_, file_, faults_);
-    const bool draws = is_policy(job_.objective.type);
+    const bool draws = job_.objective.find<PolicyConfig>() != nullptr;
     if (!draws && sound({"objective", "rewards"})) rewards();
     if (draws && sound({"objective", "rewards", "rollout", "eval", "train", "data", "adapter"}))
       check_policy(job_, parsed_, file_, faults_);
@@ -58,7 +57,7 @@ class Rules {
   }
   // Refuses a key that would be accepted and then ignored.
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (given(key) && !asks_for_nothing(job_, key)) fault(key, "has no effect: " + why, hint);
+    if (given(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
   }
 
   void name() {
@@ -103,9 +102,9 @@ class Rules {
     if (loftq && job_.adapter.use_dora) fault("adapter.init", "loftq is defined only without magnitudes (use_dora)", "remove one of them");
     if (model.quantization == Quantization::fp8 && job_.adapter.use_dora)
       fault("adapter.use_dora", "DoRA needs the norms of weights that fp8 never decodes", "remove it, or write model.quantization: nf4");
-    if (model.quantization == Quantization::fp8 && is_policy(job_.objective.type))
+    if (model.quantization == Quantization::fp8 && job_.objective.find<PolicyConfig>())
       fault("model.quantization",
-            "fp8 rounds activations in training but not in drawing, so " + name_of(job_.objective.type) +
+            "fp8 rounds activations in training but not in drawing, so " + name_of(job_.objective.type()) +
                 " would compare log-probabilities of two policies",
             "write nf4, int8 or none");
     bool has_scales = model.quantization == Quantization::nf4 || model.quantization == Quantization::fp4;
@@ -128,14 +127,14 @@ class Rules {
     if (!job_.data.separator) return;
     if (job_.data.separator->empty())
       fault("data.separator", "is empty", "write the text that stands between documents, such as <|endoftext|>");
-    if (job_.objective.type != ObjectiveType::pretrain && job_.objective.type != ObjectiveType::sft)
-      fault("data.separator", "objective.type is " + name_of(job_.objective.type) + ", whose rows are no texts", "remove it");
+    if (job_.objective.type() != ObjectiveType::pretrain && job_.objective.type() != ObjectiveType::sft)
+      fault("data.separator", "objective.type is " + name_of(job_.objective.type()) + ", whose rows are no texts", "remove it");
   }
 
   void joined() {
     if (!job_.data.join_documents) return;
-    if (job_.objective.type != ObjectiveType::pretrain)
-      fault("data.join_documents", "objective.type is " + name_of(job_.objective.type) + ", whose examples stay apart",
+    if (job_.objective.type() != ObjectiveType::pretrain)
+      fault("data.join_documents", "objective.type is " + name_of(job_.objective.type()) + ", whose examples stay apart",
             "write objective: pretrain");
     no_effect("data.overlong", "data.join_documents cuts every max_length tokens");
   }
@@ -232,16 +231,16 @@ class Rules {
   }
 
   void objective() {
-    const ObjectiveConfig& objective = job_.objective;
-    bool all = objective.train_on == TrainOn::all;
-    for (const std::string& key : keys_without_effect(objective))
-      no_effect("objective." + key, "objective.type is " + name_of(objective.type));
-    if (objective.type == ObjectiveType::pretrain) {
+    const ObjectiveType type = job_.objective.type();
+    for (const KeyOfOthers& other : keys_of_others(find_field("objective")->fields, &job_.objective))
+      no_effect("objective." + other.key, "it belongs to " + alternatives(other.types) + ", not to " + name_of(type));
+    const auto* objective = job_.objective.find<LikelihoodConfig>();
+    if (!objective) return job_.objective.find<PolicyConfig>() ? void() : preference();  // policy_rules.h
+    const bool all = objective->train_on == TrainOn::all;
+    if (type == ObjectiveType::pretrain) {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");
       return;
     }
-    if (is_policy(objective.type)) return;  // policy_rules.h
-    if (objective.type != ObjectiveType::sft) return preference();
     auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
       for (size_t i = 0; i < sources.size(); ++i) {
         RowFormat format = sources[i].format;
@@ -249,9 +248,9 @@ class Rules {
         bool chat = format == RowFormat::messages || format == RowFormat::sharegpt;
         // Token rows may carry their own mask.
         if (format == RowFormat::text && !all)
-          fault(key, "text has no " + name_of(objective.train_on) + " to train on",
+          fault(key, "text has no " + name_of(objective->train_on) + " to train on",
                 "write objective: pretrain, or objective.train_on: all");
-        if (chat && objective.train_on == TrainOn::completion)
+        if (chat && objective->train_on == TrainOn::completion)
           fault(key, name_of(format) + " has no completion to train on",
                 "completion needs prompt_completion or alpaca rows; for chats write train_on: assistant");
       }
@@ -262,22 +261,23 @@ class Rules {
 
   void preference() {
     const ObjectiveConfig& objective = job_.objective;
-    const bool dpo = objective.type == ObjectiveType::dpo, kto = objective.type == ObjectiveType::kto;
-    if (dpo && !takes_label_flip(objective.loss))
-      no_effect("objective.label_flip", "dpo's loss " + name_of(objective.loss) + " takes labels as they are");
-    if (dpo && objective.loss == DpoLoss::exo_pair && objective.label_flip == 0)
+    const auto *dpo = objective.find<DpoConfig>();
+    const auto* referenced = objective.find<Referenced>();
+    if (dpo && !takes_label_flip(dpo->loss))
+      no_effect("objective.label_flip", "dpo's loss " + name_of(dpo->loss) + " takes labels as they are");
+    if (dpo && dpo->loss == DpoLoss::exo_pair && dpo->label_flip == 0)
       fault("objective.label_flip", "exo_pair needs labels that are not certain, expected a share above 0",
             "write label_flip: 0.001");
-    if ((dpo || kto) && job_.adapter.type == AdapterType::none && objective.reference == ReferenceModel::base)
+    if (referenced && job_.adapter.type == AdapterType::none && referenced->reference == ReferenceModel::base)
       fault("objective.reference", "without an adapter every weight is trained, so the base is the model as it starts",
             "write reference: start, or remove it");
-    if (kto && job_.train.global_batch_size == 1)
+    if (objective.type() == ObjectiveType::kto && job_.train.global_batch_size == 1)
       fault("train.global_batch_size", "kto compares the answers of a step with each other's prompts, expected at least 2",
             "use 16 or more: the estimate is a mean over the step");
-    if (objective.type == ObjectiveType::reward)
+    if (objective.type() == ObjectiveType::reward)
       no_effect("eval.samples", "a reward model writes no answers");
     if (job_.data.overlong == Overlong::split)
-      fault("data.overlong", "split would cut up answers, which " + name_of(objective.type) + " compares whole",
+      fault("data.overlong", "split would cut up answers, which " + name_of(objective.type()) + " compares whole",
             "use truncate, drop or error");
     no_effect("data.truncation_side", "a pair loses the beginning of its prompt, then the ends of its answers");
   }
@@ -336,7 +336,7 @@ class Rules {
     if (data.overlong != Overlong::truncate)
       no_effect("data.truncation_side", "data.overlong is " + name_of(data.overlong) + ", not truncate");
     const bool all =
-        job_.objective.type == ObjectiveType::pretrain || job_.objective.train_on == TrainOn::all;
+        job_.objective.type() == ObjectiveType::pretrain || job_.objective.as<LikelihoodConfig>().train_on == TrainOn::all;
     for (const char* key : {"data.max_prompt_length", "data.max_completion_length"}) {
       if (all) no_effect(key, "everything is trained, so a row has no prompt", "set data.max_length");
       if (!all && data.overlong == Overlong::split)
@@ -412,7 +412,7 @@ class Rules {
 
   // Refuses reward keys if the objective draws no completions.
   void rewards() {
-    const std::string why = "objective.type " + name_of(job_.objective.type) + " draws no completions to score";
+    const std::string why = "objective.type " + name_of(job_.objective.type()) + " draws no completions to score";
     no_effect("rewards", why, "remove it; forge score --rewards JOB FILE tries rewards without training");
     for (const auto& [key, at] : parsed_.given)
       if (key.starts_with("reward_mix.") || key.starts_with("rollout.") || key == "eval.prompts")
@@ -435,10 +435,10 @@ class Rules {
 
 }  // namespace
 
-bool asks_for_nothing(const Job& job, const std::string& key) {
-  if (key.find('[') != std::string::npos || key == "rewards") return false;
-  const auto off = [](const Json& value) { return value == 0 || value == false; };
-  return off(value_of(job, key)) && (key == "eval.samples" || off(value_of(Job{}, key)));
+bool asks_for_nothing(const Parsed& parsed, const std::string& key) {
+  if (!parsed.off.contains(key) || key.find('[') != std::string::npos) return false;
+  const Json usual = value_of(Job{}, key);
+  return key == "eval.samples" || usual == 0 || usual == false;
 }
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {

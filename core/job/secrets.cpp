@@ -138,7 +138,7 @@ void add_header_secrets(const Job& job, std::vector<Secret>& secrets) {
       if (!known && holds_credential(name, credential)) secrets.push_back({"", credential});
     }
   };
-  for (const RewardConfig& reward : job.rewards) add(reward.headers);
+  for (const RewardConfig& reward : job.rewards) add(reward.as<HttpReward>().headers);
   add(job.rollout.server.headers);
 }
 

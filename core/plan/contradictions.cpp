@@ -53,9 +53,9 @@ bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
 std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
   std::vector<KeyFault> faults;
   const std::string what = model.architecture + " is an encoder-decoder";
-  if (job.objective.type != ObjectiveType::sft)
-    faults.push_back({"objective.type", what + ", which " + name_of(job.objective.type) + " does not train; write sft"});
-  else if (job.objective.train_on == TrainOn::all)
+  if (job.objective.type() != ObjectiveType::sft)
+    faults.push_back({"objective.type", what + ", which " + name_of(job.objective.type()) + " does not train; write sft"});
+  else if (job.objective.as<LikelihoodConfig>().train_on == TrainOn::all)
     faults.push_back({"objective.train_on", what + ": the encoder's source is read and not predicted; write completion"});
   if (job.model.init == ModelInit::random)
     faults.push_back({"model.init", what + ", whose weights are read from files and not drawn"});
@@ -95,14 +95,15 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
                       "hold; use default, or model.quantization: none"});
   append(faults, fp8_faults(job, model, device));
   const std::vector<VocabularySite> vocabulary = known_vocabulary_sites(model, job.adapter);
-  if (job.objective.type == ObjectiveType::ppo && !vocabulary.empty())
+  if (job.objective.type() == ObjectiveType::ppo && !vocabulary.empty())
     faults.push_back({"adapter.target_modules", "the value network shares the base's embedding, which an adapter may not change"});
   for (const VocabularySite& site : vocabulary)
     if (site.rank > 0 && !site.embedding && job.adapter.dropout > 0)
       faults.push_back({"adapter.dropout", "has no effect on " + site.module + ", whose adapter is merged into its weights; write 0"});
-  if (objective_of(job.objective.type).coupling == Coupling::pair && with_defaults(job.objective).nll_weight == 0.0) {
-    if (job.objective.nll_mean != NllMean::pair) faults.push_back({"objective.nll_mean", "has no effect: objective.nll_weight is 0"});
-    if (job.objective.nll_on != NllOn::completion) faults.push_back({"objective.nll_on", "has no effect: objective.nll_weight is 0"});
+  const ObjectiveConfig objective = with_defaults(job.objective);
+  if (const auto* beside = objective.find<LikelihoodBeside>(); beside && beside->nll_weight == 0.0) {
+    if (beside->nll_mean != NllMean::pair) faults.push_back({"objective.nll_mean", "has no effect: objective.nll_weight is 0"});
+    if (beside->nll_on != NllOn::completion) faults.push_back({"objective.nll_on", "has no effect: objective.nll_weight is 0"});
   }
   if (job.train.precision == Precision::fp16 && !device.cuda)
     faults.push_back({"train.precision", "fp16 is for GPUs without bf16; a CPU uses bf16 or fp32"});
@@ -145,13 +146,13 @@ void check_job(const Job& job, const ModelSpec& model, const Device& device) {
 }
 
 void refuse_contradictions(const Setup& plan) {
-  if (plan.model.score_head && !objective_of(plan.job.objective.type).scores)
+  if (plan.model.score_head && !objective_of(plan.job.objective.type()).scores)
     throw KeyError(ErrorKind::job, "model.path",
-                   "is a model that gives scores (" + plan.model.architecture + "), which " + name_of(plan.job.objective.type) +
+                   "is a model that gives scores (" + plan.model.architecture + "), which " + name_of(plan.job.objective.type()) +
                        " cannot train",
                    "write objective: reward, or name a language model");
-  require_trainable(plan.train, plan.job.objective.type, "data.train");
-  require_trainable(plan.eval, plan.job.objective.type, "data.eval");
+  require_trainable(plan.train, plan.job.objective.type(), "data.train");
+  require_trainable(plan.eval, plan.job.objective.type(), "data.eval");
   std::vector<KeyFault> faults;
   const auto origin = plan.origins.find("adapter.exclude_modules");
   if (origin == plan.origins.end() || origin->second.kind != OriginKind::derived) faults = faults_of_excluded(plan.job, plan.model);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/learn/objective/objective.h"
+#include "core/learn/rollout/policy_step.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/trained_layout.h"
@@ -16,11 +17,11 @@ namespace forge {
 // Returns the bytes of rollout files if every completion is as long as it may be: a token is an id
 // and a log-probability in decimals.
 static int64_t rollout_bytes(const Schedule& plan) {
-  if (!draws_completions(plan.job.objective.type)) return 0;
+  if (!draws_completions(plan.job.objective.type())) return 0;
   constexpr int64_t kTokenBytes = 36, kLineBytes = 1 << 10;
   const ObjectiveConfig& objective = plan.job.objective;
   const RolloutConfig& rollout = plan.job.rollout;
-  const int64_t rollouts = plan.steps / (objective.updates_per_rollout * objective.epochs_per_rollout) + 1;
+  const int64_t rollouts = plan.steps / steps_per_rollout(objective.as<PolicyConfig>()) + 1;
   return rollouts * rollout.prompts_per_step * rollout.samples_per_prompt * (kLineBytes + kTokenBytes * rollout.max_new_tokens);
 }
 

@@ -137,13 +137,13 @@ std::string time_text(const PlannedTime& time) {
 // Returns "dpo −log σ(βz); β 0.1; over 32 pairs of each step; reference: …".
 std::string objective_text(const Plan& plan) {
   const ObjectiveConfig& objective = plan.job.objective;
-  const Objective& row = objective_of(objective.type);
-  if (row.coupling == Coupling::policy) return name_of(objective.type) + " " + row.formula(objective) + "; " + updates_text(plan);
+  const Objective& row = objective_of(objective.type());
+  if (row.coupling == Coupling::policy) return name_of(objective.type()) + " " + row.formula(objective) + "; " + updates_text(plan);
   const char* divisor = row.coupling == Coupling::pair ? "pairs" : row.coupling == Coupling::answer ? "answers" : "trained tokens";
-  std::string text = name_of(objective.type) + " " + row.formula(objective) + "; divided by the " + divisor + " of the whole step";
+  std::string text = name_of(objective.type()) + " " + row.formula(objective) + "; divided by the " + divisor + " of the whole step";
   if (!row.has_reference) return text;
-  const bool kept = *objective.reference_cache;
-  text += objective.reference == ReferenceModel::base ? "; reference: the base without the adapter"
+  const bool kept = *objective.as<Referenced>().reference_cache;
+  text += objective.as<Referenced>().reference == ReferenceModel::base ? "; reference: the base without the adapter"
                                                       : "; reference: the model as training begins";
   const int64_t bytes = 4 * (plan.train.supervised_tokens + plan.eval.supervised_tokens);
   if (row.coupling == Coupling::answer) text += ", also for z₀, which costs one more forward of every answer";
@@ -156,7 +156,7 @@ std::string rewards_text(const Job& job) {
   std::vector<std::string> parts;
   for (const RewardConfig& reward : job.rewards)
     parts.push_back(reward.name + " " + (reward.weight == 0 ? "measured only" : format_number(reward.weight)) + " (" +
-                    name_of(reward.type) + (reward.needs ? ", where " + *reward.needs + " is above 0" : "") + ")");
+                    name_of(reward.type()) + (reward.needs ? ", where " + *reward.needs + " is above 0" : "") + ")");
   return join(parts, " · ") + (job.reward_mix.normalize_each ? "; each standardised in its group" : "");
 }
 
@@ -168,7 +168,7 @@ Table run_rows(const Plan& plan) {
   if (plan.eval.examples > 0) rows.push_back(data_row("evaluation data", plan.eval));
   if (plan.packing.micro_batches_per_step > 0) rows.push_back(packing_row(plan));
   rows.push_back({"objective", objective_text(plan)});
-  if (draws_completions(plan.job.objective.type)) {
+  if (draws_completions(plan.job.objective.type())) {
     rows.push_back({"rollout", rollout_text(plan)});
     rows.push_back({"rewards", rewards_text(plan.job)});
     if (has_value_network(plan)) rows.push_back({"value", value_text(plan)});

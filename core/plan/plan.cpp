@@ -16,7 +16,7 @@ namespace {
 // Returns the steps of the first epoch, or its batches of prompts; none if the data are estimated.
 Parts first_epoch_of(const Batching& plan, const std::vector<int64_t>& lengths) {
   if (lengths.empty()) return {};
-  return draws_completions(plan.job.objective.type) ? prompt_batches(lengths, plan.job, 0) : epoch_steps(lengths, plan.job, 0);
+  return draws_completions(plan.job.objective.type()) ? prompt_batches(lengths, plan.job, 0) : epoch_steps(lengths, plan.job, 0);
 }
 
 // Returns the provider that runs plain ATen, as fp8's gate does; null if there is none.
@@ -41,7 +41,7 @@ Plan make_plan(const PlanInput& input) {
 
   Plan plan{{fitted}, identity_of(input.job, input)};
   plan.attention = attention_of(plan, provider, *plan.job.train.micro_batch_tokens);
-  const bool draws = draws_completions(plan.job.objective.type);
+  const bool draws = draws_completions(plan.job.objective.type());
   if (!plan.train.estimated && !draws) plan.packing = packing_of(plan, input.train_lengths, first_epoch);
   plan.time = planned_time(plan, input.train_lengths, input.known_rates());
   if (draws && plan.time.step_seconds > 0) plan.rollout.sample_seconds = sample_seconds(plan, input.known_rates());

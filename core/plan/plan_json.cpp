@@ -249,7 +249,7 @@ void require_resolved(const Plan& plan) {
   require(train.global_batch_size.has_value(), "train.global_batch_size", "a value, found auto");
   require(train.micro_batch_tokens.has_value(), "train.micro_batch_tokens", "a value, found auto");
   require(train.activation_checkpointing.has_value(), "train.activation_checkpointing", "a value, found auto");
-  require(!draws_completions(plan.job.objective.type) || plan.job.rollout.slots, "rollout.slots", "a value, found auto");
+  require(!draws_completions(plan.job.objective.type()) || plan.job.rollout.slots, "rollout.slots", "a value, found auto");
   require(plan.steps > 0 || train.max_time.has_value(), "train.max_time", "a value in a plan without steps");
 }
 

@@ -21,7 +21,7 @@ MeanBatch mean_batch(const Plan& plan) {
   MeanBatch batch;
   auto step_tokens = static_cast<double>(plan.train.tokens) / static_cast<double>(plan.steps_per_epoch);
   double share = static_cast<double>(plan.train.supervised_tokens) / std::max<double>(1, static_cast<double>(plan.train.tokens));
-  if (draws_completions(plan.job.objective.type)) {  // each as long as it may be
+  if (draws_completions(plan.job.objective.type())) {  // each as long as it may be
     const double prompt = static_cast<double>(plan.train.tokens) / static_cast<double>(std::max<int64_t>(1, plan.train.examples));
     const auto drawn = static_cast<double>(plan.job.rollout.max_new_tokens);
     step_tokens = static_cast<double>(*plan.job.train.global_batch_size) * (prompt + drawn);

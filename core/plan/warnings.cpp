@@ -34,10 +34,10 @@ void warn_of_rate(const Job& job, const Warn& warn) {
 
 // Warns of class weights: Ethayarajh et al. (2024) advise a ratio between 1 and 4/3.
 void warn_of_classes(const Plan& plan, const Warn& warn) {
-  if (objective_of(plan.job.objective.type).coupling != Coupling::answer) return;
+  if (objective_of(plan.job.objective.type()).coupling != Coupling::answer) return;
   const double ratio = class_ratio(plan), most = 4.0 / 3;
   if (ratio >= 1 && ratio <= most) return;
-  const ObjectiveConfig& objective = plan.job.objective;
+  const auto& objective = plan.job.objective.as<KtoConfig>();
   const auto number = [](double value) { return format_number(std::round(1000 * value) / 1000); };
   const bool too_good = ratio > most;
   const std::string key = too_good ? "undesirable_weight" : "desirable_weight";
@@ -51,7 +51,7 @@ void warn_of_classes(const Plan& plan, const Warn& warn) {
 // Warns of a lambda of 0: the shortest completion with a lambda above 0 has more than 1 /
 // lambda_length tokens (core/learn/reinforce/value.h).
 void warn_of_lambda(const Job& job, const Warn& warn) {
-  const std::optional<double>& by_length = job.objective.lambda_length;
+  const std::optional<double>& by_length = job.objective.as<PpoConfig>().lambda_length;
   if (!by_length || *by_length * static_cast<double>(job.rollout.max_new_tokens) > 1) return;
   warn("objective.lambda_length " + format_number(*by_length) + " makes lambda 0 for completions of up to " +
        format_count(static_cast<int64_t>(1 / *by_length)) + " tokens, and none is longer (rollout.max_new_tokens " +
@@ -198,7 +198,7 @@ void warn_of_data(const Plan& plan, const Warn& warn) {
            " twice: its rows are trained twice in an epoch (weight: 2 says so in one entry)");
   const bool asked = is_given(plan, "train.global_batch_size");
   constexpr int64_t kUsualBatch = 32;  // below it the data are few, not the batch large
-  if (asked && !draws_completions(job.objective.type) &&
+  if (asked && !draws_completions(job.objective.type()) &&
       *job.train.global_batch_size > std::max(kUsualBatch, plan.train.examples))
     warn("train.global_batch_size " + format_count(*job.train.global_batch_size) + " is more than the " +
          format_count(plan.train.examples) + " training examples: each step is a whole epoch");
@@ -224,7 +224,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const PlanInput& input) {
     warn("only train.max_time ends this run: the schedule follows the clock, and steps are not known");
   if (job.train.max_steps && plan.steps < *job.train.max_steps && job.train.epochs)
     warn("train.epochs ends the run at step " + format_count(plan.steps) + ", before train.max_steps");
-  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0 && !draws_completions(job.objective.type))
+  if (plan.train.supervised_tokens == 0 && plan.train.examples > 0 && !draws_completions(job.objective.type()))
     warn("no token of the training data is trained");
   for (const auto& [name, data] : {std::pair("training", &plan.train), std::pair("evaluation", &plan.eval)})
     if (!data->unread_keys.empty())

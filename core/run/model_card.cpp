@@ -154,7 +154,7 @@ std::string description(const Plan& plan) {
   const Job& job = plan.job;
   const bool full = job.adapter.type == AdapterType::none;
   std::string text = std::string(full ? "Fully fine-tuned" : "A LoRA adapter") + " by forge: objective " +
-                     name_of(job.objective.type) + ", " + format_count(plan.train.examples) + " examples, " +
+                     name_of(job.objective.type()) + ", " + format_count(plan.train.examples) + " examples, " +
                      format_count(plan.steps) + " steps, learning rate " + format_number(job.optimizer.learning_rate) + " (" +
                      name_of(job.schedule.type) + ")";
   if (!full) text += ", rank " + std::to_string(job.adapter.rank) + ", alpha " + format_number(job.adapter.alpha);

@@ -57,7 +57,7 @@ std::vector<SequenceSums> answers_of(const ModelSpec& model, const at::Tensor& l
 
 SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
                           const std::vector<double>& reference, const StepScale& scale) {
-  FORGE_CHECK(reference.empty() != objective_of(objective.type).has_reference,
+  FORGE_CHECK(reference.empty() != objective_of(objective.type()).has_reference,
               reference.size() << " sums of a reference for " << answers.size() << " answers");
   for (size_t i = 0; i < reference.size(); ++i) answers.at(i).reference = reference[i];
   return sequence_loss(objective, answers, scale);

@@ -35,7 +35,7 @@ void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mis
 
 double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,
                      const std::vector<int64_t>& examples, const StopFlag& stop) {
-  if (objective_of(objective.type).coupling != Coupling::answer) return 0;
+  if (objective_of(objective.type()).coupling != Coupling::answer) return 0;
   const std::vector<Mismatch> all = mismatches(batches.data, examples);
   double sum = 0;
   for_each_mismatched(batches, all, stop, [&](const std::vector<Mismatch>& batch, const BatchTensors& tensors) {

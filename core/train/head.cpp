@@ -68,7 +68,7 @@ TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, cons
   return head_forward(rows.rows, weight(), batch.loss_targets, needs, {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
 }
 
-at::Tensor Head::likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const ObjectiveConfig& objective,
+at::Tensor Head::likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const LikelihoodConfig& objective,
                                      const StepScale& scale, BatchLoss& loss) {
   if (runs_fused(rows)) {
     loss.later = run_fused(rows, batch.host_weights, objective, scale.loss_scale / scale.divisor);
@@ -153,7 +153,7 @@ LmHead Head::fused_arguments(const HeadRows& rows) const {
           .workspace = rows.scratch.data_ptr()};
 }
 
-std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<float>& weights, const ObjectiveConfig& objective, double scale) {
+std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<float>& weights, const LikelihoodConfig& objective, double scale) {
   const int64_t positions = rows.rows.size(0);
   if (positions == 0) return [] { return 0.0; };
   ComputeDevice& device = device_of(rows.rows.device());

@@ -73,7 +73,7 @@ class Head {
 
   // Returns d rows [targets, hidden] of the negative log-likelihood / divisor · loss_scale, and
   // adds the head's own gradient.
-  at::Tensor likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const ObjectiveConfig& objective,
+  at::Tensor likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const LikelihoodConfig& objective,
                                  const StepScale& scale, BatchLoss& loss);
 
   // Returns d rows [targets, hidden] and adds the head's own gradient. `kept`: logp of the rows,
@@ -89,7 +89,7 @@ class Head {
   at::Tensor weight_grad() const { return trained_ ? trained_->grad : at::Tensor(); }
   HeadMemory memory(const HeadRows& rows) const;
   at::Tensor backward_of_scores(const HeadRows& rows, const HeadTask& task, TokenOutputs& kept);
-  std::function<double()> run_fused(const HeadRows& rows, const std::vector<float>& weights, const ObjectiveConfig& objective, double scale);
+  std::function<double()> run_fused(const HeadRows& rows, const std::vector<float>& weights, const LikelihoodConfig& objective, double scale);
   at::Tensor fused_logp(const HeadRows& rows);
   LmHead fused_arguments(const HeadRows& rows) const;
 

@@ -4,13 +4,13 @@
 
 namespace forge {
 
-TokenNeeds likelihood_needs(const ObjectiveConfig& objective) {
+TokenNeeds likelihood_needs(const LikelihoodConfig& objective) {
   return {.logp = true,
           .logsumexp = objective.z_loss > 0 || objective.label_smoothing > 0,
           .mean_logit = objective.label_smoothing > 0};
 }
 
-LikelihoodGrads likelihood_grads(const ObjectiveConfig& objective, const TokenOutputs& outputs,
+LikelihoodGrads likelihood_grads(const LikelihoodConfig& objective, const TokenOutputs& outputs,
                                  const at::Tensor& weights, double normalizer, double loss_scale) {
   double smoothing = objective.label_smoothing, z = objective.z_loss;
   at::Tensor loss = outputs.logp.neg();

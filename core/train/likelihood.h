@@ -10,7 +10,7 @@
 
 namespace forge {
 
-TokenNeeds likelihood_needs(const ObjectiveConfig& objective);
+TokenNeeds likelihood_needs(const LikelihoodConfig& objective);
 
 struct LikelihoodGrads {
   TokenGrads grads;
@@ -19,7 +19,7 @@ struct LikelihoodGrads {
 
 // `weights` fp32 [positions]; `normalizer` is Σ w of the whole optimizer step; `loss_scale`
 // multiplies the gradients.
-LikelihoodGrads likelihood_grads(const ObjectiveConfig& objective, const TokenOutputs& outputs,
+LikelihoodGrads likelihood_grads(const LikelihoodConfig& objective, const TokenOutputs& outputs,
                                  const at::Tensor& weights, double normalizer, double loss_scale);
 
 }  // namespace forge

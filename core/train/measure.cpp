@@ -118,8 +118,8 @@ class Watched {
 }  // namespace
 
 void measure(const MeasureRequest& request, const EventSink& emit, const StopFlag& stop) {
-  if (draws_completions(request.plan.job.objective.type))
-    throw Error(ErrorKind::job, "objective.type " + name_of(request.plan.job.objective.type) +
+  if (draws_completions(request.plan.job.objective.type()))
+    throw Error(ErrorKind::job, "objective.type " + name_of(request.plan.job.objective.type()) +
                                     " trains on what it draws: there are no steps to measure before it runs")
         .hint("forge run JOB reports the seconds of its rollouts and steps");
   std::unique_ptr<Session> session = open_session(request.plan, {}, emit);

@@ -32,8 +32,8 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
     const HeadRows rows = provider_.forward(batch, true);
     const Moment begin = now();
     TokenOutputs kept;
-    d_rows = objective_of(job_.objective.type).coupling == Coupling::token
-                 ? head_.likelihood_backward(rows, batch, job_.objective, scale, loss)
+    d_rows = objective_of(job_.objective.type()).coupling == Coupling::token
+                 ? head_.likelihood_backward(rows, batch, job_.objective.as<LikelihoodConfig>(), scale, loss)
                  : head_.backward(rows, batch, answers_task(model_.spec, batch, job_.objective, scale, reference, loss), kept);
     tell_head(rows, batch, begin);
   }

@@ -113,7 +113,7 @@ std::vector<Mismatch> each_once(std::vector<Mismatch> all) {
 }
 
 std::vector<Asked> asked_for(const Session& session, const ReferenceRequest& request) {
-  const bool estimates = objective_of(session.job.objective.type).coupling == Coupling::answer;
+  const bool estimates = objective_of(session.job.objective.type()).coupling == Coupling::answer;
   std::vector<Asked> asked{{request.train, {}}};
   if (request.eval) asked.push_back({request.eval, {}});
   if (!estimates) return asked;
@@ -275,8 +275,8 @@ std::unique_ptr<BaseLogps> open_base_logps(const Session& session) {
 
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop) {
   const ObjectiveConfig& objective = session.job.objective;
-  if (!objective_of(objective.type).has_reference) return nullptr;
-  if (!*objective.reference_cache) return std::make_unique<BaseReference>(session);
+  if (!objective_of(objective.type()).has_reference) return nullptr;
+  if (!*objective.as<Referenced>().reference_cache) return std::make_unique<BaseReference>(session);
   const std::vector<Asked> asked = asked_for(session, request);
   bool damaged = false;
   std::unique_ptr<Reference> kept = read_kept(request.path, asked, &damaged);

@@ -117,7 +117,7 @@ DrawPurpose RolloutSource::purpose_of(const AheadRollout& one) const {
 }
 
 void RolloutSource::look_ahead(const TrainState& state, int64_t number, int64_t first) {
-  const int64_t most = config_.server.max_staleness, each = steps_per_rollout(objective_);
+  const int64_t most = config_.server.max_staleness, each = steps_per_rollout(objective_.as<PolicyConfig>());
   if (most == 0) return;
   std::erase_if(ahead_, [&](const AheadRollout& one) { return one.rollout < number; });
   for (int64_t next = ahead_.empty() ? number : ahead_.back().rollout + 1; next <= number + most; ++next) {
@@ -137,7 +137,7 @@ void RolloutSource::look_ahead(const TrainState& state, int64_t number, int64_t 
 Json RolloutSource::ahead(const TrainState& state) const {
   Json list = Json::array();
   for (const AheadRollout& one : ahead_)
-    if (one.rollout * steps_per_rollout(objective_) >= state.step) list.push_back(write_members(one, kAheadMembers));
+    if (one.rollout * steps_per_rollout(objective_.as<PolicyConfig>()) >= state.step) list.push_back(write_members(one, kAheadMembers));
   return list;
 }
 
@@ -154,7 +154,7 @@ Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
   Rollout rollout{.number = number, .drawn = state.drawn, .rounds = 0};
   const AheadRollout* ahead = ahead_.empty() ? nullptr : &ahead_.front();
   FORGE_CHECK(!ahead || (ahead->rollout == number && ahead->begun && state.drawn == number), "another rollout was drawn ahead");
-  if (ahead) rollout.staleness = number - ahead->step / steps_per_rollout(objective_);
+  if (ahead) rollout.staleness = number - ahead->step / steps_per_rollout(objective_.as<PolicyConfig>());
   std::vector<Completion> all;  // what the file tells of
   const RecordedRollout recorded(rollout_path(run_folder_, number));
   if (recorded.damaged() > 0)
@@ -193,7 +193,7 @@ std::vector<Completion> RolloutSource::greedy(const DataSet& data, int64_t promp
   std::vector<Completion> completions = wished(rows, 0, 1);
   DrawPurpose purpose{.step = step, .split = "eval", .greedy = true};
   if (config_.server.max_staleness > 0) {
-    const int64_t each = steps_per_rollout(objective_);
+    const int64_t each = steps_per_rollout(objective_.as<PolicyConfig>());
     purpose.adapter = publish(step);
     purpose.waiting = waiting((step + each - 1) / each);
   }

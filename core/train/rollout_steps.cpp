@@ -28,6 +28,7 @@ constexpr int64_t kFlatRollouts = 5;  // in a row, before anybody is told
 RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet* eval, RolloutPorts ports, StopFlag& stop)
     : session_(session),
       objective_(session.job.objective),
+      policy_(objective_.as<PolicyConfig>()),
       config_(session.job.rollout),
       eval_(eval),
       ports_(std::move(ports)),
@@ -37,7 +38,7 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
 
 StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   const auto start = Clock::now();
-  const int64_t each = steps_per_rollout(objective_), number = state.step / each, update = state.step % each;
+  const int64_t each = steps_per_rollout(policy_), number = state.step / each, update = state.step % each;
   const bool there = rollout_ && rollout_->number == number;
   source_.look_ahead(state, number, there ? number + 1 : number);
   if (!there) {
@@ -47,10 +48,10 @@ StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   PolicyStep step = policy_step(objective_, config_.max_new_tokens, *rollout_, update);
   step.correction = correction_limit(config_);
   StepStats stats;
-  stats.rests = session_.value && state.step < objective_.value.pretrain_steps;
+  stats.rests = session_.value && state.step < objective_.as<PpoConfig>().value.pretrain_steps;
   if (stats.rests) step.trained.clear();
   if (step.divisor == 0) {
-    if (rollout_->groups > 0 && objective_.mask_truncated)
+    if (rollout_->groups > 0 && policy_.mask_truncated)
       throw Error(ErrorKind::diverged, "step " + std::to_string(state.step + 1) +
                                            ": every completion was cut at rollout.max_new_tokens, and "
                                            "objective.mask_truncated leaves none to train on")
@@ -91,7 +92,7 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   HeadTask task{.needs = policy_needs(config_.temperature),
                 .loss_scale = state.loss_scale,
                 .keeps_entropy = true,
-                .pulls_entropy = objective_.entropy_weight > 0};
+                .pulls_entropy = policy_.entropy_weight > 0};
   const auto completion = [&](size_t i) -> const Completion& { return rollout_->completions[i]; };
   // Called once, with all log-probabilities of the micro-batch in the order of `which`.
   std::vector<double> logps;
@@ -121,10 +122,10 @@ void RolloutSteps::train_batch(const PolicyStep& step, const std::vector<size_t>
   double entropy = 0;
   for (const double value : entropies) entropy += value;
   add(stats.metrics, {{"entropy", {entropy, static_cast<double>(entropies.size())}}});
-  if (objective_.entropy_weight > 0)
+  if (policy_.entropy_weight > 0)
     for (size_t t = 0, k = 0; k < which.size(); ++k)
       for (size_t n = 0; n < completion(which[k]).sampler_logps.size(); ++n, ++t)
-        stats.loss -= objective_.entropy_weight * token_weight(objective_.mean, completion(which[k]).tokens()) * entropies[t];
+        stats.loss -= policy_.entropy_weight * token_weight(policy_.mean, completion(which[k]).tokens()) * entropies[t];
   if (!step.first) return;
   size_t row = 0;
   for (const size_t i : which)
@@ -147,7 +148,7 @@ void RolloutSteps::train_value(const PolicyStep& step, const std::vector<size_t>
   session_.value->forward_backward(tensors, state.loss_scale, [&](const std::vector<double>& values) {
     std::vector<double> cotangents;
     RolloutPasses::share_out(*rollout_, which, values, [&](Completion& c, const double* begin, const double* end) {
-      const PolicyTokens tokens = value_tokens(objective_, step, c, {begin, end});
+      const PolicyTokens tokens = value_tokens(objective_.as<PpoConfig>(), step, c, {begin, end});
       cotangents.insert(cotangents.end(), tokens.cotangents.begin(), tokens.cotangents.end());
       add(stats.metrics, tokens.metrics);
     });
@@ -234,7 +235,7 @@ Evaluation RolloutSteps::evaluate(const TrainState& state, int64_t) {
 }
 
 Json RolloutSteps::samples(const TrainState& state) {
-  const int64_t each = steps_per_rollout(objective_);
+  const int64_t each = steps_per_rollout(policy_);
   return rollout_samples(ports_.run_folder, (state.step + each - 1) / each);
 }
 
@@ -242,7 +243,7 @@ Json RolloutSteps::samples(const TrainState& state) {
 
 CheckpointRollouts RolloutSteps::pending(const TrainState& state) const {
   CheckpointRollouts pending{.ahead = source_.ahead(state)};
-  const int64_t each = steps_per_rollout(objective_);
+  const int64_t each = steps_per_rollout(policy_);
   if (state.step % each == 0) return pending;
   FORGE_CHECK(rollout_ && rollout_->number == state.step / each, "the rollout that is being trained is not there");
   pending.partly_trained = *rollout_;

@@ -48,6 +48,7 @@ class RolloutSteps : public StepSource {
 
   Session& session_;
   const ObjectiveConfig& objective_;
+  const PolicyConfig& policy_;
   const RolloutConfig& config_;
   const DataSet* eval_;
   const RolloutPorts ports_;

@@ -47,8 +47,8 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
 
 bool reads_base(const Job& job) {
   if (needs_base(job)) return true;
-  const bool compares = objective_of(job.objective.type).has_reference;
-  return compares && job.objective.reference == ReferenceModel::base;
+  const bool compares = objective_of(job.objective.type()).has_reference;
+  return compares && job.objective.as<Referenced>().reference == ReferenceModel::base;
 }
 
 std::unique_ptr<TensorFile> open_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec) {
@@ -99,7 +99,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
   s.trainables =
       std::make_unique<TrainableSet>(trained_layout(parameters, s.job.optimizer), s.model.type, s.device, s.job.train.master_weights);
   if (begins.base || reads_base(s.job)) s.base = s.model;
-  if (has_value(s.job.objective)) s.value = std::make_unique<ValueNetwork>(s, s.model);
+  if (s.job.objective.find<PpoConfig>()) s.value = std::make_unique<ValueNetwork>(s, s.model);
   adopt_trained_weights(s.model, *s.trainables, plan.model.tie_word_embeddings);
   if (s.job.adapter.type == AdapterType::lora) {
     const std::vector<VocabularySite> vocabulary = vocabulary_sites(plan.model, s.job.adapter);

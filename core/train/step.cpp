@@ -78,7 +78,7 @@ void skip_step(const Session& session, TrainState& state, StepStats& stats) {
 // Returns the tokens of the chosen answers of these atoms; 0 if nothing is divided by it.
 double chosen_tokens(const DataSet& data, const ObjectiveConfig& objective, const std::vector<int64_t>& atoms) {
   int64_t tokens = 0;
-  if (objective.nll_mean == NllMean::token)
+  if (objective.as<LikelihoodBeside>().nll_mean == NllMean::token)
     for (const int64_t atom : atoms) tokens += data.supervised(data.examples_of(atom)[0]);
   return static_cast<double>(tokens);
 }
@@ -120,7 +120,7 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
   StepStats stats;
   std::vector<Batch> batches;
   double weights = 0;
-  const bool by_token = objective_of(session.job.objective.type).coupling == Coupling::token;
+  const bool by_token = objective_of(session.job.objective.type()).coupling == Coupling::token;
   std::vector<int64_t> all_atoms;
   int64_t trained_tokens = 0;
   for (const auto& atoms : micro_batches) {
@@ -163,7 +163,7 @@ EvalStats evaluate(const World& world, Network& network, const Model& model, con
   EvalStats stats;
   stats.examples.resize(static_cast<size_t>(data.size()));
   double loss = 0;
-  const bool by_token = objective_of(objective.type).coupling == Coupling::token;
+  const bool by_token = objective_of(objective.type()).coupling == Coupling::token;
   std::vector<int64_t> order(static_cast<size_t>(data.atoms()));
   std::iota(order.begin(), order.end(), 0);
   const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));

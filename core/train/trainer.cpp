@@ -178,7 +178,7 @@ class Trainer {
   }
 
   void open_source() {
-    if (!draws_completions(job().objective.type)) {
+    if (!draws_completions(job().objective.type())) {
       source_ = token_steps(*session_, data_, request_.run_folder, stop_);
       return;
     }

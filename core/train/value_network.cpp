@@ -18,7 +18,7 @@ Job job_with(const Job& job, const AdapterConfig& adapter) {
 }  // namespace
 
 ValueNetwork::ValueNetwork(const Session& session, Model base)
-    : rate_ratio_(session.job.objective.value.learning_rate_ratio),
+    : rate_ratio_(session.job.objective.as<PpoConfig>().value.learning_rate_ratio),
       job_(job_with(session.job, value_model(session.plan.model, session.job).adapter)),
       model_(std::move(base)),
       trainables_(value_model(session.plan.model, session.job).layout, model_.type, model_.device, session.job.train.master_weights) {

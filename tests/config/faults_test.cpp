@@ -149,8 +149,8 @@ const Case kCases[] = {
     {"train: {precision: float16}\n",
      "job.yaml:4:20: train.precision: \"float16\" is not one of fp32, bf16, fp16 or auto (write fp16)"},
     {"objective: {type: simpo, reference: base}\n",
-     "job.yaml:4:37: objective.reference: has no effect: objective.type is simpo (remove it)"},
-    {"objective: {gamma: 1}\n", "job.yaml:4:20: objective.gamma: has no effect: objective.type is sft (remove it)"},
+     "job.yaml:4:37: objective.reference: has no effect: it belongs to dpo or kto, not to simpo (remove it)"},
+    {"objective: {gamma: 1}\n", "job.yaml:4:20: objective.gamma: has no effect: it belongs to simpo, not to sft (remove it)"},
     {"objective: {type: dpo, loss: hinge, label_flip: 0.1}\n",
      "job.yaml:4:49: objective.label_flip: has no effect: dpo's loss hinge takes labels as they are (remove it)"},
     {"objective: {type: dpo, loss: exo_pair}\n",
@@ -160,14 +160,14 @@ const Case kCases[] = {
      "job.yaml:4:35: objective.reference: without an adapter every weight is trained, so the base is the model as it "
      "starts (write reference: start, or remove it)"},
     {"objective: {type: dpo, train_on: all}\n",
-     "job.yaml:4:34: objective.train_on: has no effect: objective.type is dpo (remove it)"},
+     "job.yaml:4:34: objective.train_on: has no effect: it belongs to sft or pretrain, not to dpo (remove it)"},
     {"objective: ipo\n",
      "job.yaml:4:12: objective.type: \"ipo\" is not one of sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo, dr_grpo, "
      "dapo, gspo, cispo, sapo, gepo, rloo, reinforce++ or vapo (write dpo, with objective.loss: ipo)"},
     {"objective: {type: kto, gamma: 1}\n",
-     "job.yaml:4:31: objective.gamma: has no effect: objective.type is kto (remove it)"},
+     "job.yaml:4:31: objective.gamma: has no effect: it belongs to simpo, not to kto (remove it)"},
     {"objective: {type: reward, beta: 1}\n",
-     "job.yaml:4:33: objective.beta: has no effect: objective.type is reward (remove it)"},
+     "job.yaml:4:33: objective.beta: has no effect: it belongs to dpo, simpo, cpo or kto, not to reward (remove it)"},
     {"objective: {type: kto}\ntrain: {global_batch_size: 1}\n",
      "job.yaml:5:28: train.global_batch_size: kto compares the answers of a step with each other's prompts, expected at least 2 "
      "(use 16 or more: the estimate is a mean over the step)"},

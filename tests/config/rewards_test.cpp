@@ -29,7 +29,7 @@ std::string faults(const std::string& rewards, bool rewards_only = true) {
 }  // namespace
 
 TEST_CASE("a word, a reward and a list of both") {
-  CHECK(load("rewards: exact").job.rewards.at(0).type == RewardType::exact);
+  CHECK(load("rewards: exact").job.rewards.at(0).type() == RewardType::exact);
   CHECK(load("rewards: {type: math}").job.rewards.at(0).name == "math");
   const Job job =
       load("rewards: [exact, {type: math, weight: 0, requires: exact}]\nreward_mix: {clip: 2}").job;
@@ -118,6 +118,6 @@ TEST_CASE("a process works in the folder of the file that states it") {
   folder.write("below/base.yaml", "rewards: [{type: command, command: [python3, judge.py]}]");
   folder.write("job.yaml", "extends: below/base.yaml");
   const LoadedJob loaded = load_job("job.yaml", {.cwd = folder.path(), .rewards_only = true});
-  CHECK(std::filesystem::path(*loaded.job.rewards[0].directory).lexically_normal().string().find("/below") !=
+  CHECK(std::filesystem::path(*loaded.job.rewards[0].as<CommandReward>().directory).lexically_normal().string().find("/below") !=
         std::string::npos);
 }

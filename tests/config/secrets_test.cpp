@@ -48,8 +48,8 @@ TEST_CASE("the variables of a sealed plan are known where they are set") {
 
 TEST_CASE("credentials in a job's headers are secrets, without the scheme before them") {
   Job job;
-  job.rewards.emplace_back();
-  job.rewards[0].headers = {{"Authorization", "Bearer my-pass-word"}, {"X-Api-Key", "k3ys"}, {"X-Debug", "true"}, {"X-Session", "0123456789"},
+  job.rewards.emplace_back(HttpReward());
+  job.rewards[0].find<HttpReward>()->headers = {{"Authorization", "Bearer my-pass-word"}, {"X-Api-Key", "k3ys"}, {"X-Debug", "true"}, {"X-Session", "0123456789"},
                             {"Content-Type", "application/json"}, {"Accept", "application/json"}, {"X-Known", "Bearer s3cret-longer"}};
   job.rollout.server.headers = {{"Cookie", "id=77; path=elsewhere"}};
   std::vector<Secret> secrets = kSecrets;

@@ -44,7 +44,7 @@ TrainOn train_on_of(const std::string& name) {
 
 Job job_of(TrainOn train_on, int64_t max_length = 4096) {
   Job job;
-  job.objective.train_on = train_on;
+  job.objective.find<LikelihoodConfig>()->train_on = train_on;
   job.data.max_length = max_length;
   return job;
 }
@@ -413,7 +413,7 @@ TEST_CASE("pretrain trains on every token of every kind of row") {
   const Tokenizer tokenizer = open_tokenizer(kGoldens + "tokenizer");
   const ChatTemplate chat = template_of("marked");
   Job job = job_of(TrainOn::assistant);
-  job.objective.type = ObjectiveType::pretrain;
+  job.objective.become(ObjectiveType::pretrain);
   const ExampleMaker maker(tokenizer, &chat, job);
   for (const Row& row :
        {chat_of(R"({"messages": [{"role": "user", "content": "the cat"}]})"), Row(PairRow{"the", " cat"}),

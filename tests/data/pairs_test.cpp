@@ -23,7 +23,7 @@ struct Pairs {
   int64_t made = 0;
 
   Pairs() {
-    job.objective.type = ObjectiveType::dpo;
+    job.objective.become(ObjectiveType::dpo);
     job.data.max_length = 4096;
   }
   Prepared prepare(const std::string& rows) {
@@ -83,13 +83,13 @@ TEST_CASE("a preference whose prompt is a text is counted once, whatever its ans
   const auto answer = [](const char* text) { return Json::array({{{"role", "assistant"}, {"content", text}}}); };
   const std::string chat = dump_json({{"prompt", turns}, {"chosen", answer("cat")}, {"rejected", answer("dog")}}) + "\n";
   CHECK(pairs.prepare(row("the", " cat", " dog") + chat).summary.cuts.bare_prompts == 1);
-  pairs.job.objective.type = ObjectiveType::kto;
+  pairs.job.objective.become(ObjectiveType::kto);
   CHECK(pairs.prepare(row("the", " cat", " dog") + chat).summary.cuts.bare_prompts == 1);
 }
 
 TEST_CASE("answers are examples of their own where nothing compares them") {
   Pairs pairs;
-  pairs.job.objective.type = ObjectiveType::sft;
+  pairs.job.objective.become(ObjectiveType::sft);
   const Prepared prepared = pairs.prepare(row("the", " cat", " dog"));
   CHECK(prepared.summary.examples == 2);
   CHECK(prepared.data->atoms() == 2);
@@ -212,7 +212,7 @@ TEST_CASE("a cache of pairs is read again as pairs") {
 
 TEST_CASE("answers that are judged one by one are examples with their judgement, cut like pairs") {
   Pairs data;
-  data.job.objective.type = ObjectiveType::kto;
+  data.job.objective.become(ObjectiveType::kto);
   const auto judged = [](const std::string& prompt, const std::string& answer, bool good) {
     return dump_json({{"prompt", prompt}, {"completion", answer}, {"label", good}}) + "\n";
   };
@@ -237,7 +237,7 @@ TEST_CASE("answers that are judged one by one are examples with their judgement,
 
 TEST_CASE("the two answers of a preference row are a good and a bad one where each is judged by itself") {
   Pairs data;
-  data.job.objective.type = ObjectiveType::kto;
+  data.job.objective.become(ObjectiveType::kto);
   const Prepared prepared = data.prepare(many_rows(5));
   CHECK(prepared.data->atoms() == 10);
   CHECK(prepared.summary.pairs.desirable == 5);
@@ -246,7 +246,7 @@ TEST_CASE("the two answers of a preference row are a good and a bad one where ea
 
 TEST_CASE("answers meet the prompt behind theirs, of a step's examples, whatever their order, and never their own") {
   Pairs data;
-  data.job.objective.type = ObjectiveType::kto;
+  data.job.objective.become(ObjectiveType::kto);
   std::string rows;
   for (const char* prompt : {"alpha", "alpha", "beta", "gamma", "gamma"})
     rows += row(prompt, " yes of " + std::to_string(rows.size()), " no of " + std::to_string(rows.size()));
@@ -268,7 +268,7 @@ TEST_CASE("answers meet the prompt behind theirs, of a step's examples, whatever
 
 TEST_CASE("a reward model's pairs have margins, and none whose answer has no end") {
   Pairs data;
-  data.job.objective.type = ObjectiveType::reward;
+  data.job.objective.become(ObjectiveType::reward);
   const Prepared prepared = data.prepare(
       dump_json({{"prompt", "q"}, {"chosen", " a"}, {"rejected", " b"}, {"margin", 0.75}}) + "\n" + row("q", " c", " d"));
   REQUIRE(prepared.data->size() == 4);

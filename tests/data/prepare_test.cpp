@@ -164,8 +164,8 @@ TEST_CASE("whatever changes examples changes the cache's name, and nothing else 
     return path != name;
   };
   CHECK(changed([](Job& job) { job.data.max_length = 4000; }));
-  CHECK(changed([](Job& job) { job.objective.train_on = TrainOn::all; }));
-  CHECK(changed([](Job& job) { job.objective.type = ObjectiveType::pretrain; }));
+  CHECK(changed([](Job& job) { job.objective.find<LikelihoodConfig>()->train_on = TrainOn::all; }));
+  CHECK(changed([](Job& job) { job.objective.become(ObjectiveType::pretrain); }));
   CHECK(changed([](Job& job) { job.data.overlong = Overlong::drop; }));
   CHECK(changed([](Job& job) { job.data.truncation_side = TruncationSide::left; }));
   CHECK(changed([](Job& job) { job.data.max_prompt_length = 7; }));

@@ -20,7 +20,7 @@ struct Prepare {
       ChatTemplate::parse({read_file(kGoldens + "smollm2.jinja", 1 << 20, ErrorKind::data), "smollm2"}, {});
   Job job;
 
-  Prepare() { job.objective.train_on = TrainOn::assistant; }
+  Prepare() { job.objective.find<LikelihoodConfig>()->train_on = TrainOn::assistant; }
   DataSource& source(const std::string& name) {
     job.data.train.push_back({folder.path(name)});
     return job.data.train.back();

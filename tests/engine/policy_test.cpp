@@ -101,7 +101,7 @@ HeadTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const
   if (known)
     for (const Completion& c : rollout.completions)
       for (const double value : known_cotangents(objective, step, c)) task.known.push_back(value);
-  task.pulls_entropy = objective.entropy_weight > 0;
+  task.pulls_entropy = objective.as<PolicyConfig>().entropy_weight > 0;
   task.from_rows = [&objective, &step, &rollout](const TokenOutputs& rows) {
     RowCotangents all;
     const std::vector<double> logps = host_doubles(rows.logp);
@@ -111,7 +111,7 @@ HeadTask task_of(const ObjectiveConfig& objective, const PolicyStep& step, const
       at += c.tokens();
       for (const double value : tokens.cotangents) {
         all.logp.push_back(value);
-        if (objective.entropy_weight > 0) all.entropy.push_back(tokens.entropy_cotangent);
+        if (objective.as<PolicyConfig>().entropy_weight > 0) all.entropy.push_back(tokens.entropy_cotangent);
       }
     }
     return all;
@@ -126,11 +126,7 @@ at::Tensor policy_gradient(const Trained& trained, const Drawn& drawn, const Pol
   return trained.gradient();
 }
 
-ObjectiveConfig grpo() {
-  ObjectiveConfig objective;
-  objective.type = ObjectiveType::grpo;
-  return objective;
-}
+ObjectiveConfig grpo() { return GrpoConfig(); }
 
 double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
@@ -179,17 +175,19 @@ TEST_CASE("a whole step of a tiny Llama is TRL's") {
   const Json goldens = parse_json(read_file(path, 1 << 24, ErrorKind::internal), path, ErrorKind::internal);
   for (const auto& [name, golden] : goldens["steps"].items()) {
     INFO(name);
-    ObjectiveConfig objective = grpo();
-    objective.epochs_per_rollout = 2;  // its second step is the one with a ratio
-    if (name != "dr_grpo") objective.clip_high = 0.2;
-    if (name == "grpo") objective.mean = MeanOf::sequence;
-    if (name == "dapo") objective.clip_high = 0.28;
-    if (name == "dr_grpo") objective.mean = MeanOf::constant, objective.advantage.scale = AdvantageScale::none;
+    GrpoConfig o;
+    o.epochs_per_rollout = 2;  // its second step is the one with a ratio
+    if (name != "dr_grpo") o.clip_high = 0.2;
+    if (name == "grpo") o.mean = MeanOf::sequence;
+    if (name == "dapo") o.clip_high = 0.28;
+    if (name == "dr_grpo") o.mean = MeanOf::constant, o.advantage_scale = AdvantageScale::none;
     if (name == "gspo")
-      objective.ratio = PolicyRatio::sequence, objective.mean = MeanOf::sequence, objective.clip_low = 3e-4, objective.clip_high = 4e-4;
-    if (name == "cispo") objective.policy = PolicyTerm::cispo, objective.clip_high = 1;
+      o.ratio = PolicyRatio::sequence, o.mean = MeanOf::sequence, o.clip_low = 3e-4, o.clip_high = 4e-4;
+    if (name == "cispo") o.policy = PolicyTerm::cispo, o.clip_high = 1;
     if (name == "rloo")
-      objective.ratio = PolicyRatio::sum, objective.mean = MeanOf::sequence, objective.advantage = {Baseline::others, AdvantageScale::none};
+      o.ratio = PolicyRatio::sum, o.mean = MeanOf::sequence, o.baseline = Baseline::others,
+      o.advantage_scale = AdvantageScale::none;
+    const ObjectiveConfig objective = o;
     Drawn drawn;
     drawn.rollout.completions.clear();
     drawn.batch = {};
@@ -243,19 +241,20 @@ TEST_CASE("a whole step of a tiny Llama is TRL's") {
 }
 
 TEST_CASE("gradients of every objective are the slope of its loss") {
-  std::vector<ObjectiveConfig> objectives(7, grpo());
-  objectives[0].epochs_per_rollout = 2;
-  objectives[1].epochs_per_rollout = 2, objectives[1].ratio = PolicyRatio::sequence, objectives[1].mean = MeanOf::sequence;
-  objectives[2].ratio = PolicyRatio::group, objectives[2].clip_high = 100, objectives[2].clip_low = 0.9999;
-  objectives[3].epochs_per_rollout = 2, objectives[3].policy = PolicyTerm::sapo;
-  objectives[4].kl.weight = 0.3;
-  objectives[5].epochs_per_rollout = 2, objectives[5].entropy_weight = 0.2;
-  objectives[6].epochs_per_rollout = 2, objectives[6].mean = MeanOf::constant, objectives[6].entropy_weight = 0.1;
+  std::vector<GrpoConfig> grpos(7);
+  grpos[0].epochs_per_rollout = 2;
+  grpos[1].epochs_per_rollout = 2, grpos[1].ratio = PolicyRatio::sequence, grpos[1].mean = MeanOf::sequence;
+  grpos[2].ratio = PolicyRatio::group, grpos[2].clip_high = 100, grpos[2].clip_low = 0.9999;
+  grpos[3].epochs_per_rollout = 2, grpos[3].policy = PolicyTerm::sapo;
+  grpos[4].kl.weight = 0.3;
+  grpos[5].epochs_per_rollout = 2, grpos[5].entropy_weight = 0.2;
+  grpos[6].epochs_per_rollout = 2, grpos[6].mean = MeanOf::constant, grpos[6].entropy_weight = 0.1;
+  const std::vector<ObjectiveConfig> objectives(grpos.begin(), grpos.end());
   for (size_t k = 0; k < objectives.size(); ++k) {
     INFO("objective " << k);
     Drawn drawn;
     Trained policy(objectives[k]);
-    const int64_t update = objectives[k].epochs_per_rollout - 1;
+    const int64_t update = objectives[k].as<PolicyConfig>().epochs_per_rollout - 1;
     // The old log-probabilities are those of a policy that a step has moved a little.
     const std::vector<double> now = host_doubles(policy.network->rows(policy.tensors(drawn.batch)).logp);
     size_t at = 0;
@@ -263,7 +262,7 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
       for (size_t t = 0; t < c.ids.size(); ++t, ++at) {
         c.old_logps[t] = static_cast<float>(now[at] + 0.05 * static_cast<double>(t % 3) - 0.04);
         c.base_logps[t] = static_cast<float>(now[at] + (t % 2 == 0 ? 0.2 : -0.3));
-        if (objectives[k].kl.weight == 0) c.base_logps.clear();
+        if (objectives[k].as<PolicyConfig>().kl.weight == 0) c.base_logps.clear();
       }
     give_advantages(objectives[k], drawn.rollout);
     const PolicyStep step = policy_step(objectives[k], 8, drawn.rollout, update);
@@ -271,7 +270,7 @@ TEST_CASE("gradients of every objective are the slope of its loss") {
     const at::Tensor gradient = policy_gradient(policy, drawn, step, false);
     // k3's gradient is that of the divergence itself, not of its estimate: compared by its own
     // formula elsewhere.
-    if (objectives[k].kl.weight > 0) {
+    if (objectives[k].as<PolicyConfig>().kl.weight > 0) {
       CHECK(gradient.norm().item<double>() > 0);
       continue;
     }
@@ -325,7 +324,7 @@ struct Foreseeing {
     at::set_num_threads(1);
     c10::NoGradGuard no_grad;
     const ModelSpec spec = read_model_spec(kModel);
-    job.objective.type = ObjectiveType::ppo;
+    job.objective.become(ObjectiveType::ppo);
     job.adapter.type = full ? AdapterType::none : AdapterType::lora;
     job.adapter.rank = 5;
     value = value_model(spec, job);
@@ -405,8 +404,9 @@ TEST_CASE("the mean gradient of drawn groups is that of the expected reward") {
   // Completions have one token, and two of sixteen tokens have reward 1; tokens beyond the sixteen
   // count as the sixteenth.
   at::set_num_threads(1);
-  ObjectiveConfig objective = grpo();
-  objective.advantage = {Baseline::others, AdvantageScale::none};
+  GrpoConfig o;
+  o.baseline = Baseline::others, o.advantage_scale = AdvantageScale::none;
+  const ObjectiveConfig objective = o;
   Trained policy(objective);
   const std::vector<int32_t> prompt{3, 50, 90};
   const auto decoder = make_decoder("fused", policy.model, *policy.trainables, step_options(policy.spec, policy.job, policy.sites, Checkpointing::none));

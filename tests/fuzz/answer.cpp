@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const float logp : drawn.logps) FORGE_CHECK(std::isfinite(logp), "a log-probability is not finite");
   });
   read_or_refuse([&] {
-    RewardConfig reward;
+    HttpReward reward;
     reward.url = "http://localhost/score";
     reward.field = "result.score";
     const Score score = score_of(reward, {.status = 200, .headers = {}, .body = body, .failure = {}});

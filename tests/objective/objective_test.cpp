@@ -29,15 +29,15 @@ struct KnownAnswer {
 
 ObjectiveConfig config(ObjectiveType type, const std::function<void(ObjectiveConfig&)>& change = {}) {
   ObjectiveConfig objective;
-  objective.type = type;
-  objective.nll_weight = 0;
+  objective.become(type);
+  if (auto* beside = objective.find<LikelihoodBeside>()) beside->nll_weight = 0;
   if (change) change(objective);
   return with_defaults(objective);
 }
 KnownAnswer dpo(const char* name, double flip, double loss, double chosen, double rejected, double at_reference) {
   const auto change = [&](ObjectiveConfig& o) {
-    o.loss = *enum_of<DpoLoss>(name);
-    o.label_flip = flip;
+    o.find<DpoConfig>()->loss = *enum_of<DpoLoss>(name);
+    o.find<DpoConfig>()->label_flip = flip;
   };
   return {std::string(name) + (flip > 0 ? " flipped" : ""), config(ObjectiveType::dpo, change), loss, chosen, rejected, at_reference};
 }
@@ -55,7 +55,7 @@ const std::vector<KnownAnswer>& known_answers() {
       dpo("sppo_hard", 0, 36.25, -8, 9, 50),
       dpo("apo_zero", 0, 0.962523416, -0.024937604, 0.024984382, 1),
       dpo("apo_down", 0, 0.987549342, 0.000077703, 0.024859901, 1),
-      {"simpo", config(ObjectiveType::simpo, [](ObjectiveConfig& o) { o.beta = 2.5; }), 2.350206559, -0.565406584, 0.376937723, -1},
+      {"simpo", config(ObjectiveType::simpo, [](ObjectiveConfig& o) { o.find<Preferring>()->beta = 2.5; }), 2.350206559, -0.565406584, 0.376937723, -1},
       {"orpo", config(ObjectiveType::orpo), 0.099574255, -0.016589729, 0.011448972, -1},
       {"cpo", config(ObjectiveType::cpo), 0.554355244, -0.042555748, 0.042555748, -1},
       {"reward", config(ObjectiveType::reward), 0.541915252, -0.367312340, 0.435312340, -1, {1.2, 0, 1, true, 0.3}, {0.5, 0, 1}},
@@ -63,9 +63,7 @@ const std::vector<KnownAnswer>& known_answers() {
   return all;
 }
 
-PairLossFunction row_of(const ObjectiveConfig& objective) {
-  return objective.type == ObjectiveType::dpo ? dpo_row(objective.loss).pair : objective_of(objective.type).pair;
-}
+PairLossFunction row_of(const ObjectiveConfig& objective) { return objective_of(objective.type()).pair; }
 
 using Row = std::function<PairLoss(const ObjectiveConfig&, const SequenceSums&, const SequenceSums&)>;
 
@@ -149,9 +147,9 @@ const std::vector<Mutation>& mutations() {
       {"another beta",
        [](const Row& row, const auto& o, const auto& c, const auto& r) {
          ObjectiveConfig other = o;
-         if (other.beta) *other.beta *= 1.01;
-         other.odds_weight *= 1.01;
-         other.center *= 1.01;
+         if (auto* preferring = other.find<Preferring>()) *preferring->beta *= 1.01;
+         if (auto* orpo = other.find<OrpoConfig>()) orpo->odds_weight *= 1.01;
+         if (auto* scores = other.find<RewardModelConfig>()) scores->center *= 1.01;
          return row(other, c, r);
        }},
   };
@@ -161,17 +159,16 @@ const std::vector<Mutation>& mutations() {
 // Sets a key of a golden's objective.
 void set(ObjectiveConfig& objective, const std::string& key, const Json& value) {
   const auto number = [&] { return value.get<double>(); };
-  if (key == "type") objective.type = *enum_of<ObjectiveType>(value.get<std::string>());
-  else if (key == "loss") objective.loss = *enum_of<DpoLoss>(value.get<std::string>());
-  else if (key == "beta") objective.beta = number();
-  else if (key == "label_flip") objective.label_flip = number();
-  else if (key == "nll_weight") objective.nll_weight = number();
-  else if (key == "gamma") objective.gamma = number();
-  else if (key == "odds_weight") objective.odds_weight = number();
-  else if (key == "center") objective.center = number();
-  else if (key == "desirable_weight") objective.desirable_weight = number();
-  else if (key == "undesirable_weight") objective.undesirable_weight = number();
-  else if (key == "nll_mean") objective.nll_mean = *enum_of<NllMean>(value.get<std::string>());
+  if (key == "loss") objective.find<DpoConfig>()->loss = *enum_of<DpoLoss>(value.get<std::string>());
+  else if (key == "beta") objective.find<Preferring>()->beta = number();
+  else if (key == "label_flip") objective.find<DpoConfig>()->label_flip = number();
+  else if (key == "nll_weight") objective.find<LikelihoodBeside>()->nll_weight = number();
+  else if (key == "gamma") objective.find<SimpoConfig>()->gamma = number();
+  else if (key == "odds_weight") objective.find<OrpoConfig>()->odds_weight = number();
+  else if (key == "center") objective.find<RewardModelConfig>()->center = number();
+  else if (key == "desirable_weight") objective.find<KtoConfig>()->desirable_weight = number();
+  else if (key == "undesirable_weight") objective.find<KtoConfig>()->undesirable_weight = number();
+  else if (key == "nll_mean") objective.find<LikelihoodBeside>()->nll_mean = *enum_of<NllMean>(value.get<std::string>());
   else FAIL("a golden with " << key);
 }
 
@@ -194,7 +191,7 @@ std::vector<std::string> kto_faults(const AnswerRow& row) {
   const auto expect = [&](double found, double wanted, double tolerance, const std::string& what) {
     if (!near(found, wanted, tolerance)) faults.push_back(what + " " + format_number(found));
   };
-  const ObjectiveConfig o = config(ObjectiveType::kto, [](ObjectiveConfig& o) { o.undesirable_weight = 1.5; });
+  const ObjectiveConfig o = config(ObjectiveType::kto, [](ObjectiveConfig& o) { o.find<KtoConfig>()->undesirable_weight = 1.5; });
   const SequenceSums good{-12, -13, 4, true}, bad{-15, -14.5, 6, false};
   expect(row(o, good, 0.4).loss, 0.485004498, 1e-8, "desirable loss");
   expect(row(o, bad, 0.4).loss, 0.716272763, 1e-8, "undesirable loss");
@@ -239,13 +236,13 @@ TEST_CASE("a row that is wrong in one place is noticed") {
 TEST_CASE("every loss of dpo and every objective of pairs has a known answer") {
   for (const DpoRow& row : dpo_rows())
     CHECK(std::any_of(known_answers().begin(), known_answers().end(), [&](const KnownAnswer& known) {
-      return known.objective.type == ObjectiveType::dpo && known.objective.loss == row.loss;
+      return known.objective.type() == ObjectiveType::dpo && known.objective.as<DpoConfig>().loss == row.loss;
     }));
   for (size_t i = 0; i < names(ObjectiveType()).size(); ++i) {
     const auto type = static_cast<ObjectiveType>(i);
     if (objective_of(type).coupling != Coupling::pair) continue;
     CHECK(std::any_of(known_answers().begin(), known_answers().end(),
-                      [&](const KnownAnswer& known) { return known.objective.type == type; }));
+                      [&](const KnownAnswer& known) { return known.objective.type() == type; }));
   }
 }
 
@@ -276,11 +273,13 @@ TEST_CASE("losses and gradients are those of TRL in float64") {
   CHECK(goldens["cases"].size() == 21);
   for (const Json& golden : goldens["cases"]) {
     ObjectiveConfig objective;
-    for (const auto& [key, value] : golden["objective"].items()) set(objective, key, value);
+    objective.become(*enum_of<ObjectiveType>(golden["objective"]["type"].get<std::string>()));
+    for (const auto& [key, value] : golden["objective"].items())
+      if (key != "type") set(objective, key, value);
     std::vector<SequenceSums> answers;
     const size_t pairs = golden["logp"].size() / 2;
     StepScale scale{.divisor = static_cast<double>(pairs)};
-    if (objective_of(objective.type).coupling == Coupling::answer) {
+    if (objective_of(objective.type()).coupling == Coupling::answer) {
       check_answers(golden, with_defaults(objective));
       continue;
     }
@@ -301,7 +300,7 @@ TEST_CASE("losses and gradients are those of TRL in float64") {
 }
 
 TEST_CASE("the loss of a batch is divided by the pairs of the step, and its likelihood is the chosen answer's mean") {
-  const ObjectiveConfig objective = config(ObjectiveType::dpo, [](ObjectiveConfig& o) { o.nll_weight = 0.5; });
+  const ObjectiveConfig objective = config(ObjectiveType::dpo, [](ObjectiveConfig& o) { o.find<LikelihoodBeside>()->nll_weight = 0.5; });
   const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, {.divisor = 8});
   const PairLoss first = objective_of(ObjectiveType::dpo).pair(objective, kChosen, kRejected);
   const PairLoss second = objective_of(ObjectiveType::dpo).pair(objective, kRejected, kChosen);
@@ -389,13 +388,13 @@ TEST_CASE("kto has its known answer and the gradient of its loss, and a row that
          return loss;
        }},
       {"one weight for both",
-       [&](auto o, const auto& a, double z) {
-         o.undesirable_weight = o.desirable_weight;
+       [&](ObjectiveConfig o, const auto& a, double z) {
+         o.find<KtoConfig>()->undesirable_weight = o.find<KtoConfig>()->desirable_weight;
          return right(o, a, z);
        }},
       {"another beta",
-       [&](auto o, const auto& a, double z) {
-         *o.beta *= 1.01;
+       [&](ObjectiveConfig o, const auto& a, double z) {
+         *o.find<Preferring>()->beta *= 1.01;
          return right(o, a, z);
        }}};
   for (const auto& [name, row] : wrong) {
@@ -420,7 +419,7 @@ TEST_CASE("answers that are judged one by one are divided by their number, and c
 
 TEST_CASE("an answer that is judged by itself is right past the divergence, and the margin is between both classes") {
   ObjectiveConfig o;
-  o.type = ObjectiveType::kto;
+  o.become(ObjectiveType::kto);
   o = with_defaults(o);
   const SequenceSums good{.logp = -5, .reference = -5.3, .tokens = 3}, bad{.logp = -4, .reference = -4.2, .tokens = 2, .desirable = false};
   const std::map<std::string, double> near = means_of(sequence_loss(o, {good, bad}, {.divisor = 2, .divergence = 0.25}).metrics);
@@ -433,8 +432,8 @@ TEST_CASE("an answer that is judged by itself is right past the divergence, and 
 
 TEST_CASE("the likelihood may be that of the whole chosen text") {
   ObjectiveConfig o;
-  o.type = ObjectiveType::cpo;
-  o.nll_weight = 0.5;
+  o.become(ObjectiveType::cpo);
+  o.find<LikelihoodBeside>()->nll_weight = 0.5;
   o = with_defaults(o);
   SequenceSums chosen{.logp = -6, .tokens = 3, .other_logp = -10, .other_tokens = 5};
   const SequenceSums rejected{.logp = -4, .tokens = 2};
@@ -450,8 +449,8 @@ TEST_CASE("the likelihood may be that of the whole chosen text") {
 
 TEST_CASE("the likelihood's mean may be over the tokens of all chosen answers") {
   const ObjectiveConfig objective = config(ObjectiveType::cpo, [](ObjectiveConfig& o) {
-    o.nll_weight = 0.5;
-    o.nll_mean = NllMean::token;
+    o.find<LikelihoodBeside>()->nll_weight = 0.5;
+    o.find<LikelihoodBeside>()->nll_mean = NllMean::token;
   });
   const SequenceLoss found = sequence_loss(objective, {kChosen, kRejected, kRejected, kChosen}, {.divisor = 2, .chosen_tokens = 10});
   const PairLoss first = objective_of(ObjectiveType::cpo).pair(objective, kChosen, kRejected);

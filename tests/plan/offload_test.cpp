@@ -140,7 +140,7 @@ TEST_CASE("where the state lies is no part of what a job is") {
 
 TEST_CASE("a value network's state moves with the policy's") {
   PlanInput asked = input("tinyllama-1.1b", card("RTX 4090"));
-  asked.job.objective.type = ObjectiveType::ppo;
+  asked.job.objective.become(ObjectiveType::ppo);
   asked.job.rewards.resize(1);
   const int64_t on_card = bytes_of(make_plan(asked).memory, "value: optimizer state");
   asked.job.optimizer.offload = Offload::host;
@@ -275,7 +275,7 @@ TEST_CASE("where layers' inputs wait is no part of what a job is") {
 
 TEST_CASE("a value network keeps its layers' inputs on the card") {
   PlanInput asked = input("tinyllama-1.1b", card("RTX 4090"));
-  asked.job.objective.type = ObjectiveType::ppo;
+  asked.job.objective.become(ObjectiveType::ppo);
   asked.job.rewards.resize(1);
   asked.job.train.activation_checkpointing = Checkpointing::full;
   asked.job.train.activation_offloading = Offload::none;

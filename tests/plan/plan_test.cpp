@@ -118,7 +118,7 @@ TEST_CASE("fp8 is refused by name where nothing multiplies it") {
     CHECK_THAT(faults("llama-3.1-8b", card(name), as_it_is), Catch::Contains("model.quantization: products in fp8 with a scale per row need Hopper") && Catch::Contains(name) && Catch::Contains("use nf4, int8 or none"));
   for (const char* name : {"H200", "B200"}) CHECK(faults("llama-3.1-8b", card(name), as_it_is) == "no error");
   CHECK(faults("smollm2-135m", cpu(), as_it_is) == "no error");
-  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.objective.type = ObjectiveType::reward; }), Catch::Contains("model.quantization: fp8 is checked by the base's loss on tokens, which objective reward does not have"));
+  CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.objective.become(ObjectiveType::reward); }), Catch::Contains("model.quantization: fp8 is checked by the base's loss on tokens, which objective reward does not have"));
   CHECK_THAT(faults("gpt-oss-20b", card("H100"), as_it_is), Catch::Contains("fp8 is for dense models"));
   CHECK_THAT(faults("llama-3.1-8b", card("H100"), [](Job& job) { job.train.precision = Precision::fp16; }), Catch::Contains("train.precision: products in fp8 give bf16 on H100, not fp16"));
   CHECK_THAT(faults("llama-3.1-8b", card("B200"), [](Job& job) { job.train.precision = Precision::fp32; }), Catch::Contains("give bf16 on B200, not fp32"));
@@ -498,7 +498,7 @@ TEST_CASE("contradictions with model, device and data are found together") {
 TEST_CASE("what is drawn lies on the disk too") {
   const auto disk = [](int64_t tokens) {
     PlanInput asked = input("smollm2-135m", cpu());
-    asked.job.objective.type = ObjectiveType::grpo;
+    asked.job.objective.become(ObjectiveType::grpo);
     asked.job.rewards.resize(1);
     asked.job.rollout.max_new_tokens = tokens;
     return make_plan(asked).disk_bytes;
@@ -512,7 +512,7 @@ TEST_CASE("what is drawn lies on the disk too") {
 TEST_CASE("the plan says who computes attention over the cache, and counts the pages") {
   const auto planned = [](const Device& device, const std::string& provider) {
     PlanInput asked = input("smollm2-135m", device);
-    asked.job.objective.type = ObjectiveType::grpo;
+    asked.job.objective.become(ObjectiveType::grpo);
     asked.job.rewards.resize(1);
     asked.job.provider = provider;
     asked.job.rollout.slots = 256, asked.job.rollout.max_new_tokens = 900;

@@ -35,7 +35,7 @@ TEST_CASE("hard cases are judged as TRL's accuracy_reward and GSM8K judge them, 
   CHECK(cases.size() > 80);
   for (const Json& one : cases) {
     RewardConfig reward = reward_of(*enum_of<RewardType>(one["type"].get<std::string>()));
-    reward.extract = one["extract"];
+    reward.find<Extracting>()->extract = one["extract"];
     const std::string reference = one["reference"], completion = one["completion"];
     const Score score =
         make_verifier(reward, "rewards[0]")(sample_of(completion, Json{{"answer", reference}}.dump()));

@@ -102,9 +102,9 @@ TEST_CASE("a reference into what is no schema is read as one") {
 TEST_CASE("JSON is found whole, in the last fence, or last in the text") {
   TemporaryFolder folder;
   RewardConfig reward = reward_of(RewardType::json_schema);
-  reward.schema = folder.write("schema.json", R"({"type": "object", "required": ["a"]})");
+  reward.find<JsonSchemaReward>()->schema = folder.write("schema.json", R"({"type": "object", "required": ["a"]})");
   const auto score = [&](JsonWhere where, const std::string& text) {
-    reward.where = where;
+    reward.find<JsonSchemaReward>()->where = where;
     return *make_verifier(reward, "rewards[0]")(sample_of(text)).value;
   };
   CHECK(score(JsonWhere::whole, " {\"a\": 1}\n") == 1);
@@ -116,14 +116,14 @@ TEST_CASE("JSON is found whole, in the last fence, or last in the text") {
   CHECK(score(JsonWhere::fenced, "{\"a\": 1}") == 0);
   CHECK(score(JsonWhere::last, "first {\"b\": 1}, then {\"a\": \"}{\"} and [text] {") == 1);
   CHECK(score(JsonWhere::last, "none") == 0);
-  reward.partial = 0.5;
+  reward.find<PartlyScored>()->partial = 0.5;
   CHECK(score(JsonWhere::whole, "{}") == 0.5);
   CHECK(score(JsonWhere::whole, "{") == 0);
-  reward.where = JsonWhere::last;
+  reward.find<JsonSchemaReward>()->where = JsonWhere::last;
   const Score hostile = make_verifier(reward, "rewards[0]")(sample_of(std::string(1 << 20, '[')));
   CHECK_FALSE(hostile.value);
   CHECK(hostile.reason == "finding the JSON in the completion takes too many steps");
-  reward.schema = folder.path("missing.json");
+  reward.find<JsonSchemaReward>()->schema = folder.path("missing.json");
   CHECK(starts_with(error_of([&] { make_verifier(reward, "rewards[0]"); }),
                     "rewards[0].schema: " + folder.path("missing.json")));
 }

@@ -20,9 +20,9 @@ namespace {
 
 RewardConfig process(std::vector<std::string> arguments, double timeout = 20) {
   RewardConfig reward = reward_of(RewardType::command, "judge");
-  reward.command = {"python3", std::string(FORGE_SOURCE_DIR) + "/tests/reward/hostile.py"};
-  reward.command.insert(reward.command.end(), arguments.begin(), arguments.end());
-  reward.timeout = timeout;
+  reward.find<CommandReward>()->command = {"python3", std::string(FORGE_SOURCE_DIR) + "/tests/reward/hostile.py"};
+  reward.find<CommandReward>()->command.insert(reward.find<CommandReward>()->command.end(), arguments.begin(), arguments.end());
+  reward.find<WithTimeout>()->timeout = timeout;
   return reward;
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("scores come back in the order of the samples") {
   CHECK(run(process({"batch"})).text == "3 | 3 | 5");
   CHECK(run(process({"backwards"})).text == "3 | 3 | 5");
   RewardConfig many = process({"slow-first"});
-  many.workers = 4;
+  many.find<CommandReward>()->workers = 4;
   std::vector<std::string> completions;
   std::string expected;
   for (size_t i = 1; i <= 30; ++i) {
@@ -88,7 +88,7 @@ TEST_CASE("scores come back in the order of the samples") {
     expected += (i > 1 ? " | " : "") + std::to_string(i);
   }
   CHECK(run(many, 0, completions).text == expected);
-  many.command[2] = "batch";
+  many.find<CommandReward>()->command[2] = "batch";
   CHECK(run(many, 0, completions).text == expected);
 }
 
@@ -224,26 +224,26 @@ TEST_CASE("a process gets no variable that it was not given") {
 TEST_CASE("directory and memory are as the job says") {
   TemporaryFolder folder;
   RewardConfig reward = process({"directory"});
-  reward.directory = folder.path();
+  reward.find<CommandReward>()->directory = folder.path();
   ProcessPool pool(reward, {});
   CHECK(pool.score(samples_of({"x"}), 1, 0)[0].reason == std::filesystem::canonical(folder.path()).string());
   RewardConfig limited = process({"memory"});
-  limited.memory_limit = int64_t{600} << 20;
+  limited.find<CommandReward>()->memory_limit = int64_t{600} << 20;
   CHECK(run(limited).text == "3 | failed: the process ended with exit code 1, twice | 5");
 }
 
 TEST_CASE("what cannot be started says why") {
   RewardConfig reward = process({});
-  reward.command = {"no-such-program-here", "x"};
+  reward.find<CommandReward>()->command = {"no-such-program-here", "x"};
   CHECK(starts_with(run(reward).text, "cannot start no-such-program-here x: No such file or directory"));
-  reward.command = {"python3"};
-  reward.directory = "/nowhere/at/all";
+  reward.find<CommandReward>()->command = {"python3"};
+  reward.find<CommandReward>()->directory = "/nowhere/at/all";
   CHECK(starts_with(run(reward).text, "cannot start python3: /nowhere/at/all: No such file or directory"));
 }
 
 TEST_CASE("one text is split at blanks") {
   RewardConfig reward = process({"plain"});
-  reward.command = {join(reward.command, "  ")};
+  reward.find<CommandReward>()->command = {join(reward.find<CommandReward>()->command, "  ")};
   CHECK(run(reward).text == "3 | 3 | 5");
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("grandchildren go with their group, and nobody stays as a zombie") {
 TEST_CASE("processes that do not leave are ended together") {
   std::optional<ProcessPool> pool;
   RewardConfig many = process({"stays"});
-  many.workers = 6;
+  many.find<CommandReward>()->workers = 6;
   pool.emplace(many, CommandContext{});
   pool->score(samples_of({"a", "b", "c", "d", "e", "f"}), 1, 0);
   const auto began = std::chrono::steady_clock::now();

@@ -14,7 +14,7 @@ namespace {
 
 RewardConfig exact(const std::string& name, const std::string& column, double weight = 1) {
   RewardConfig reward = reward_of(RewardType::exact, name);
-  reward.answer = column;
+  reward.find<WithAnswer>()->answer = column;
   reward.weight = weight;
   return reward;
 }
@@ -63,8 +63,8 @@ TEST_CASE("a weight of 0 measures and changes nothing") {
 TEST_CASE("requires gates a reward by another") {
   Job job;
   RewardConfig format = reward_of(RewardType::tags, "format");
-  format.tags = {"t"};
-  format.strict = true;
+  format.find<TagsReward>()->tags = {"t"};
+  format.find<TagsReward>()->strict = true;
   format.weight = 0;
   RewardConfig right = reward_of(RewardType::numeric, "right");
   right.needs = "format";
@@ -145,7 +145,7 @@ TEST_CASE("verifiers stop between two samples once nobody waits") {
 TEST_CASE("processes and verifiers stand side by side") {
   Job job;
   RewardConfig judge = reward_of(RewardType::command, "judge");
-  judge.command = {"python3", std::string(FORGE_SOURCE_DIR) + "/tests/reward/hostile.py", "null"};
+  judge.find<CommandReward>()->command = {"python3", std::string(FORGE_SOURCE_DIR) + "/tests/reward/hostile.py", "null"};
   judge.weight = 0.1;
   judge.max_unscored = 0.5;
   job.rewards = {exact("first", "a"), judge};
@@ -156,9 +156,9 @@ TEST_CASE("processes and verifiers stand side by side") {
 TEST_CASE("every fault of patterns and schemas at once") {
   Job job;
   RewardConfig regex = reward_of(RewardType::regex, "r");
-  regex.pattern = "(";
+  regex.find<RegexReward>()->pattern = "(";
   RewardConfig pulled = exact("e", "a");
-  pulled.extract = "regex [";
+  pulled.find<Extracting>()->extract = "regex [";
   job.rewards = {regex, pulled};
   const std::string text = error_of([&] { Rewards rewards(job); });
   CHECK(text.find("rewards[0].pattern") != text.npos);

@@ -19,7 +19,7 @@ inline RewardSample sample_of(const std::string& completion, const std::string& 
 
 inline RewardConfig reward_of(RewardType type, const std::string& name = "r") {
   RewardConfig reward;
-  reward.type = type;
+  reward.become(type);
   reward.name = name;
   return reward;
 }

@@ -36,14 +36,14 @@ TEST_CASE("exact compares composed texts") {
   CHECK(verdict(reward, "4", R"({"answer": 4})") == "1");
   CHECK(verdict(reward, "true", R"({"answer": true})") == "1");
   CHECK(verdict(reward, "b", R"({"answer": ["a", "b"]})") == "1");
-  reward.strip = false;
+  reward.find<ExactReward>()->strip = false;
   CHECK(verdict(reward, " Paris", R"({"answer": "Paris"})") == "0");
-  reward.casefold = true;
+  reward.find<Casefolding>()->casefold = true;
   CHECK(verdict(reward, "STRASSE", R"({"answer": "straße"})") == "1");
-  reward.extract = "tag answer";
+  reward.find<Extracting>()->extract = "tag answer";
   CHECK(verdict(reward, "<answer>x</answer><answer> Paris </answer>", R"({"answer": "paris"})") == "1");
   CHECK(verdict(reward, "<answer>Paris", R"({"answer": "paris"})") == "0");
-  reward.extract = "regex ^answer: (.*)$";
+  reward.find<Extracting>()->extract = "regex ^answer: (.*)$";
   CHECK(verdict(reward, "answer: Paris", R"({"answer": "paris"})") == "1");
 }
 
@@ -68,46 +68,46 @@ TEST_CASE("a missing reference answer is a failure and never 0") {
 
 TEST_CASE("contains counts what is there and what is not") {
   RewardConfig reward = reward_of(RewardType::contains);
-  reward.all = {"alpha", "beta"};
-  reward.none = {"gamma"};
+  reward.find<ContainsReward>()->all = {"alpha", "beta"};
+  reward.find<ContainsReward>()->none = {"gamma"};
   CHECK(verdict(reward, "alpha beta") == "1");
   CHECK(verdict(reward, "alpha alpha") == format_number(2.0 / 3));
   CHECK(verdict(reward, "gamma") == "0");
   CHECK(verdict(reward, "Alpha beta") == format_number(2.0 / 3));
-  reward.casefold = true;
+  reward.find<Casefolding>()->casefold = true;
   CHECK(verdict(reward, "ALPHA beta") == "1");
 }
 
 TEST_CASE("regex matches anywhere or whole, and compares groups") {
   RewardConfig reward = reward_of(RewardType::regex);
-  reward.pattern = R"((\d+)-(\d+))";
+  reward.find<RegexReward>()->pattern = R"((\d+)-(\d+))";
   CHECK(verdict(reward, "from 3-4 on") == "1");
   CHECK(verdict(reward, "none") == "0");
-  reward.match = RegexMatch::full;
+  reward.find<RegexReward>()->match = RegexMatch::full;
   CHECK(verdict(reward, "from 3-4 on") == "0");
   CHECK(verdict(reward, "3-4") == "1");
-  reward.answer = "wanted";
+  reward.find<WithAnswer>()->answer = "wanted";
   CHECK(verdict(reward, "3-4", R"({"wanted": ["3", "5"]})") == "0.5");
   CHECK(verdict(reward, "3-4", R"({"wanted": "3"})") == "1");
   CHECK(verdict(reward, "3-4", R"({"wanted": ["1", "2", "3"]})") ==
         "failed: wanted has 3 values and the pattern 2 groups");
   reward = reward_of(RewardType::regex);
-  reward.pattern = "^<think>\\n(?s:.*?)\\n</think>$";
+  reward.find<RegexReward>()->pattern = "^<think>\\n(?s:.*?)\\n</think>$";
   CHECK(verdict(reward, "<think>\na\nb\n</think>") == "1");
-  reward.pattern = "\\w+";
-  reward.match = RegexMatch::full;
+  reward.find<RegexReward>()->pattern = "\\w+";
+  reward.find<RegexReward>()->match = RegexMatch::full;
   CHECK(verdict(reward, "žluťoučký") == "1");
-  reward.pattern = "(unclosed";
+  reward.find<RegexReward>()->pattern = "(unclosed";
   CHECK(error_of([&] { make_verifier(reward, "rewards[0]"); }) ==
         "rewards[0].pattern: \"(unclosed\" is not a regular expression: missing closing parenthesis at byte 9");
 }
 
 TEST_CASE("a pattern without end is given up, not taken for no match") {
   RewardConfig reward = reward_of(RewardType::regex);
-  reward.pattern = "(a+)+$";
+  reward.find<RegexReward>()->pattern = "(a+)+$";
   CHECK(starts_with(verdict(reward, std::string(1000, 'a') + "b"), "failed: the regular expression gave up"));
-  reward.match = RegexMatch::full;
-  reward.pattern = "(a|aa)+";
+  reward.find<RegexReward>()->match = RegexMatch::full;
+  reward.find<RegexReward>()->pattern = "(a|aa)+";
   CHECK(starts_with(verdict(reward, std::string(5000, 'a') + "b"), "failed: the regular expression gave up"));
 }
 
@@ -120,23 +120,23 @@ TEST_CASE("numeric reads the answer where extract says") {
   CHECK(verdict(reward, "\\boxed{71} or \\boxed{ 72\\text{ clips} }", row) == "1");
   CHECK(verdict(reward, "\\boxed{72", row) == "1");  // no box is closed: the last number
   CHECK(verdict(reward, "no idea", row) == "0");
-  reward.extract = "boxed";
+  reward.find<Extracting>()->extract = "boxed";
   CHECK(verdict(reward, "72", row) == "0");
   CHECK(verdict(reward, "\\boxed{\\frac{144}{2}}", row) == "1");
   CHECK(verdict(reward, "\\boxed 72", row) == "1");
   CHECK(verdict(reward, "\\boxed{71, 72}", row) == "0");
-  reward.extract = "after ####";
+  reward.find<Extracting>()->extract = "after ####";
   CHECK(verdict(reward, "1 2 3\n#### 72 clips\nthe end 5", row) == "1");
   CHECK(verdict(reward, "####\n72", row) == "1");
   CHECK(verdict(reward, "72", row) == "0");
-  reward.extract = "tag answer";
+  reward.find<Extracting>()->extract = "tag answer";
   CHECK(verdict(reward, "<answer>It is 72.</answer> 9", row) == "1");
-  reward.extract = "last";
+  reward.find<Extracting>()->extract = "last";
   CHECK(verdict(reward, "\\boxed{72} and 80", row) == "0");
-  reward.partial = 0.1;
+  reward.find<PartlyScored>()->partial = 0.1;
   CHECK(verdict(reward, "80", row) == "0.1");
   CHECK(verdict(reward, "none", row) == "0");
-  reward.tolerance = 0.2;
+  reward.find<ValueReward>()->tolerance = 0.2;
   CHECK(verdict(reward, "80", row) == "1");
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("math reads the last formula, and falls back to the last number") {
   CHECK(verdict(reward, "it is one half", row) == "0");
   CHECK(verdict(reward, "\\boxed{\\text{no idea here, sorry}}", row) == "0");
   CHECK(verdict(reward, "x", R"({"answer": "so \\boxed{x}"})") == "1");
-  reward.extract = "after answer is";
+  reward.find<Extracting>()->extract = "after answer is";
   CHECK(verdict(reward, "The answer is $\\frac12$, surely", row) == "1");
   CHECK(verdict(reward, "The answer is 0.5 metres long", row) == "1");
 }
@@ -169,17 +169,17 @@ TEST_CASE("choice takes the letter that is said to be the answer") {
   CHECK(verdict(reward, "Because", row) == "0");
   CHECK(verdict(reward, "b", row) == "0");
   CHECK(verdict(reward, "B", R"j({"answer": "(B)"})j") == "1");
-  reward.choices = {"yes", "no"};
+  reward.find<ChoiceReward>()->choices = {"yes", "no"};
   CHECK(verdict(reward, "Yes, certainly", R"({"answer": "yes"})") == "1");
   CHECK(verdict(reward, "I do not know", R"({"answer": "no"})") == "0");
-  reward.choices = {"a.b", "a*b"};
+  reward.find<ChoiceReward>()->choices = {"a.b", "a*b"};
   CHECK(verdict(reward, "a.b", R"({"answer": "a.b"})") == "1");
   CHECK(verdict(reward, "axb", R"({"answer": "a.b"})") == "0");
 }
 
 TEST_CASE("tags once each, in order, nothing outside") {
   RewardConfig reward = reward_of(RewardType::tags);
-  reward.tags = {"think", "answer"};
+  reward.find<TagsReward>()->tags = {"think", "answer"};
   CHECK(verdict(reward, "<think>a</think>\n<answer>b</answer>\n") == "1");
   CHECK(verdict(reward, "Hm. <think>a</think><answer>b</answer>") == format_number(5.0 / 6));
   CHECK(verdict(reward, "<think>a</think><answer>b</answer> so") == format_number(5.0 / 6));
@@ -189,32 +189,32 @@ TEST_CASE("tags once each, in order, nothing outside") {
   CHECK(verdict(reward, "<think>a<think>b</think><answer>c</answer>") == format_number(2.0 / 6));
   CHECK(verdict(reward, "</think><think><answer>c</answer>") == format_number(3.0 / 6));
   CHECK(verdict(reward, "") == "0");
-  reward.strict = true;
+  reward.find<TagsReward>()->strict = true;
   CHECK(verdict(reward, "<think>a</think><answer>b</answer>") == "1");
   CHECK(verdict(reward, "<think>a</think><answer>b</answer> so") == "0");
 }
 
 TEST_CASE("length falls over the slack") {
   RewardConfig reward = reward_of(RewardType::length);
-  reward.unit = LengthUnit::words;
-  reward.min = 2;
-  reward.max = 4;
+  reward.find<LengthReward>()->unit = LengthUnit::words;
+  reward.find<LengthReward>()->min = 2;
+  reward.find<WithMost>()->max = 4;
   CHECK(verdict(reward, "one two") == "1");
   CHECK(verdict(reward, "a b c d") == "1");
   CHECK(verdict(reward, "a b c d e") == "0");
-  reward.slack = 4;
+  reward.find<LengthReward>()->slack = 4;
   CHECK(verdict(reward, "a b c d e") == "0.75");
   CHECK(verdict(reward, "a") == "0.75");
   CHECK(verdict(reward, "") == "0.5");
   CHECK(verdict(reward, "a b c d e f g h i j") == "0");
-  reward.unit = LengthUnit::characters;
+  reward.find<LengthReward>()->unit = LengthUnit::characters;
   CHECK(verdict(reward, "žluť") == "1");
-  reward.unit = LengthUnit::tokens;
+  reward.find<LengthReward>()->unit = LengthUnit::tokens;
   CHECK(verdict(reward, "a") == "failed: the completion's tokens were not counted");
   RewardSample sample = sample_of("a", R"({"n": 10})");
   sample.tokens = 8;
-  reward.min = reward.max = std::nullopt;
-  reward.target = "n";
+  reward.find<LengthReward>()->min = reward.find<WithMost>()->max = std::nullopt;
+  reward.find<LengthReward>()->target = "n";
   CHECK(verdict(reward, sample) == "0.5");
   sample.row = std::make_shared<const Json>(Json{{"n", "ten"}});
   CHECK(verdict(reward, sample) == "failed: n of the row is not a length");
@@ -228,9 +228,9 @@ TEST_CASE("repetition counts n-grams as TRL and open-r1") {
   CHECK(verdict(reward, "this is a test sentence") == "0");
   CHECK(verdict(reward, "a a a a a") == format_number(-(1 - 1.0 / 3)));
   CHECK(verdict(reward, "This is a this IS a") == "-0.25");
-  reward.penalty = 0.5;
+  reward.find<Penalising>()->penalty = 0.5;
   CHECK(verdict(reward, "a a a a a") == format_number(-0.5 * (1 - 1.0 / 3)));
-  reward.ngram = 1;
+  reward.find<RepetitionReward>()->ngram = 1;
   CHECK(verdict(reward, "a b a b") == "-0.25");
 }
 
@@ -238,8 +238,8 @@ TEST_CASE("repetition counts n-grams as TRL and open-r1") {
 // − n)/20, −1 past 100.
 TEST_CASE("overlong is DAPO's ramp") {
   RewardConfig reward = reward_of(RewardType::overlong);
-  reward.max = 100;
-  reward.buffer = 20;
+  reward.find<WithMost>()->max = 100;
+  reward.find<OverlongReward>()->buffer = 20;
   const auto at = [&](int64_t tokens) {
     RewardSample sample = sample_of("x");
     sample.tokens = tokens;
@@ -249,13 +249,13 @@ TEST_CASE("overlong is DAPO's ramp") {
   CHECK(at(90) == "-0.5");
   CHECK(at(100) == "-1");
   CHECK(at(110) == "-1");
-  reward.penalty = 2;
+  reward.find<Penalising>()->penalty = 2;
   CHECK(at(90) == "-1");
 }
 
 TEST_CASE("invalid UTF-8 and a megabyte are scored like any text") {
   RewardConfig reward = reward_of(RewardType::regex);
-  reward.pattern = "ab";
+  reward.find<RegexReward>()->pattern = "ab";
   CHECK(verdict(reward,
                 "\xFF\xFE"
                 "ab\xC3") == "1");
@@ -269,11 +269,10 @@ TEST_CASE("invalid UTF-8 and a megabyte are scored like any text") {
        {RewardType::exact, RewardType::contains, RewardType::regex, RewardType::numeric, RewardType::math,
         RewardType::choice, RewardType::tags, RewardType::length, RewardType::repetition}) {
     RewardConfig each = reward_of(type);
-    each.all = {"nowhere"};
-    each.pattern = "nowhere$";
-    each.tags = {"b"};
-    each.unit = LengthUnit::characters;
-    each.max = 10;
+    if (auto* contains = each.find<ContainsReward>()) contains->all = {"nowhere"};
+    if (auto* regex = each.find<RegexReward>()) regex->pattern = "nowhere$";
+    if (auto* tags = each.find<TagsReward>()) tags->tags = {"b"};
+    if (auto* length = each.find<LengthReward>()) length->unit = LengthUnit::characters, length->max = 10;
     INFO(name_of(type));
     CHECK_FALSE(starts_with(verdict(each, long_text, R"({"answer": "A"})"), "declined"));
   }

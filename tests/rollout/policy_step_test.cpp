@@ -42,7 +42,7 @@ TEST_CASE("unscored completions leave their group, and truncated ones the loss w
   give_advantages(objective, rollout);
   CHECK(rollout.dropped_groups == 1);
   CHECK(policy_step(objective, 8, rollout, 0).divisor == 12);
-  objective.mask_truncated = true;
+  objective.find<PolicyConfig>()->mask_truncated = true;
   const PolicyStep masked = policy_step(objective, 8, rollout, 0);
   CHECK(masked.divisor == 8);
   CHECK(masked.trained == std::vector<size_t>{5});
@@ -53,7 +53,7 @@ TEST_CASE("updates of a rollout take its groups in turn, each once an epoch") {
   Rollout rollout = small();
   ObjectiveConfig objective = objective_with("{type: grpo, updates_per_rollout: 2, epochs_per_rollout: 3}");
   give_advantages(objective, rollout);
-  CHECK(steps_per_rollout(objective) == 6);
+  CHECK(steps_per_rollout(objective.as<PolicyConfig>()) == 6);
   CHECK(needs_old_logps(objective));
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     const PolicyStep first = policy_step(objective, 8, rollout, 2 * epoch), second = policy_step(objective, 8, rollout, 2 * epoch + 1);

@@ -20,34 +20,34 @@ std::string refusal(const std::string& objective, const std::string& more = "") 
 
 TEST_CASE("presets in their long form") {
   const ObjectiveConfig gspo = objective_with("gspo");
-  CHECK(gspo.type == ObjectiveType::grpo);
-  CHECK(gspo.ratio == PolicyRatio::sequence);
-  CHECK(gspo.mean == MeanOf::sequence);
-  CHECK(gspo.clip_low == 3e-4);
-  CHECK(gspo.clip_high == 4e-4);
+  CHECK(gspo.type() == ObjectiveType::grpo);
+  CHECK(gspo.as<GrpoConfig>().ratio == PolicyRatio::sequence);
+  CHECK(gspo.as<PolicyConfig>().mean == MeanOf::sequence);
+  CHECK(gspo.as<PolicyConfig>().clip_low == 3e-4);
+  CHECK(gspo.as<PolicyConfig>().clip_high == 4e-4);
   const ObjectiveConfig rloo = objective_with("{type: rloo, kl: {weight: 0.1}}");
-  CHECK(rloo.ratio == PolicyRatio::sum);
-  CHECK(rloo.advantage.baseline == Baseline::others);
-  CHECK(rloo.kl.weight == 0.1);  // the job's own value is kept
-  CHECK(rloo.kl.in == KlPlace::reward);
-  CHECK(objective_with("dr_grpo").mean == MeanOf::constant);
-  CHECK(objective_with("cispo").clip_high == 4);
-  CHECK(objective_with("sapo").policy == PolicyTerm::sapo);
-  CHECK(objective_with("gepo").ratio == PolicyRatio::group);
-  CHECK(objective_with("reinforce++").advantage.scale == AdvantageScale::batch);
+  CHECK(rloo.as<GrpoConfig>().ratio == PolicyRatio::sum);
+  CHECK(rloo.as<GrpoConfig>().baseline == Baseline::others);
+  CHECK(rloo.as<PolicyConfig>().kl.weight == 0.1);  // the job's own value is kept
+  CHECK(rloo.as<PolicyConfig>().kl.in == KlPlace::reward);
+  CHECK(objective_with("dr_grpo").as<PolicyConfig>().mean == MeanOf::constant);
+  CHECK(objective_with("cispo").as<PolicyConfig>().clip_high == 4);
+  CHECK(objective_with("sapo").as<GrpoConfig>().policy == PolicyTerm::sapo);
+  CHECK(objective_with("gepo").as<GrpoConfig>().ratio == PolicyRatio::group);
+  CHECK(objective_with("reinforce++").as<PolicyConfig>().advantage_scale == AdvantageScale::batch);
   const ObjectiveConfig vapo = objective_with("vapo");
-  CHECK(vapo.type == ObjectiveType::ppo);
-  CHECK(vapo.advantage.scale == AdvantageScale::batch);
-  CHECK(vapo.lambda_length == 0.05);
-  CHECK(vapo.lambda_value == 1);
-  CHECK(vapo.value.pretrain_steps == 50);
-  CHECK(vapo.success_nll == 0.1);
-  CHECK_FALSE(objective_with("{type: vapo, lambda_policy: 0.9}").lambda_length.has_value());
-  CHECK(objective_with("ppo").advantage.scale == AdvantageScale::batch);
-  CHECK(objective_with("{type: ppo, advantage: {scale: none}}").advantage.scale == AdvantageScale::none);
+  CHECK(vapo.type() == ObjectiveType::ppo);
+  CHECK(vapo.as<PolicyConfig>().advantage_scale == AdvantageScale::batch);
+  CHECK(vapo.as<PpoConfig>().lambda_length == 0.05);
+  CHECK(vapo.as<PpoConfig>().lambda_value == 1);
+  CHECK(vapo.as<PpoConfig>().value.pretrain_steps == 50);
+  CHECK(vapo.as<PpoConfig>().success_nll == 0.1);
+  CHECK_FALSE(objective_with("{type: vapo, lambda_policy: 0.9}").as<PpoConfig>().lambda_length.has_value());
+  CHECK(objective_with("ppo").as<PolicyConfig>().advantage_scale == AdvantageScale::batch);
+  CHECK(objective_with("{type: ppo, advantage: {scale: none}}").as<PolicyConfig>().advantage_scale == AdvantageScale::none);
   const Job dapo = job_with("dapo");
   CHECK(dapo.rollout.dynamic_sampling.reward == "exact");
-  CHECK(dapo.objective.clip_high == 0.28);
+  CHECK(dapo.objective.as<PolicyConfig>().clip_high == 0.28);
   CHECK(dapo.data.overlong == Overlong::drop);
 }
 

@@ -41,12 +41,12 @@ TEST_CASE("advantages, losses and gradients are TRL's to 1e-10") {
       for (size_t i = 0; i < rollout.completions.size(); ++i) {
         rollout.completions[i].old_logps = narrowed(run["old_logps"][i]);
         if (run.contains("correction")) rollout.completions[i].sampler_logps = narrowed(run["drawn_logps"][i]);
-        if (objective.kl.weight > 0) rollout.completions[i].base_logps = narrowed(run["base_logps"][i]);
+        if (objective.find<PolicyConfig>()->kl.weight > 0) rollout.completions[i].base_logps = narrowed(run["base_logps"][i]);
       }
       give_advantages(objective, rollout);
       // The second step of a rollout is the one with a ratio.
       ObjectiveConfig twice = objective;
-      twice.epochs_per_rollout = 2;
+      twice.find<PolicyConfig>()->epochs_per_rollout = 2;
       PolicyStep step = policy_step(twice, goldens["max_new_tokens"], rollout, run["on_policy"].get<bool>() ? 0 : 1);
       if (run.contains("correction")) step.correction = run["correction"].get<double>();
       REQUIRE(step.divisor > 0);

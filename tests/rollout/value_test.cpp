@@ -35,9 +35,10 @@ TEST_CASE("advantages, returns, value losses and gradients are verl's to 1e-10")
   int64_t compared = 0;
   for (const Json& golden : goldens["cases"]) {
     ObjectiveConfig objective = objective_with("{type: ppo, clip_high: 0.28, dual_clip: 3, epochs_per_rollout: 2}");
-    objective.gamma_discount = golden["gamma"];
-    objective.lambda_policy = objective.lambda_value = golden["lam"];
-    objective.value.clip = golden["clip"];
+    PpoConfig& ppo = *objective.find<PpoConfig>();
+    ppo.gamma_discount = golden["gamma"];
+    ppo.lambda_policy = ppo.lambda_value = golden["lam"];
+    ppo.value.clip = golden["clip"];
     std::vector<std::vector<int64_t>> lengths;
     std::vector<std::vector<double>> rewards;
     for (size_t i = 0; i < golden["values"].size(); ++i) {
@@ -56,7 +57,7 @@ TEST_CASE("advantages, returns, value losses and gradients are verl's to 1e-10")
       const Completion& c = rollout.completions[i];
       same(c.advantages, golden["advantages"][i]);
       same(c.returns, golden["returns"][i]);
-      const PolicyTokens values = value_tokens(objective, step, c, golden["values"][i].get<std::vector<double>>());
+      const PolicyTokens values = value_tokens(objective.as<PpoConfig>(), step, c, golden["values"][i].get<std::vector<double>>());
       same(values.cotangents, golden["value_gradient"][i]);
       value_loss += values.loss / step.value_tokens;
       clipped += values.metrics.at("value_clip_share").sum;

@@ -217,7 +217,7 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
 Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, const Untaught* untaught) const {
   std::vector<std::string> role_of;
   Example example = tokens_by_kind(row, roles ? &role_of : nullptr, untaught);
-  if (objective_.type == ObjectiveType::pretrain)
+  if (objective_.type() == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
   for (size_t i = 0; i < role_of.size(); ++i) {
@@ -311,7 +311,7 @@ RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
     return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
   }
   const auto* chat = std::get_if<ChatRow>(&row);
-  if (!chat || objective_.type == ObjectiveType::pretrain || objective_.train_on != TrainOn::each_assistant)
+  if (!chat || objective_.type() == ObjectiveType::pretrain || objective_.as<LikelihoodConfig>().train_on != TrainOn::each_assistant)
     return make_one(row, roles);
   try {
     const std::vector<size_t> turns = turns_apart(*chat);

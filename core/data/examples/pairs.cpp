@@ -25,9 +25,9 @@ void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
 
 }  // namespace
 
-bool ExampleMaker::compares() const { return objective_of(objective_.type).coupling == Coupling::pair; }
-bool ExampleMaker::judges() const { return objective_of(objective_.type).coupling == Coupling::answer; }
-bool ExampleMaker::reads_margins() const { return objective_of(objective_.type).scores; }
+bool ExampleMaker::compares() const { return objective_of(objective_.type()).coupling == Coupling::pair; }
+bool ExampleMaker::judges() const { return objective_of(objective_.type()).coupling == Coupling::answer; }
+bool ExampleMaker::reads_margins() const { return objective_of(objective_.type()).scores; }
 
 void count_unsaid(RowExamples& made) {
   const auto tools = std::count(made.unsaid.begin(), made.unsaid.end(), "tools");
@@ -152,7 +152,7 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   made.pairs.rejected_longer = worse > better;
   made.pairs.chosen_tokens = better;
   made.pairs.rejected_tokens = worse;
-  if (objective_.nll_on == NllOn::all && chosen.ids.size() > 1)
+  if (objective_.as<LikelihoodBeside>().nll_on == NllOn::all && chosen.ids.size() > 1)
     for (size_t i = 1; i < chosen.supervised.size(); ++i)
       if (chosen.supervised[i] == 0) chosen.supervised[i] = kLikelihoodOnly;
   return made;

@@ -204,10 +204,11 @@ auto render_in_order(const ChatRow& row, Render render) {
 
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective) {
-  const bool all = objective.type == ObjectiveType::pretrain || objective.train_on == TrainOn::all;
+  const TrainOn train_on = objective.as<LikelihoodConfig>().train_on;
+  const bool all = objective.type() == ObjectiveType::pretrain || train_on == TrainOn::all;
   const std::vector<RenderedSegment> segments = render_in_order(row, [&](const ChatRow& chat) {
     return all ? chat_template.render(chat.messages, chat.tools, /*add_generation_prompt=*/false)
-               : render_turns(chat, chat_template, objective.train_on);
+               : render_turns(chat, chat_template, train_on);
   });
   RenderedRow rendered;
   for (const RenderedSegment& segment : segments) {
@@ -222,7 +223,7 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
     else
       rendered.trained.push_back({begin, end});
   }
-  rendered.unsaid = unsaid_in(row, rendered, all ? TrainOn::assistant : objective.train_on);
+  rendered.unsaid = unsaid_in(row, rendered, all ? TrainOn::assistant : train_on);
   if (leaves_out_tools(row.tools, rendered.text)) rendered.unsaid.emplace_back("tools");
   return rendered;
 }
@@ -233,7 +234,7 @@ RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
   const auto prompt = static_cast<int64_t>(row.prompt.size()),
              size = static_cast<int64_t>(rendered.text.size());
   rendered.runs = {{size, false}};
-  rendered.trained = {{objective.train_on == TrainOn::all ? 0 : prompt, size}};
+  rendered.trained = {{objective.as<LikelihoodConfig>().train_on == TrainOn::all ? 0 : prompt, size}};
   rendered.document = true;
   return rendered;
 }

@@ -5,6 +5,12 @@
 namespace forge {
 namespace {
 
+// Returns the entry of a key of the types that have the part.
+template <class Part, class Member>
+Entry own(std::string name, Member Part::*member, std::string doc) {
+  return of_part<RewardConfig, Part>(key(std::move(name), member, std::move(doc)));
+}
+
 std::vector<Field> server_fields() {
   return {
       key("url", &ServerConfig::url,
@@ -76,7 +82,7 @@ std::vector<Field> reward_fields() {
   return {
       key("name", &RewardConfig::name, "Name of the reward in tables, metrics and requires.")
           .when_unset("the type"),
-      key("type", &RewardConfig::type,
+      type_key<RewardConfig>(
           "Kind of the reward. exact, contains and regex compare text; numeric and math compare "
           "values; choice compares option letters; json_schema and tags check a format; length, "
           "repetition and overlong measure the text; command runs a program, http asks a server, "
@@ -95,104 +101,100 @@ std::vector<Field> reward_fields() {
       key("max_unscored", &RewardConfig::max_unscored,
           "Largest share of a batch that may stay unscored. The run stops above it.")
           .range(0, 1),
-      key("answer", &RewardConfig::answer,
-          "Column of the row that holds the reference answer, or a dotted path to it (exact, "
-          "regex, numeric, math, choice).")
+      own("answer", &WithAnswer::answer,
+          "column of the row that holds the reference answer, or a dotted path to it.")
           .when_unset("answer; with regex, groups are not compared"),
-      key("extract", &RewardConfig::extract,
-          "Position of the answer in the completion (exact, numeric, math, choice): whole, last "
+      own("extract", &Extracting::extract,
+          "position of the answer in the completion: whole, last "
           "(the last number, formula or letter), boxed (the last \\boxed{…}), \"after TEXT\" "
           "(after the last TEXT), \"tag NAME\" (inside the last <NAME>) or \"regex PATTERN\" (the "
           "first group of the last match). auto is whole for exact, and boxed, otherwise last, for "
           "the others.")
           .words({"auto", "whole", "last", "boxed"}),
-      key("strip", &RewardConfig::strip,
-          "Ignore leading and trailing whitespace in both texts (exact)."),
-      key("casefold", &RewardConfig::casefold, "Ignore case (exact, contains)."),
-      key("tolerance", &RewardConfig::tolerance,
-          "Relative difference that still counts as equal (numeric, math). With 0, numeric compares exactly.")
+      own("strip", &ExactReward::strip,
+          "ignore leading and trailing whitespace in both texts."),
+      own("casefold", &Casefolding::casefold, "ignore case."),
+      own("tolerance", &ValueReward::tolerance,
+          "relative difference that still counts as equal. With 0, numeric compares exactly.")
           .at_least(0)
           .below(1),
-      key("partial", &RewardConfig::partial,
-          "Score of an answer that has the right form but is wrong (numeric, math, choice, "
-          "json_schema).")
+      own("partial", &PartlyScored::partial,
+          "score of an answer that has the right form but is wrong.")
           .range(0, 1),
-      key("choices", &RewardConfig::choices, "Letters or words to choose from (choice)."),
-      key("all", &RewardConfig::all,
-          "Texts that should occur. The score is the share of them that does (contains).")
+      own("choices", &ChoiceReward::choices, "letters or words to choose from."),
+      own("all", &ContainsReward::all,
+          "texts that should occur. The score is the share of them that does.")
           .when_unset("none"),
-      key("none", &RewardConfig::none, "Texts that should not occur (contains).").when_unset("none"),
-      key("pattern", &RewardConfig::pattern,
-          "Regular expression in PCRE2 syntax (regex). With answer, the score is the share of its "
+      own("none", &ContainsReward::none, "texts that should not occur.").when_unset("none"),
+      own("pattern", &RegexReward::pattern,
+          "regular expression in PCRE2 syntax. With answer, the score is the share of its "
           "groups that equal the reference answer."),
-      key("match", &RewardConfig::match,
-          "Part of the completion that the pattern must match: the whole (full), or any part "
-          "(search) (regex)."),
-      key("schema", &RewardConfig::schema, "File with a JSON Schema (json_schema).").path(),
-      key("where", &RewardConfig::where,
-          "Position of the JSON: the whole completion (whole), the last fenced code block "
-          "(fenced), or the last object or array in the text (last) (json_schema)."),
-      key("tags", &RewardConfig::tags,
-          "Names of tags that should each occur once, in this order, with nothing outside them (tags).")
+      own("match", &RegexReward::match,
+          "part of the completion that the pattern must match: the whole (full), or any part "
+          "(search)."),
+      own("schema", &JsonSchemaReward::schema, "file with a JSON Schema.").path(),
+      own("where", &JsonSchemaReward::where,
+          "position of the JSON: the whole completion (whole), the last fenced code block "
+          "(fenced), or the last object or array in the text (last)."),
+      own("tags", &TagsReward::tags,
+          "names of tags that should each occur once, in this order, with nothing outside them.")
           .when_unset("none"),
-      key("strict", &RewardConfig::strict, "Score 1 or 0 instead of the share of conditions that hold (tags)."),
-      key("unit", &RewardConfig::unit, "Unit of min, max, target and slack (length)."),
-      key("min", &RewardConfig::min, "Shortest length with score 1 (length).").at_least(0),
-      key("max", &RewardConfig::max,
-          "Longest length with score 1 (length); the limit of completion tokens (overlong).")
+      own("strict", &TagsReward::strict, "score 1 or 0 instead of the share of conditions that hold."),
+      own("unit", &LengthReward::unit, "unit of min, max, target and slack."),
+      own("min", &LengthReward::min, "shortest length with score 1.").at_least(0),
+      own("max", &WithMost::max,
+          "longest length with score 1 (length), or the limit of completion tokens (overlong).")
           .at_least(1),
-      key("target", &RewardConfig::target, "Column of the row that holds the wanted length (length)."),
-      key("slack", &RewardConfig::slack,
-          "Distance from min, max or target at which the score, which falls linearly, reaches 0 "
-          "(length).")
+      own("target", &LengthReward::target, "column of the row that holds the wanted length."),
+      own("slack", &LengthReward::slack,
+          "distance from min, max or target at which the score, which falls linearly, reaches 0.")
           .at_least(0),
-      key("ngram", &RewardConfig::ngram,
-          "Length of the word sequences whose repetition is counted (repetition).")
+      own("ngram", &RepetitionReward::ngram,
+          "length of the word sequences whose repetition is counted.")
           .range(1, 100)
           .unit("words"),
-      key("buffer", &RewardConfig::buffer,
-          "Number of tokens before max over which the penalty grows linearly (overlong), as in DAPO.")
+      own("buffer", &OverlongReward::buffer,
+          "number of tokens before max over which the penalty grows linearly, as in DAPO.")
           .at_least(0)
           .unit("tokens"),
-      key("penalty", &RewardConfig::penalty,
-          "Largest penalty: scores lie between 0 and minus this (repetition, overlong).")
+      own("penalty", &Penalising::penalty,
+          "largest penalty: scores lie between 0 and minus this.")
           .above(0),
-      key("command", &RewardConfig::command,
-          "Program and arguments (command). A single text is split at spaces; no shell is "
+      own("command", &CommandReward::command,
+          "program and arguments. A single text is split at spaces; no shell is "
           "involved. The program speaks JSON lines: see docs/rewards.md.")
           .when_unset("none"),
-      key("workers", &RewardConfig::workers,
-          "Number of processes that the completions are distributed over (command).")
+      own("workers", &CommandReward::workers,
+          "number of processes that the completions are distributed over.")
           .range(1, 256),
-      key("timeout", &RewardConfig::timeout, "Time limit for one completion (command, http).")
+      own("timeout", &WithTimeout::timeout, "time limit for one completion.")
           .kind(FieldKind::seconds)
           .above(0)
           .unit("seconds"),
-      key("memory_limit", &RewardConfig::memory_limit,
-          "Address space limit of each process: bytes, or a size such as 2GiB (command).")
+      own("memory_limit", &CommandReward::memory_limit,
+          "address space limit of each process: bytes, or a size such as 2GiB.")
           .kind(FieldKind::bytes)
           .at_least(1 << 20)
           .unit("bytes")
           .when_unset("no limit"),
-      key("environment", &RewardConfig::environment,
-          "Names of environment variables to pass on, in addition to the ones every process gets "
-          "(command).")
+      own("environment", &CommandReward::environment,
+          "names of environment variables to pass on, in addition to the ones every process gets.")
           .when_unset("none"),
-      key("directory", &RewardConfig::directory, "Working directory of the process (command).")
+      own("directory", &CommandReward::directory, "working directory of the process.")
           .path()
           .when_unset("the folder of the job file"),
-      key("url", &RewardConfig::url,
-          "URL that each completion is sent to, http:// or https:// (http).")
+      own("url", &HttpReward::url,
+          "URL that each completion is sent to, http:// or https://.")
           .when_unset("required by type: http"),
-      key("field", &RewardConfig::field, "Dotted path of the score in the server's answer (http)."),
-      key("headers", &RewardConfig::headers,
-          "Headers of every request, by name. Write secrets as ${env:NAME} (http).")
+      own("field", &HttpReward::field, "dotted path of the score in the server's answer."),
+      own("headers", &HttpReward::headers,
+          "headers of every request, by name. Write secrets as ${env:NAME}.")
           .when_unset("none"),
-      key("concurrency", &RewardConfig::concurrency,
-          "Maximum number of concurrent requests (http).").range(1, 256),
-      key("path", &RewardConfig::path,
-          "Reward model folder: transformers' AutoModelForSequenceClassification, or the result of "
-          "objective: reward (model).")
+      own("concurrency", &HttpReward::concurrency,
+          "maximum number of concurrent requests.").range(1, 256),
+      own("path", &ModelReward::path,
+          "reward model folder: transformers' AutoModelForSequenceClassification, or the result of "
+          "objective: reward.")
           .path()
           .when_unset("required by type: model"),
   };

@@ -19,46 +19,46 @@ double count(const SequenceSums& answer) { return static_cast<double>(answer.tok
 PairLoss of_difference(double loss, double d_z) { return {loss, d_z, -d_z}; }
 
 // Rafailov et al., 2023; with label_flip the conservative form of their appendix.
-PairLoss sigmoid(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss sigmoid(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() - r.ratio()), flip = o.label_flip;
   return of_difference((1 - flip) * softplus(-u) + flip * softplus(u),
                        *o.beta * (flip * logistic(u) - (1 - flip) * logistic(-u)));
 }
 
 // Chowdhury et al., 2024: unbiased if a share label_flip of the pairs has swapped labels.
-PairLoss robust(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss robust(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() - r.ratio()), flip = o.label_flip, right = 1 - 2 * flip;
   return of_difference(((1 - flip) * softplus(-u) - flip * softplus(u)) / right,
                        -*o.beta * ((1 - flip) * logistic(-u) + flip * logistic(u)) / right);
 }
 
 // SLiC, Zhao et al., 2023.
-PairLoss hinge(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss hinge(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() - r.ratio());
   return of_difference(std::max(0.0, 1 - u), u < 1 ? -*o.beta : 0);
 }
 
 // Azar et al., 2023, over means, as its authors confirmed to TRL: the gap it aims at is 1/(2 beta)
 // a token.
-PairLoss ipo(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss ipo(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double off = c.ratio() / count(c) - r.ratio() / count(r) - 1 / (2 * *o.beta);
   return {square(off), 2 * off / count(c), -2 * off / count(r)};
 }
 
-PairLoss sigmoid_norm(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss sigmoid_norm(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() / count(c) - r.ratio() / count(r)), pull = *o.beta * logistic(-u);
   return {softplus(-u), -pull / count(c), pull / count(r)};
 }
 
 // Ji et al., 2024: the reverse divergence between q = σ(βz) and the labels smoothed by label_flip.
-PairLoss exo_pair(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss exo_pair(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double u = *o.beta * (c.ratio() - r.ratio()), flip = o.label_flip, q = logistic(u);
   return of_difference(q * (-softplus(-u) - std::log1p(-flip)) + (1 - q) * (-softplus(u) - std::log(flip)),
                        *o.beta * slope(u) * (u - std::log((1 - flip) / flip)));
 }
 
 // Chen et al., 2024.
-PairLoss nca_pair(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss nca_pair(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), ur = *o.beta * r.ratio();
   return {softplus(-uc) + (softplus(uc) + softplus(ur)) / 2, *o.beta * (logistic(uc) / 2 - logistic(-uc)),
           *o.beta * logistic(ur) / 2};
@@ -66,19 +66,19 @@ PairLoss nca_pair(const ObjectiveConfig& o, const SequenceSums& c, const Sequenc
 
 // D'Oosterlinck et al., 2024: makes the chosen answer likelier than under the reference, and the
 // rejected one less likely.
-PairLoss apo_zero(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss apo_zero(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), ur = *o.beta * r.ratio();
   return {logistic(-uc) + logistic(ur), -*o.beta * slope(uc), *o.beta * slope(ur)};
 }
 
 // Like apo_zero(), for pairs whose answers are both worse than the model's own.
-PairLoss apo_down(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss apo_down(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double uc = *o.beta * c.ratio(), u = uc - *o.beta * r.ratio(), apart = *o.beta * slope(u);
   return {logistic(uc) + logistic(-u), *o.beta * slope(uc) - apart, apart};
 }
 
 // Wu et al., 2024, with certain preferences.
-PairLoss sppo_hard(const ObjectiveConfig& o, const SequenceSums& c, const SequenceSums& r) {
+PairLoss sppo_hard(const DpoConfig& o, const SequenceSums& c, const SequenceSums& r) {
   const double up = c.ratio() - 1 / (2 * *o.beta), down = r.ratio() + 1 / (2 * *o.beta);
   return {square(up) + square(down), 2 * up, 2 * down};
 }

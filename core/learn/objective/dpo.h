@@ -6,7 +6,7 @@ namespace forge {
 
 struct DpoRow {
   DpoLoss loss;
-  PairLossFunction pair;
+  PairLoss (*pair)(const DpoConfig&, const SequenceSums& chosen, const SequenceSums& rejected);
   const char* formula;
 };
 

@@ -36,9 +36,10 @@ void add_pairs(SequenceLoss& result, const Objective& row, const ObjectiveConfig
     const SequenceSums &chosen = answers[i], &rejected = answers[i + 1];
     FORGE_CHECK(chosen.tokens > 0 && rejected.tokens > 0, "an answer without tokens");
     const PairLoss pair = row.pair(objective, chosen, rejected);
-    const double tokens = objective.nll_mean == NllMean::token ? scale.chosen_tokens / scale.divisor
+    const auto& beside = objective.as<LikelihoodBeside>();
+    const double tokens = beside.nll_mean == NllMean::token ? scale.chosen_tokens / scale.divisor
                                                                : static_cast<double>(chosen.tokens + chosen.other_tokens);
-    const double weight = objective.nll_weight.value_or(0);
+    const double weight = beside.nll_weight.value_or(0);
     const double likelihood = weight == 0 ? 0 : weight / tokens;
     result.loss += pair.loss - likelihood * (chosen.logp + chosen.other_logp);
     result.other_cotangents[i] = -likelihood / scale.divisor;
@@ -65,7 +66,7 @@ void add_answers(SequenceLoss& result, const Objective& row, const ObjectiveConf
 }  // namespace
 
 SequenceLoss sequence_loss(const ObjectiveConfig& objective, const std::vector<SequenceSums>& answers, const StepScale& scale) {
-  const Objective& row = objective_of(objective.type);
+  const Objective& row = objective_of(objective.type());
   SequenceLoss result;
   result.cotangents.resize(answers.size());
   result.other_cotangents.resize(answers.size());

@@ -112,7 +112,7 @@ struct ValueKind {
 };
 
 template <class Value>
-Verifier make_value(const RewardConfig& reward, const std::string& key, const ValueKind<Value>& kind) {
+Verifier make_value(const ValueReward& reward, const std::string& key, const ValueKind<Value>& kind) {
   return
       [reward, kind, extraction = Extraction(reward.extract, key + ".extract")](const RewardSample& sample) {
         std::string problem;
@@ -162,7 +162,7 @@ struct Choices {
   std::vector<std::string> all;
   TextPattern alone, said;
 
-  explicit Choices(const RewardConfig& reward, const std::string& key)
+  explicit Choices(const ChoiceReward& reward, const std::string& key)
       : all(reward.choices),
         alone(choice_pattern(reward.choices), key + ".choices"),
         said(R"((?i:answer|choice|option)(?i:\s+is)?\s*:?\s*[(\[*$\\{a-z]{0,12}?)" +
@@ -208,15 +208,15 @@ struct Choices {
 
 }  // namespace
 
-Verifier make_numeric(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const NumericReward& reward, const std::string& key) {
   return make_value<Number>(reward, key, {"number", reference_number, read_number, same_number});
 }
 
-Verifier make_math(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const MathReward& reward, const std::string& key) {
   return make_value<MathAnswer>(reward, key, {"formula", reference_math, read_math, same_math});
 }
 
-Verifier make_choice(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const ChoiceReward& reward, const std::string& key) {
   return [reward, choices = Choices(reward, key),
           extraction = Extraction(reward.extract, key + ".extract")](const RewardSample& sample) {
     std::string problem;

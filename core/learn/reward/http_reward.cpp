@@ -12,11 +12,11 @@
 namespace forge {
 namespace {
 
-HttpRequest request_of(const RewardConfig& reward, const RewardSample& sample, int64_t step) {
+HttpRequest request_of(const HttpReward& reward, const std::string& name, const RewardSample& sample, int64_t step) {
   Json item = reward_item(sample, step);
-  item["reward"] = reward.name;
+  item["reward"] = name;
   HttpRequest request{.url = *reward.url, .method = "POST", .headers = {"Content-Type: application/json", "Expect:"}, .body = dump_json(item)};
-  for (const auto& [name, value] : reward.headers) request.headers.push_back(name + ": " + value);
+  for (const auto& [header, value] : reward.headers) request.headers.push_back(header + ": " + value);
   request.follow = false;
   request.most_bytes = static_cast<int64_t>(kLongestLine);
   request.connect_seconds = std::min(request.connect_seconds, reward.timeout);
@@ -37,7 +37,7 @@ const Json* find(const Json& answer, const std::string& path) {
 
 }  // namespace
 
-Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
+Score score_of(const HttpReward& reward, const HttpAnswer& answer) {
   if (!answer.failure.empty()) return failed(*reward.url + ": " + answer.failure);
   if (answer.status < 200 || answer.status > 299)
     return failed(*reward.url + ": status " + std::to_string(answer.status) + ", " + shown_body(answer.body));
@@ -59,10 +59,11 @@ Score score_of(const RewardConfig& reward, const HttpAnswer& answer) {
   return Score::of(value->get<double>(), reason);
 }
 
-std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<RewardSample>& samples, int64_t step,
+std::vector<Score> score_by_http(const RewardConfig& config, const std::vector<RewardSample>& samples, int64_t step,
                                  const std::function<bool()>& stopped) {
+  const auto& reward = config.as<HttpReward>();
   std::vector<HttpRequest> requests;
-  for (const RewardSample& sample : samples) requests.push_back(request_of(reward, sample, step));
+  for (const RewardSample& sample : samples) requests.push_back(request_of(reward, config.name, sample, step));
   std::vector<Score> scores(samples.size());
   http_requests(std::move(requests), reward.concurrency, stopped,
                 [&](size_t i, const HttpAnswer& answer) { scores[i] = score_of(reward, answer); });

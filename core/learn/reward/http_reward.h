@@ -15,6 +15,6 @@ std::vector<Score> score_by_http(const RewardConfig& reward, const std::vector<R
                                  const std::function<bool()>& stopped);
 
 // Reads the score in one answer.
-Score score_of(const RewardConfig& reward, const HttpAnswer& answer);
+Score score_of(const HttpReward& reward, const HttpAnswer& answer);
 
 }  // namespace forge

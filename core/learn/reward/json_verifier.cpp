@@ -89,7 +89,7 @@ Json read_schema(const std::string& path, const std::string& key) {
 
 }  // namespace
 
-Verifier make_json_schema(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const JsonSchemaReward& reward, const std::string& key) {
   const auto schema =
       std::make_shared<JsonSchema>(read_schema(*reward.schema, key + ".schema"), key + ".schema");
   return [schema, where = reward.where, partial = reward.partial](const RewardSample& sample) {

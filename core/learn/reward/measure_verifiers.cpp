@@ -66,7 +66,7 @@ std::optional<double> length_of(const RewardSample& sample, LengthUnit unit, std
 
 }  // namespace
 
-Verifier make_tags(const RewardConfig& reward, const std::string&) {
+Verifier verifier_of(const TagsReward& reward, const std::string&) {
   return [tags = reward.tags, strict = reward.strict](const RewardSample& sample) {
     const TagLook look = look_at_tags(sample.completion, tags);
     const double share = static_cast<double>(look.held) / static_cast<double>(look.conditions);
@@ -76,7 +76,7 @@ Verifier make_tags(const RewardConfig& reward, const std::string&) {
   };
 }
 
-Verifier make_length(const RewardConfig& reward, const std::string&) {
+Verifier verifier_of(const LengthReward& reward, const std::string&) {
   return [reward](const RewardSample& sample) {
     std::string problem;
     const std::optional<double> length = length_of(sample, reward.unit, problem);
@@ -101,7 +101,7 @@ Verifier make_length(const RewardConfig& reward, const std::string&) {
 // Scores (1 − distinct / all n-grams) · −penalty; texts shorter than n give 0. Like TRL and
 // open-r1, after Yeo et al., "Demystifying Long Chain-of-Thought Reasoning" (2502.03373), appendix
 // C.2.
-Verifier make_repetition(const RewardConfig& reward, const std::string&) {
+Verifier verifier_of(const RepetitionReward& reward, const std::string&) {
   return [n = static_cast<size_t>(reward.ngram), penalty = reward.penalty](const RewardSample& sample) {
     // Words are joined by one blank, so that an n-gram is a part of one text.
     std::string text;
@@ -123,7 +123,7 @@ Verifier make_repetition(const RewardConfig& reward, const std::string&) {
 
 // Scores min(0, (max − buffer − n) / buffer) · penalty, at least −penalty: the soft punishment of
 // DAPO (2503.14476, eq. 13).
-Verifier make_overlong(const RewardConfig& reward, const std::string&) {
+Verifier verifier_of(const OverlongReward& reward, const std::string&) {
   return [max = static_cast<double>(*reward.max), buffer = static_cast<double>(reward.buffer),
           penalty = reward.penalty](const RewardSample& sample) {
     std::string problem;

@@ -40,15 +40,19 @@ Score score_of(const ChildReply& answered) {
   return score;
 }
 
+ChildPoolSettings settings_of(const std::string& name, const CommandReward& reward, const CommandContext& context) {
+  return {.name = "reward " + name,
+          .child = {reward.command, reward.directory.value_or(""), reward.environment, reward.memory_limit},
+          .workers = reward.workers,
+          .timeout = reward.timeout,
+          .greeting = {{"forge", 1}, {"reward", name}, {"job", context.job}, {"seed", context.seed}},
+          .nan_hint = ": \"score\": null says that there is no score"};
+}
+
 }  // namespace
 
 ProcessPool::ProcessPool(const RewardConfig& reward, const CommandContext& context)
-    : pool_({.name = "reward " + reward.name,
-             .child = {reward.command, reward.directory.value_or(""), reward.environment, reward.memory_limit},
-             .workers = reward.workers,
-             .timeout = reward.timeout,
-             .greeting = {{"forge", 1}, {"reward", reward.name}, {"job", context.job}, {"seed", context.seed}},
-             .nan_hint = ": \"score\": null says that there is no score"}) {}
+    : pool_(settings_of(reward.name, reward.as<CommandReward>(), context)) {}
 
 std::vector<Score> ProcessPool::score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
                                       const std::function<bool()>& stopped) {

@@ -83,11 +83,11 @@ Rewards::Rewards(const Job& job) : configs_(job.rewards), mix_(job.reward_mix) {
   for (size_t i = 0; i < configs_.size(); ++i) {
     verifiers_.emplace_back();
     pools_.emplace_back();
-    if (configs_[i].type == RewardType::command) {
+    if (configs_[i].type() == RewardType::command) {
       pools_.back() = std::make_unique<ProcessPool>(configs_[i], CommandContext{job.name, job.seed});
       continue;
     }
-    if (configs_[i].type == RewardType::http || configs_[i].type == RewardType::model) continue;
+    if (configs_[i].type() == RewardType::http || configs_[i].type() == RewardType::model) continue;
     try {
       verifiers_.back() = make_verifier(configs_[i], "rewards[" + std::to_string(i) + "]");
     } catch (const KeyError& error) {
@@ -107,8 +107,8 @@ PoolCounts Rewards::counts(size_t reward) const {
 std::vector<Score> Rewards::scores_of(size_t i, const std::vector<RewardSample>& samples,
                                       const ScoreOptions& options) {
   if (options.stopped && options.stopped()) throw ScoringStopped{};
-  if (configs_[i].type == RewardType::model) return options.judge(configs_[i], samples);
-  if (configs_[i].type == RewardType::http) {
+  if (configs_[i].type() == RewardType::model) return options.judge(configs_[i], samples);
+  if (configs_[i].type() == RewardType::http) {
     std::vector<Score> scores = score_by_http(configs_[i], samples, options.step, options.stopped);
     if (options.stopped && options.stopped()) throw ScoringStopped{};
     return scores;

@@ -11,7 +11,7 @@ namespace {
 
 std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
 
-std::string form_of(std::string_view text, const RewardConfig& reward) {
+std::string form_of(std::string_view text, const ExactReward& reward) {
   return composed(reward.strip ? trim(text) : text, reward.casefold);
 }
 
@@ -21,7 +21,7 @@ std::string share_text(size_t part, size_t whole, const std::string& what) {
 
 }  // namespace
 
-Verifier make_exact(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const ExactReward& reward, const std::string& key) {
   const std::string how = reward.extract == "auto" ? "whole" : reward.extract;
   return [reward, extraction = Extraction(how, key + ".extract")](const RewardSample& sample) {
     std::string problem;
@@ -37,7 +37,7 @@ Verifier make_exact(const RewardConfig& reward, const std::string& key) {
   };
 }
 
-Verifier make_contains(const RewardConfig& reward, const std::string&) {
+Verifier verifier_of(const ContainsReward& reward, const std::string&) {
   std::vector<std::string> all, none;
   for (const std::string& text : reward.all) all.push_back(composed(text, reward.casefold));
   for (const std::string& text : reward.none) none.push_back(composed(text, reward.casefold));
@@ -61,7 +61,7 @@ Verifier make_contains(const RewardConfig& reward, const std::string&) {
   };
 }
 
-Verifier make_regex(const RewardConfig& reward, const std::string& key) {
+Verifier verifier_of(const RegexReward& reward, const std::string& key) {
   TextPattern pattern(*reward.pattern, key + ".pattern");
   return [reward, pattern = std::move(pattern)](const RewardSample& sample) {
     const std::optional<TextMatch> match = reward.match == RegexMatch::full

@@ -7,25 +7,6 @@
 namespace forge {
 namespace {
 
-struct Entry {
-  RewardType type;
-  Verifier (*make)(const RewardConfig& reward, const std::string& key);
-};
-
-constexpr Entry kVerifiers[] = {
-    {RewardType::exact, make_exact},
-    {RewardType::contains, make_contains},
-    {RewardType::regex, make_regex},
-    {RewardType::numeric, make_numeric},
-    {RewardType::math, make_math},
-    {RewardType::choice, make_choice},
-    {RewardType::json_schema, make_json_schema},
-    {RewardType::tags, make_tags},
-    {RewardType::length, make_length},
-    {RewardType::repetition, make_repetition},
-    {RewardType::overlong, make_overlong},
-};
-
 // Wraps a verifier, since verifiers read valid UTF-8 only: in a completion that was cut inside a
 // character, or sampled badly, invalid bytes are replaced.
 Verifier guarded(Verifier verify) {
@@ -44,14 +25,17 @@ Verifier guarded(Verifier verify) {
 }  // namespace
 
 Verifier make_verifier(const RewardConfig& reward, const std::string& key) {
-  for (const Entry& entry : kVerifiers)
-    if (entry.type == reward.type) return guarded(entry.make(reward, key));
-  FORGE_CHECK(false, "a reward without a verifier");
+  return reward.visit([&](const auto& own) -> Verifier {
+    if constexpr (requires { verifier_of(own, key); })
+      return guarded(verifier_of(own, key));
+    else
+      FORGE_CHECK(false, "a reward without a verifier");
+  });
 }
 
 bool needs_tokens(const RewardConfig& reward) {
-  return reward.type == RewardType::overlong ||
-         (reward.type == RewardType::length && reward.unit == LengthUnit::tokens);
+  const auto* length = reward.find<LengthReward>();
+  return reward.type() == RewardType::overlong || (length && length->unit == LengthUnit::tokens);
 }
 
 }  // namespace forge

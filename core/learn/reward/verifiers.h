@@ -20,17 +20,17 @@ Verifier make_verifier(const RewardConfig& reward, const std::string& key);
 // True if a reward counts tokens, so that its samples need RewardSample::tokens.
 bool needs_tokens(const RewardConfig& reward);
 
-// One function for each type, each in the file of its kind.
-Verifier make_exact(const RewardConfig& reward, const std::string& key);
-Verifier make_contains(const RewardConfig& reward, const std::string& key);
-Verifier make_regex(const RewardConfig& reward, const std::string& key);
-Verifier make_numeric(const RewardConfig& reward, const std::string& key);
-Verifier make_math(const RewardConfig& reward, const std::string& key);
-Verifier make_choice(const RewardConfig& reward, const std::string& key);
-Verifier make_json_schema(const RewardConfig& reward, const std::string& key);
-Verifier make_tags(const RewardConfig& reward, const std::string& key);
-Verifier make_length(const RewardConfig& reward, const std::string& key);
-Verifier make_repetition(const RewardConfig& reward, const std::string& key);
-Verifier make_overlong(const RewardConfig& reward, const std::string& key);
+// One function for each type that has a verifier, each in the file of its kind.
+Verifier verifier_of(const ExactReward& reward, const std::string& key);
+Verifier verifier_of(const ContainsReward& reward, const std::string& key);
+Verifier verifier_of(const RegexReward& reward, const std::string& key);
+Verifier verifier_of(const NumericReward& reward, const std::string& key);
+Verifier verifier_of(const MathReward& reward, const std::string& key);
+Verifier verifier_of(const ChoiceReward& reward, const std::string& key);
+Verifier verifier_of(const JsonSchemaReward& reward, const std::string& key);
+Verifier verifier_of(const TagsReward& reward, const std::string& key);
+Verifier verifier_of(const LengthReward& reward, const std::string& key);
+Verifier verifier_of(const RepetitionReward& reward, const std::string& key);
+Verifier verifier_of(const OverlongReward& reward, const std::string& key);
 
 }  // namespace forge

@@ -12,21 +12,23 @@
 namespace forge {
 namespace {
 
-PolicyRule rule_of(const ObjectiveConfig& o) {
-  return {.term = o.policy, .ratio = o.policy == PolicyTerm::reinforce ? PolicyRatio::token : o.ratio,
+PolicyRule rule_of(const ObjectiveConfig& objective) {
+  const auto& o = objective.as<PolicyConfig>();
+  const auto& grpo = objective.as<GrpoConfig>();
+  return {.term = grpo.policy, .ratio = grpo.policy == PolicyTerm::reinforce ? PolicyRatio::token : grpo.ratio,
           .clip_low = o.clip_low, .clip_high = o.clip_high, .dual_clip = o.dual_clip};
 }
 
 std::vector<double> widened(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-bool in_loss(const ObjectiveConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::loss; }
+bool in_loss(const PolicyConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::loss; }
 
-bool trains(const ObjectiveConfig& o, const Completion& c) { return c.counts && !(o.mask_truncated && c.truncated); }
+bool trains(const PolicyConfig& o, const Completion& c) { return c.counts && !(o.mask_truncated && c.truncated); }
 
 // Returns Σ over the completion of the cost of the divergence from the base. reinforce++'s authors
 // take it off token by token; with a discount of 1 that differs only in what later tokens cannot
 // answer for.
-double divergence_of(const ObjectiveConfig& o, const Completion& c) {
+double divergence_of(const PolicyConfig& o, const Completion& c) {
   FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size() && c.base_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
   double sum = 0;
   for (size_t t = 0; t < c.old_logps.size(); ++t) sum += kl_term(c.old_logps[t], c.base_logps[t], o.kl.estimator).value;
@@ -54,18 +56,18 @@ PolicyLoss loss_of(const PolicyRule& rule, const PolicyStep& step, const Complet
   return c.advantages.empty() ? policy_loss(logps, old, c.advantage, own) : policy_loss(logps, old, c.advantages, own);
 }
 
-bool costs_reward(const ObjectiveConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::reward; }
+bool costs_reward(const PolicyConfig& o) { return o.kl.weight > 0 && o.kl.in == KlPlace::reward; }
 
 // True if a completion succeeded, which the first of the rewards decides.
 bool succeeded(const Completion& c) { return !c.parts.empty() && c.parts[0].score.value_or(0) >= 1; }
 
 // Returns the gradient of the likelihood of a completion that succeeded, to each of its tokens.
-double success_cotangent(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
+double success_cotangent(const PpoConfig& o, const PolicyStep& step, const Completion& c) {
   return step.success_tokens > 0 && succeeded(c) ? -o.success_nll / step.success_tokens : 0;
 }
 
 // Computes advantages and returns of every token of a completion that counts.
-void estimate(const ObjectiveConfig& o, Completion& c) {
+void estimate(const PpoConfig& o, Completion& c) {
   FORGE_CHECK(c.values.size() == c.sampler_logps.size(), "a completion without its values");
   std::vector<double> rewards(c.values.size());
   if (costs_reward(o))
@@ -80,7 +82,7 @@ void estimate(const ObjectiveConfig& o, Completion& c) {
   for (size_t t = 0; t < values.size(); ++t) c.returns[t] += values[t];
 }
 
-void give_token_advantages(const ObjectiveConfig& o, Rollout& rollout) {
+void give_token_advantages(const PpoConfig& o, Rollout& rollout) {
   std::vector<std::vector<double>*> all;
   std::set<int64_t> groups;
   for (Completion& c : rollout.completions) {
@@ -90,7 +92,7 @@ void give_token_advantages(const ObjectiveConfig& o, Rollout& rollout) {
     estimate(o, c);
     all.push_back(&c.advantages);
   }
-  if (o.advantage.scale == AdvantageScale::batch) whiten_tokens(all);
+  if (o.advantage_scale == AdvantageScale::batch) whiten_tokens(all);
   for (Completion& c : rollout.completions)
     if (c.counts) c.advantage = std::accumulate(c.advantages.begin(), c.advantages.end(), 0.0) / static_cast<double>(c.tokens());
   rollout.groups = static_cast<int64_t>(groups.size());
@@ -99,8 +101,9 @@ void give_token_advantages(const ObjectiveConfig& o, Rollout& rollout) {
 
 }  // namespace
 
-void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
-  if (has_value(o)) return give_token_advantages(o, rollout);
+void give_advantages(const ObjectiveConfig& objective, Rollout& rollout) {
+  if (const auto* ppo = objective.find<PpoConfig>()) return give_token_advantages(*ppo, rollout);
+  const auto& o = objective.as<GrpoConfig>();
   const bool costs = costs_reward(o);
   std::vector<CompletionReward> rewards;
   for (const Completion& c : rollout.completions) {
@@ -108,7 +111,7 @@ void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
     if (reward && costs) *reward -= o.kl.weight * divergence_of(o, c);
     rewards.push_back({c.group, reward, c.tokens()});
   }
-  const Advantages made = make_advantages(rewards, {.baseline = o.advantage.baseline, .scale = o.advantage.scale});
+  const Advantages made = make_advantages(rewards, {.baseline = o.baseline, .scale = o.advantage_scale});
   for (size_t i = 0; i < rollout.completions.size(); ++i) {
     rollout.completions[i].advantage = made.values[i];
     rollout.completions[i].counts = made.counts[i];
@@ -118,7 +121,7 @@ void give_advantages(const ObjectiveConfig& o, Rollout& rollout) {
   rollout.dropped_groups = made.dropped_groups;
 }
 
-int64_t steps_per_rollout(const ObjectiveConfig& o) { return o.updates_per_rollout * o.epochs_per_rollout; }
+int64_t steps_per_rollout(const PolicyConfig& o) { return o.updates_per_rollout * o.epochs_per_rollout; }
 
 std::vector<double> importance_weights(const Completion& c, double limit) {
   FORGE_CHECK(c.old_logps.size() == c.sampler_logps.size(), "a completion without its log-probabilities");
@@ -127,19 +130,21 @@ std::vector<double> importance_weights(const Completion& c, double limit) {
   return weights;
 }
 
-bool has_value(const ObjectiveConfig& o) { return o.type == ObjectiveType::ppo; }
-
-bool needs_old_logps(const ObjectiveConfig& o) {
-  const bool ratio = o.policy != PolicyTerm::reinforce;
-  return (ratio && (steps_per_rollout(o) > 1 || o.ratio == PolicyRatio::group)) ||
-         costs_reward(o);
+bool needs_old_logps(const ObjectiveConfig& objective) {
+  const auto& o = objective.as<PolicyConfig>();
+  const auto& grpo = objective.as<GrpoConfig>();
+  const bool ratio = grpo.policy != PolicyTerm::reinforce;
+  return (ratio && (steps_per_rollout(o) > 1 || grpo.ratio == PolicyRatio::group)) || costs_reward(o);
 }
 
-PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const Rollout& rollout, int64_t update) {
+PolicyStep policy_step(const ObjectiveConfig& objective, int64_t max_new_tokens, const Rollout& rollout, int64_t update) {
+  const auto& o = objective.as<PolicyConfig>();
+  const auto& grpo = objective.as<GrpoConfig>();
+  const auto* ppo = objective.find<PpoConfig>();
   PolicyStep step;
   step.first = update == 0;
-  const bool by_group = o.policy != PolicyTerm::reinforce && o.ratio == PolicyRatio::group;
-  const bool same_policy = step.first || o.policy == PolicyTerm::reinforce;
+  const bool by_group = grpo.policy != PolicyTerm::reinforce && grpo.ratio == PolicyRatio::group;
+  const bool same_policy = step.first || grpo.policy == PolicyTerm::reinforce;
   step.known = same_policy && !by_group && !in_loss(o) && o.entropy_weight == 0;
   const int64_t part = update % o.updates_per_rollout, groups = rollout.groups_drawn();
   const int64_t begin = part * groups / o.updates_per_rollout, end = (part + 1) * groups / o.updates_per_rollout;
@@ -150,37 +155,39 @@ PolicyStep policy_step(const ObjectiveConfig& o, int64_t max_new_tokens, const R
     if (by_group && c.counts) old_of_group[static_cast<size_t>(c.group)].push_back(widened(c.old_logps));
     if (c.group < begin || c.group >= end || !trains(o, c)) continue;
     tokens.push_back(c.tokens());
-    if (has_value(o)) step.valued.push_back(i), step.value_tokens += static_cast<double>(c.tokens());
-    if (o.success_nll > 0 && succeeded(c)) step.success_tokens += static_cast<double>(c.tokens());
-    if (c.advantage != 0 || has_value(o) || in_loss(o) || o.entropy_weight > 0) step.trained.push_back(i);
+    if (ppo) step.valued.push_back(i), step.value_tokens += static_cast<double>(c.tokens());
+    if (ppo && ppo->success_nll > 0 && succeeded(c)) step.success_tokens += static_cast<double>(c.tokens());
+    if (c.advantage != 0 || ppo || in_loss(o) || o.entropy_weight > 0) step.trained.push_back(i);
   }
   for (const auto& old : old_of_group) step.group_denominators.push_back(old.empty() ? 1 : group_denominator(old));
   step.divisor = step_divisor(o.mean, tokens, max_new_tokens);
   return step;
 }
 
-std::vector<double> known_cotangents(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c) {
-  const PolicyRule rule = rule_of(o);
+std::vector<double> known_cotangents(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& c) {
+  const auto& o = objective.as<PolicyConfig>();
+  const PolicyRule rule = rule_of(objective);
   // The new and the old log-probabilities are equal, whatever they are.
   const std::vector<double> any(c.sampler_logps.size());
   std::vector<double> cotangents = loss_of(rule, step, c, any, any).cotangent;
   const std::vector<double> weights = weights_of(rule, step, c).cotangent;
-  const double each = token_weight(o.mean, c.tokens()), success = success_cotangent(o, step, c);
+  const double each = token_weight(o.mean, c.tokens()), success = success_cotangent(objective.as<PpoConfig>(), step, c);
   for (size_t t = 0; t < cotangents.size(); ++t) cotangents[t] = cotangents[t] * (each * weights[t] / step.divisor) + success;
   return cotangents;
 }
 
-PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c,
+PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& c,
                            const std::vector<double>& logps) {
   FORGE_CHECK(logps.size() == c.sampler_logps.size(), "log-probabilities of other tokens");
-  const PolicyRule rule = rule_of(o);
+  const auto& o = objective.as<PolicyConfig>();
+  const PolicyRule rule = rule_of(objective);
   const bool by_group = rule.ratio == PolicyRatio::group;
   const bool has_old = !c.old_logps.empty();
   const std::vector<double> old = has_old && (!step.first || by_group) ? widened(c.old_logps) : logps;
   const PolicyLoss loss = loss_of(rule, step, c, logps, old);
   const TokenWeights weights = weights_of(rule, step, c);
   const double each = token_weight(o.mean, c.tokens());
-  const double success = success_cotangent(o, step, c);
+  const double success = success_cotangent(objective.as<PpoConfig>(), step, c);
   PolicyTokens result;
   result.entropy_cotangent = -o.entropy_weight * each / step.divisor;
   const auto note = [&](const char* name, double value) {
@@ -213,7 +220,7 @@ PolicyTokens policy_tokens(const ObjectiveConfig& o, const PolicyStep& step, con
   return result;
 }
 
-PolicyTokens value_tokens(const ObjectiveConfig& o, const PolicyStep& step, const Completion& c, const std::vector<double>& values) {
+PolicyTokens value_tokens(const PpoConfig& o, const PolicyStep& step, const Completion& c, const std::vector<double>& values) {
   const ValueLoss loss = value_loss(values, widened(c.values), c.returns, o.value.clip);
   const auto tokens = static_cast<double>(values.size());
   PolicyTokens result;

@@ -36,16 +36,14 @@
 namespace forge {
 
 // Converts rewards to advantages, less the cost of the divergence from the base where it is taken
-// off the reward. Fills advantage, counts and the rollout's groups.
+// off the reward. Fills advantage, counts and the rollout's groups. With a value network (ppo),
+// completions need `values` before.
 void give_advantages(const ObjectiveConfig& objective, Rollout& rollout);
-
-// True if a value network predicts rewards; completions then need `values` before their advantages.
-bool has_value(const ObjectiveConfig& objective);
 
 // True if log-probabilities of the policy that drew must be known before the advantages are.
 bool needs_old_logps(const ObjectiveConfig& objective);
 
-int64_t steps_per_rollout(const ObjectiveConfig& objective);
+int64_t steps_per_rollout(const PolicyConfig& policy);
 
 struct PolicyStep {
   std::vector<size_t> trained;  // completions with a gradient, by their place in the rollout
@@ -83,7 +81,7 @@ PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& s
                            const std::vector<double>& logps);
 // Like policy_tokens(), for the value network's values of the completion: cotangents of each
 // token's value.
-PolicyTokens value_tokens(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion,
+PolicyTokens value_tokens(const PpoConfig& objective, const PolicyStep& step, const Completion& completion,
                           const std::vector<double>& values);
 // Returns the cotangents of a step that is known.
 std::vector<double> known_cotangents(const ObjectiveConfig& objective, const PolicyStep& step, const Completion& completion);

@@ -415,7 +415,7 @@ void inherit_adapter(LoadedJob& loaded) {
 
 void train_score_head(LoadedJob& loaded) {
   AdapterConfig& adapter = loaded.job.adapter;
-  if (loaded.job.objective.type != ObjectiveType::reward || adapter.type != AdapterType::lora) return;
+  if (loaded.job.objective.type() != ObjectiveType::reward || adapter.type != AdapterType::lora) return;
   const std::vector<std::string> saved = with_score(adapter.modules_to_save);
   if (saved == adapter.modules_to_save) return;
   adapter.modules_to_save = saved;

@@ -35,8 +35,9 @@ JudgeModel read_judge(const std::string& path) {
 std::vector<JudgeModel> judges_of(const Job& job) {
   std::vector<JudgeModel> judges;
   for (const RewardConfig& reward : job.rewards) {
-    if (reward.type != RewardType::model) continue;
-    judges.push_back(read_judge(*reward.path));
+    const auto* model = reward.find<ModelReward>();
+    if (!model) continue;
+    judges.push_back(read_judge(*model->path));
     judges.back().reward = reward.name;
   }
   return judges;

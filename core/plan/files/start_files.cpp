@@ -67,9 +67,11 @@ void add_folder(const std::string& folder, const std::string& prefix, std::span<
 
 static void add_reward(const RewardConfig& reward, KnownHashes& hashes, std::vector<StartFile>& files) {
   const std::string prefix = kReward + reward.name + "/";
-  if (reward.schema) files.push_back(read(*reward.schema, prefix + "schema", true, hashes));
-  if (reward.type != RewardType::model) return;
-  const JudgeModel judge = read_judge(*reward.path);
+  if (const auto* json = reward.find<JsonSchemaReward>(); json && json->schema)
+    files.push_back(read(*json->schema, prefix + "schema", true, hashes));
+  const auto* judged = reward.find<ModelReward>();
+  if (!judged) return;
+  const JudgeModel judge = read_judge(*judged->path);
   if (!judge.adapter.empty()) add_folder(judge.adapter, prefix, kAdapterFiles, hashes, files);
   for (StartFile file : model_files(judge.model, hashes)) {
     file.name = prefix + (judge.adapter.empty() ? "" : "base/") + file.name.substr(std::string_view(kModel).size());
@@ -126,7 +128,8 @@ std::string path_of_start_file(const Job& job, const std::string& name) {
   for (const RewardConfig& reward : job.rewards) {
     const std::string prefix = kReward + reward.name + "/";
     if (!name.starts_with(prefix)) continue;
-    return name == prefix + "schema" ? reward.schema.value_or(name) : within(prefix.c_str(), reward.path.value_or(prefix));
+    return name == prefix + "schema" ? reward.as<JsonSchemaReward>().schema.value_or(name)
+                                     : within(prefix.c_str(), reward.as<ModelReward>().path.value_or(prefix));
   }
   return name.starts_with(kModel) ? within(kModel, job.model.path) : name;
 }

@@ -150,7 +150,7 @@ Fullest fullest_drawn(const Schedule& plan, const MicroBatch& micro_batch) {
 
 int64_t longest_of(const Schedule& plan) {
   // A drawn sequence is a prompt plus the longest completion that it may get.
-  if (draws_completions(plan.job.objective.type))
+  if (draws_completions(plan.job.objective.type()))
     return std::min(plan.job.data.max_length, std::max<int64_t>(1, plan.train.longest) + plan.job.rollout.max_new_tokens);
   return std::max<int64_t>(1, std::max(plan.train.longest, plan.train.pairs.longest));
 }
@@ -159,7 +159,7 @@ int64_t longest_of(const Schedule& plan) {
 // used while data are only estimated.
 Fullest fullest_training(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts) {
   const std::vector<int64_t>& lengths = counts.train;
-  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan, micro_batch);
+  if (draws_completions(plan.job.objective.type())) return fullest_drawn(plan, micro_batch);
   const int64_t epochs =
       plan.steps == 0 ? 1
                       : std::max<int64_t>(1, (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
@@ -191,12 +191,12 @@ Fullest fullest_training(const Schedule& plan, const MicroBatch& micro_batch, co
 Fullest fullest_evaluation(const Schedule& plan, const MicroBatch& micro_batch, const ExampleCounts& counts) {
   Fullest fullest{0, 0, 0, false};
   // Old log-probabilities of a rollout are computed in the micro-batches that train on it.
-  if (draws_completions(plan.job.objective.type)) return fullest_drawn(plan, micro_batch);
+  if (draws_completions(plan.job.objective.type())) return fullest_drawn(plan, micro_batch);
   const int64_t budget = evaluation_tokens(micro_batch);
   if (plan.eval.examples > 0) visit_in_order(fullest, plan, budget, plan.eval, counts.eval, counts.eval_supervised);
-  if (plan.job.objective.reference_cache.value_or(false))
+  if (plan.job.objective.as<Referenced>().reference_cache.value_or(false))
     visit_in_order(fullest, plan, budget, plan.train, counts.train, counts.train_supervised);
-  if (objective_of(plan.job.objective.type).coupling == Coupling::answer) visit_mismatches(fullest, plan, budget, counts);
+  if (objective_of(plan.job.objective.type()).coupling == Coupling::answer) visit_mismatches(fullest, plan, budget, counts);
   return fullest;
 }
 

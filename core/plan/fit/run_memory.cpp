@@ -46,7 +46,7 @@ ActivationShape shape_of(const Compute& plan, const StepChoice& step, const Inve
   shape.several_sequences = fullest.several;
   shape.threads = plan.device.cuda ? 0 : *job.train.threads;
   shape.training = training;
-  shape.sums_answers = objective_of(job.objective.type).coupling != Coupling::token;
+  shape.sums_answers = objective_of(job.objective.type()).coupling != Coupling::token;
   return shape;
 }
 
@@ -204,7 +204,7 @@ std::vector<MemoryLine> memory_lines(const Rollouts& plan, const RunModels& mode
   }
   moments.share(reference);
   moments.moving.insert(moments.moving.end(), models.fixed.update.begin(), models.fixed.update.end());
-  if (draws_completions(plan.job.objective.type)) {
+  if (draws_completions(plan.job.objective.type())) {
     // The decoder keeps its arena.
     moments.hold(rollout_lines(plan, provider, shape_of(plan, step, models.policy, {}, false)));
   }

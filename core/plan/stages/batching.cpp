@@ -21,9 +21,9 @@ bool has_limit(const TrainConfig& train) { return train.epochs || train.max_step
 Settled<int64_t> global_batch_size_of(const Setup& plan) {
   const TrainConfig& train = plan.job.train;
   if (train.global_batch_size) return {*train.global_batch_size};
-  if (draws_completions(plan.job.objective.type)) {
+  if (draws_completions(plan.job.objective.type())) {
     const RolloutConfig& rollout = plan.job.rollout;
-    return {ceil_div(rollout.prompts_per_step * rollout.samples_per_prompt, plan.job.objective.updates_per_rollout),
+    return {ceil_div(rollout.prompts_per_step * rollout.samples_per_prompt, plan.job.objective.as<PolicyConfig>().updates_per_rollout),
             derived("completions of a rollout, over objective.updates_per_rollout")};
   }
   if (train.global_batch_tokens)

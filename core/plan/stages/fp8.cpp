@@ -41,8 +41,8 @@ std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const D
   if (device.cuda && !written)
     faults.push_back({"train.precision", "products in fp8 give bf16 on " + device.gpu.name + (biased ? " where layers have biases" : "") + ", not " +
                                              name_of(precision) + "; use bf16, or leave it out"});
-  if (objective_of(job.objective.type).scores)
-    faults.push_back({kKey, "fp8 is checked by the base's loss on tokens, which objective " + name_of(job.objective.type) + " does not have" + instead});
+  if (objective_of(job.objective.type()).scores)
+    faults.push_back({kKey, "fp8 is checked by the base's loss on tokens, which objective " + name_of(job.objective.type()) + " does not have" + instead});
   if (model.num_experts > 0) faults.push_back({kKey, "fp8 is for dense models, and " + model.architecture + " is a mixture of experts" + instead});
   if (model.reads_source()) faults.push_back({kKey, "fp8 is for decoders, and " + model.architecture + " is an encoder-decoder" + instead});
   const auto odd = std::find_if(parameters.begin(), parameters.end(), [](const Parameter& p) {

@@ -13,9 +13,8 @@ void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterC
 }
 
 bool computes_reference(const Setup& plan) {
-  const ObjectiveConfig& objective = plan.job.objective;
-  if (needs_base(plan.job)) return true;
-  return objective_of(objective.type).has_reference && !objective.reference_cache.value_or(false);
+  const auto* referenced = plan.job.objective.find<Referenced>();
+  return needs_base(plan.job) || (referenced && !referenced->reference_cache.value_or(false));
 }
 
 std::vector<Parameter> parameters_of(const Setup& plan) {

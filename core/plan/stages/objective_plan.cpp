@@ -7,7 +7,7 @@
 namespace forge {
 namespace {
 
-Settled<ReferenceModel> reference_of(const ObjectiveConfig& objective, const AdapterConfig& adapter) {
+Settled<ReferenceModel> reference_of(const Referenced& objective, const AdapterConfig& adapter) {
   const auto start = [](const std::string& reason) { return Settled<ReferenceModel>{ReferenceModel::start, derived(reason)}; };
   if (adapter.type == AdapterType::none) return start("every weight is trained, so the base is the model as training begins");
   if (changes_base(adapter))
@@ -19,13 +19,13 @@ Settled<ReferenceModel> reference_of(const ObjectiveConfig& objective, const Ada
   return {ReferenceModel::base, derived("the model without the adapter, which is the model as training begins")};
 }
 
-Settled<bool> reference_cache_of(const ObjectiveConfig& objective, const TrainConfig& train) {
+Settled<bool> reference_cache_of(const Referenced& objective, bool kto, const TrainConfig& train) {
   const bool moves = objective.reference == ReferenceModel::start;
   if (objective.reference_cache == false && moves)
     throw KeyError(ErrorKind::job, "objective.reference_cache",
                    "the reference is the model as training begins, which only the cache keeps", "set it to true, or auto");
   // kto's mismatched answers follow the steps, so caching them requires a known number of steps.
-  const bool open = objective.type == ObjectiveType::kto && train.max_time && !train.epochs && !train.max_steps && !train.max_tokens;
+  const bool open = kto && train.max_time && !train.epochs && !train.max_steps && !train.max_tokens;
   if (open && (moves || objective.reference_cache.value_or(false)))
     throw KeyError(ErrorKind::job, "objective.reference_cache",
                    "kto keeps the reference for all steps before the first, and only train.max_time ends this run",
@@ -50,15 +50,18 @@ void require_both_classes(const Setup& plan) {
 
 Batching with_objective(Batching plan) {
   ObjectiveConfig& objective = plan.job.objective;
-  const Objective& row = objective_of(objective.type);
-  const std::string whose = "of " + name_of(objective.type);
-  if (row.beta > 0 && !objective.beta) plan.origins["objective.beta"] = by_default(whose);
-  if (row.coupling == Coupling::pair && !row.scores && !objective.nll_weight) plan.origins["objective.nll_weight"] = by_default(whose);
+  const Objective& row = objective_of(objective.type());
+  const std::string whose = "of " + name_of(objective.type());
+  const auto* beta = objective.find<Preferring>();
+  const auto* beside = objective.find<LikelihoodBeside>();
+  if (beta && !beta->beta) plan.origins["objective.beta"] = by_default(whose);
+  if (beside && !beside->nll_weight) plan.origins["objective.nll_weight"] = by_default(whose);
   objective = with_defaults(objective);
   if (row.coupling == Coupling::answer) require_both_classes(plan);
-  if (row.has_reference) {
-    plan.settle("objective.reference", objective.reference, reference_of(objective, plan.job.adapter));
-    plan.settle("objective.reference_cache", objective.reference_cache, reference_cache_of(objective, plan.job.train));
+  if (auto* referenced = objective.find<Referenced>()) {
+    plan.settle("objective.reference", referenced->reference, reference_of(*referenced, plan.job.adapter));
+    plan.settle("objective.reference_cache", referenced->reference_cache,
+                reference_cache_of(*referenced, row.coupling == Coupling::answer, plan.job.train));
   }
   if (row.scores && plan.job.eval.samples > 0)
     plan.settle("eval.samples", plan.job.eval.samples, Settled<int64_t>{0, derived("a reward model writes no answers")});
@@ -73,7 +76,7 @@ Batching with_objective(Batching plan) {
 }
 
 double class_ratio(const Setup& plan) {
-  const ObjectiveConfig& objective = plan.job.objective;
+  const auto& objective = plan.job.objective.as<KtoConfig>();
   return static_cast<double>(plan.train.pairs.desirable) * objective.desirable_weight /
          (static_cast<double>(plan.train.pairs.undesirable) * objective.undesirable_weight);
 }

@@ -94,7 +94,7 @@ RolloutPlan drawing_of(const Batching& plan, const PlanInput& input) {
 
 Rollouts plan_rollouts(const Batching& batching, const PlanInput& input, const Provider& provider) {
   Rollouts plan{batching};
-  if (!draws_completions(plan.job.objective.type)) return plan;
+  if (!draws_completions(plan.job.objective.type())) return plan;
   RolloutConfig& rollout = plan.job.rollout;
   plan.rollout = drawing_of(batching, input);
   if (served(plan)) require_single_tokens(plan);
@@ -162,13 +162,13 @@ std::string rollout_text(const Rollouts& plan) {
 }
 
 std::string updates_text(const Rollouts& plan) {
-  const ObjectiveConfig& o = plan.job.objective;
+  const auto& o = plan.job.objective.as<PolicyConfig>();
   const int64_t steps = o.updates_per_rollout * o.epochs_per_rollout;
   const char* divisors[] = {"trained tokens", "completions, each a mean of its own", "completions times rollout.max_new_tokens"};
   std::string text = std::string("divided by the step's ") + divisors[static_cast<size_t>(o.mean)] + "; ";
   if (plan.job.rollout.server.max_staleness > 0)
     text += "tokens that older weights drew weigh up to " + format_number(*correction_limit(plan.job.rollout)) + "; ";
-  if (steps == 1 && o.ratio != PolicyRatio::group)
+  if (steps == 1 && plan.job.objective.as<GrpoConfig>().ratio != PolicyRatio::group)
     return text + "1 step a rollout: the policy being trained is the one " +
            (plan.job.rollout.server.max_staleness == 0 ? "that drew" : "the ratio starts from") + ", so the ratio is 1 and no limit binds";
   text += format_count(steps) + (steps == 1 ? " step" : " steps") + " a rollout";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/learn/objective/objective.h"
+#include "core/learn/rollout/policy_step.h"
 #include "core/lib/base/ceil_div.h"
 
 namespace forge {
@@ -13,7 +14,7 @@ namespace {
 int64_t steps_of_epoch(const Setup& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   if (!lengths.empty())
     return ceil_div(static_cast<int64_t>(first_epoch.size()) * plan.train.examples, std::ssize(lengths));
-  if (draws_completions(plan.job.objective.type)) return ceil_div(plan.train.examples, plan.job.rollout.prompts_per_step);
+  if (draws_completions(plan.job.objective.type())) return ceil_div(plan.train.examples, plan.job.rollout.prompts_per_step);
   if (plan.job.train.global_batch_tokens)
     return ceil_div(plan.train.tokens, *plan.job.train.global_batch_tokens);
   return ceil_div(plan.train.examples, *plan.job.train.global_batch_size);
@@ -39,8 +40,7 @@ int64_t steps_of(const Setup& plan, int64_t steps_per_epoch) {
 Schedule plan_schedule(const Rollouts& rollouts, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
   Schedule plan{rollouts};
   plan.steps_per_epoch = std::max<int64_t>(1, steps_of_epoch(plan, lengths, first_epoch));
-  const ObjectiveConfig& objective = plan.job.objective;
-  if (draws_completions(objective.type)) plan.steps_per_epoch *= objective.updates_per_rollout * objective.epochs_per_rollout;
+  if (const auto* policy = plan.job.objective.find<PolicyConfig>()) plan.steps_per_epoch *= steps_per_rollout(*policy);
   plan.steps = steps_of(plan, plan.steps_per_epoch);
   return plan;
 }

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-bool has_value_network(const Setup& plan) { return plan.job.objective.type == ObjectiveType::ppo; }
+bool has_value_network(const Setup& plan) { return plan.job.objective.type() == ObjectiveType::ppo; }
 
 Compute value_plan(const Compute& plan) {
   const ValueModel value = value_model(plan.model, plan.job);
@@ -57,14 +57,14 @@ int64_t value_checkpoint_bytes(const Setup& plan) {
 }
 
 std::string value_text(const Setup& plan) {
-  const ObjectiveConfig& o = plan.job.objective;
+  const ValueConfig& value = plan.job.objective.as<PpoConfig>().value;
   const int64_t weights = count_parameters(value_inventory(plan).parameters).trainable;
   const bool full = plan.job.adapter.type == AdapterType::none;
   std::string text = full ? "a second copy of all weights, with a head of one number, " : "an adapter and a head of its own on the same base, ";
   text += format_count(weights) + " weights; learning rate " +
-          format_number(o.value.learning_rate_ratio * plan.job.optimizer.learning_rate);
-  if (o.value.clip > 0) text += "; clipped " + format_number(o.value.clip) + " around its earlier prediction";
-  if (o.value.pretrain_steps > 0) text += "; trained alone for " + format_count(o.value.pretrain_steps) + " steps first";
+          format_number(value.learning_rate_ratio * plan.job.optimizer.learning_rate);
+  if (value.clip > 0) text += "; clipped " + format_number(value.clip) + " around its earlier prediction";
+  if (value.pretrain_steps > 0) text += "; trained alone for " + format_count(value.pretrain_steps) + " steps first";
   return text;
 }
 

@@ -21,7 +21,10 @@ std::string text_of(const Json& prompt) {
 // Returns the secrets with those that the job passes to processes by the names of their variables.
 std::vector<Secret> with_named(std::vector<Secret> secrets, const Job& job) {
   std::vector<std::string> names = job.rollout.tools.environment;
-  for (const RewardConfig& reward : job.rewards) names.insert(names.end(), reward.environment.begin(), reward.environment.end());
+  for (const RewardConfig& reward : job.rewards) {
+    const auto& command = reward.as<CommandReward>();
+    names.insert(names.end(), command.environment.begin(), command.environment.end());
+  }
   const Environment environment = process_environment();
   for (const std::string& name : names)
     if (const std::optional<std::string> value = environment(name); value && looks_secret(name, *value)) secrets.push_back({name, *value});
