@@ -58,7 +58,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kAdapterCommand;
 constexpr Command kAdapterCommand{
     "adapter", "check DIR", 2, 2,
     "check an adapter for completeness, and list programs that load it",

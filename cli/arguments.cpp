@@ -1,9 +1,7 @@
-#include "cli/arguments.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "core/job/field.h"
 #include "core/job/foreign.h"
 #include "core/lib/base/error.h"

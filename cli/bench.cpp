@@ -269,7 +269,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kBenchCommand;
 constexpr Command kBenchCommand{
     "bench", "JOB", 1, 1,
     "measure the job's speed on this machine, and compare settings",

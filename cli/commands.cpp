@@ -1,21 +1,13 @@
-#include "cli/commands.h"
-
 #include <fmt/format.h>
 #include <algorithm>
-#include <vector>
 
+#include "cli/command.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "forge_build.h"
 
 namespace forge {
-
-// Each command is defined in the file of its name.
-extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
-    kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
-
 namespace {
 
 // The commands in the order that --help shows. Pointers, so that nothing depends on initialisation

@@ -164,7 +164,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kDataCommand;
 constexpr Command kDataCommand{
     "data", "JOB", 1, 1,
     "show the examples a model is trained on, their masks and counts",

@@ -257,7 +257,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kDoctorCommand;
 constexpr Command kDoctorCommand{
     "doctor", "", 0, 0, "check the installation and suggest fixes", {}, run};
 

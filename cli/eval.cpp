@@ -207,7 +207,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kEvalCommand;
 constexpr Command kEvalCommand{
     "eval", "[RUN]", 0, 1,
     "measure loss, perplexity, answers and choices of a model or a run",

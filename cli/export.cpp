@@ -196,7 +196,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kExportCommand;
 constexpr Command kExportCommand{
     "export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "write a GGUF for llama.cpp or Ollama",

@@ -1,6 +1,5 @@
 // forge list: prints the available choices, from the tables that the program itself uses.
 #include "cli/command.h"
-#include "cli/commands.h"
 #include "cli/console.h"
 #include "core/job/field.h"
 #include "core/lib/base/text.h"
@@ -122,7 +121,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kListCommand;
 constexpr Command kListCommand{
     "list", "[WHAT]", 0, 1, "list available profiles, gpus, families and other choices", {}, run};
 

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/console.h"
 #include "cli/faults.h"
 #include "core/lib/base/signals.h"

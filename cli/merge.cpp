@@ -89,7 +89,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kMergeCommand;
 constexpr Command kMergeCommand{
     "merge", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "merge adapters into their base model's weights",

@@ -199,7 +199,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kRunCommand;
 constexpr Command kRunCommand{
     "run", "JOB", 1, 1, "start a run, or continue one", kOptions, run};
 

@@ -47,7 +47,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
     "schema", "[job|plan|event|report]", 0, 1,
     "print the JSON Schemas of forge's files and events",

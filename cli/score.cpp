@@ -311,7 +311,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kScoreCommand;
 constexpr Command kScoreCommand{
     "score", "FILE", 1, 1,
     "score the answers in a file with a job's rewards or a reward model",
