@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/engine_process.h"
-#include "cli/missing_libraries.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
@@ -248,10 +247,8 @@ int run(const Arguments& args) {
     rows.push_back({finding.state, finding.what, finding.found});
     if (!finding.remedy.empty()) rows.push_back({"", "", "→ " + finding.remedy});
   }
-  if (args.json())
-    print_json({{"healthy", healthy}, {"devices", json_of(all.devices)}, {"findings", list}});
-  else
-    print(printable(format_table(rows)));
+  print_either(args.json(), {{"healthy", healthy}, {"devices", json_of(all.devices)}, {"findings", list}},
+               printable(format_table(rows)));
   return healthy ? 0 : exit_code(ErrorKind::environment);
 }
 

@@ -165,10 +165,7 @@ int show(Json result, const std::string& text, const std::string& per_example, c
   result["precision"] = name_of(choice.precision);
   result["precision_reason"] = choice.precision_reason;
   result["warnings"] = progress.warnings();
-  if (args.json())
-    print_json(result);
-  else
-    print(text);
+  print_either(args.json(), result, text);
   return 0;
 }
 

@@ -33,17 +33,9 @@ namespace {
 constexpr int64_t kShownBytes = int64_t{1} << 30;  // smaller files are read at once
 
 std::string shown_source(const Origin& origin) {
-  switch (origin.kind) {
-    case OriginKind::unset:
-      return "default";
-    case OriginKind::given:
-      return origin.at.text();
-    case OriginKind::profile:
-      return "profile";
-    case OriginKind::derived:
-      return "derived";
-  }
-  return "";
+  if (origin.kind == OriginKind::given) return origin.at.text();
+  if (origin.kind == OriginKind::unset) return "default";
+  return origin.kind == OriginKind::profile ? "profile" : "derived";
 }
 
 Origins origins_of(const LoadedJob& loaded) {
@@ -72,11 +64,8 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   if (!prepared.data) return counts;
   for (int64_t i = 0; i < prepared.data->atoms(); ++i) {
     counts.push_back(0);
-    if (scores) {
-      counts.back() = static_cast<int64_t>(prepared.data->examples_of(i).size());
-      continue;
-    }
-    for (int64_t example : prepared.data->examples_of(i)) counts.back() += prepared.data->supervised(example);
+    for (int64_t example : prepared.data->examples_of(i))
+      counts.back() += scores ? 1 : prepared.data->supervised(example);
   }
   return counts;
 }
@@ -100,8 +89,6 @@ KeyError with_places(const Error& error, const LoadedJob& loaded, const std::str
   return KeyError(error.kind(), std::move(faults), error.hint());
 }
 
-std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
-
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
   KnownHashes hashes(output_dir + "/.cache/hashes.json");
   hashes.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
@@ -115,7 +102,7 @@ KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options) {
   remove_output_litter(job.output_dir);
-  options.cache_folder = token_cache_folder(job);
+  options.cache_folder = job.output_dir + "/.cache/tokens";
   options.model = text.model;
   options.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
   const std::string name = shown_name(split, options);
@@ -130,10 +117,9 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progr
   return prepared;
 }
 
-PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress) {
+PreparedData prepare_data(const Job& job, const ModelText& text, Progress& progress) {
   FileHashes file_hashes;
-  PrepareOptions options{.file_hashes = &file_hashes};
-  if (estimate) options.estimate_bytes = kEstimateBytes;
+  const PrepareOptions options{.file_hashes = &file_hashes};
   PreparedData data{prepare_split(job, Split::train, text, progress, options), std::nullopt};
   if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, progress, options);
   return data;
@@ -177,9 +163,11 @@ void keep_findings(const Job& job, const Prepared& train, const std::optional<Pr
   store_findings(findings, path);
 }
 
-DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
+// Returns the device that the job asks for, if it can be used; or that of --gpu, with a warning if
+// it cannot be used.
+static DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
   const Hardware hardware = probe_hardware();
-  if (!gpu) return usable_device(hardware, job.hardware);
+  if (!gpu) return choose_device(hardware, job.hardware, fault_here);
   DeviceChoice choice{device_by_name(hardware, *gpu), "", ""};
   const Device& device = choice.device;
   if (!device.cuda || !device.gpu.probed) return choice;

@@ -91,10 +91,8 @@ int run(const std::vector<std::string>& words) {
   const auto says = [&](size_t i, const char* word) { return i < words.size() && words[i] == word; };
   const bool json_first = says(0, "--json");
   if (says(json_first, "--version") || says(json_first, "-V")) {
-    if (json_first || says(1, "--json"))
-      print_json({{"version", kForgeVersion}});
-    else
-      print(std::string("forge ") + kForgeVersion + "\n");
+    print_either(json_first || says(1, "--json"), {{"version", kForgeVersion}},
+                 std::string("forge ") + kForgeVersion + "\n");
     return 0;
   }
   require_stack();

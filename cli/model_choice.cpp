@@ -1,10 +1,8 @@
 #include "cli/model_choice.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
-#include "cli/console.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
 #include "cli/usable_device.h"
@@ -38,11 +36,6 @@ std::string absolute(const std::string& path) {
   return whole;
 }
 
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 // Reads "org/name" or "org/name@revision"; returns nothing for what must be a path.
 std::optional<HubRepository> repository_of(const std::string& name) {
   const size_t at = std::min(name.find('@'), name.size());
@@ -56,7 +49,7 @@ std::optional<std::string> found_model(const std::string& name) {
   std::error_code error;
   if (!name.empty() && fs::exists(name, error)) return absolute(name);
   const std::optional<HubRepository> repository = repository_of(name);
-  const HubCache cache(environment);
+  const HubCache cache(process_environment());
   if (!repository || cache.commit(*repository).empty()) return std::nullopt;
   return absolute(cache.snapshot(*repository));
 }
@@ -127,8 +120,8 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
         .hint("continue the run: its next checkpoint and its result have one");
   choice.model = full ? result : job.model.path;
   choice.text = full && !weights.empty() ? job.model.path : choice.model;
-  if (!full) choice.adapter = result;
   if (!full) {  // the adapter was trained on the base in this quantization
+    choice.adapter = result;
     choice.quantization = job.model.quantization;
     choice.double_quantization = job.model.double_quantization;
   }
@@ -270,7 +263,7 @@ std::string provider_of(const ModelChoice& choice, const Device& device) {
 Device chosen_device(const Arguments& args, Progress& progress) {
   HardwareConfig hardware;
   hardware.device = args.text("--device").value_or("auto");
-  DeviceChoice choice = usable_device(probe_hardware(), hardware, "--device");
+  DeviceChoice choice = choose_device(probe_hardware(), hardware, fault_here, "--device");
   if (!choice.warning.empty()) progress.warn(choice.warning);
   return choice.device;
 }

@@ -2,7 +2,6 @@
 // it is done.
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>

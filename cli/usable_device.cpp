@@ -1,6 +1,5 @@
 #include "cli/usable_device.h"
 
-#include "cli/missing_libraries.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "core/plan/machine/card_fault.h"
@@ -9,7 +8,7 @@
 
 namespace forge {
 
-CardFault engine_fault(const std::string& engine, int64_t compute_capability) {
+static CardFault engine_fault(const std::string& engine, int64_t compute_capability) {
   const EngineSearch search = search_engine(engine_file(engine));
   if (!search.engine_fault.empty() && search.stated) throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);
   if (!search.engine_fault.empty()) return {search.engine_fault, search.engine_hint};
@@ -24,10 +23,6 @@ CardFault engine_fault(const std::string& engine, int64_t compute_capability) {
 CardFault fault_here(const Device& device) {
   if (CardFault fault = card_fault(device)) return fault;
   return engine_fault(pick_profile(device, {}).engine.value, device.gpu.compute_capability);
-}
-
-DeviceChoice usable_device(const Hardware& hardware, const HardwareConfig& config, const std::string& key) {
-  return choose_device(hardware, config, fault_here, key);
 }
 
 EngineLocation engine_of(const Device& device, const std::string& engine) {
