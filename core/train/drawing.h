@@ -17,7 +17,6 @@
 #include "core/data/dataset.h"
 #include "core/learn/rollout/recorded.h"
 #include "core/train/session.h"
-#include "core/train/state.h"
 
 namespace forge {
 
@@ -60,7 +59,7 @@ class Drawing {
 
  private:
   struct Turn;
-  std::vector<Turn> first_turns(const DataSet& data, const DrawPurpose& purpose, std::vector<Completion>& completions) const;
+  std::vector<Turn> first_turns(const DataSet& data, std::vector<Completion>& completions) const;
   void draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, int64_t samples, DrawCost& cost);
   // Returns the program's answer. If the completions were drawn ahead, it states how long that
   // took.

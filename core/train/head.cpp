@@ -7,7 +7,6 @@
 
 #include "core/lib/base/error.h"
 #include "core/plan/memory/memory.h"
-#include "core/train/likelihood.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {
@@ -42,6 +41,34 @@ at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
   return rows;
 }
 
+TokenNeeds likelihood_needs(const ObjectiveConfig& objective) {
+  return {.logp = true,
+          .logsumexp = objective.z_loss > 0 || objective.label_smoothing > 0,
+          .mean_logit = objective.label_smoothing > 0};
+}
+
+// Returns the gradients of the supervised objectives (sft, pretrain): the negative log-likelihood of
+// the supervised tokens. Adds Σ w · […] of the positions to `sum`.
+//
+//   loss = Σ w · [ (1 − ε) · (−logp) + ε · (logsumexp − mean_logit) + z · logsumexp² ] / Σ w over the optimizer step
+//
+// ε is label smoothing with a uniform distribution over the vocabulary, z the z-loss coefficient.
+// The data path decides which tokens carry weight: sft and pretrain differ there and nowhere else.
+// weights fp32 [positions]
+TokenGrads likelihood_grads(const ObjectiveConfig& objective, const TokenOutputs& outputs,
+                            const at::Tensor& weights, const StepScale& scale, double& sum) {
+  double smoothing = objective.label_smoothing, z = objective.z_loss;
+  at::Tensor loss = outputs.logp.neg();
+  if (smoothing > 0) loss = loss.mul_(1 - smoothing).add_(outputs.logsumexp - outputs.mean_logit, smoothing);
+  if (z > 0) loss = loss.add_(outputs.logsumexp.square(), z);
+  sum += (loss * weights).sum(at::kDouble).item<double>();
+  const at::Tensor scaled = weights * (scale.loss_scale / scale.divisor);  // d loss / d (per-token loss)
+  TokenGrads grads{.logp = scaled * -(1 - smoothing)};
+  if (smoothing > 0) grads.mean_logit = scaled * -smoothing;
+  if (smoothing > 0 || z > 0) grads.logsumexp = scaled * (smoothing + 2 * z * outputs.logsumexp);
+  return grads;
+}
+
 at::Tensor scores_of(const at::Tensor& rows, const at::Tensor& weight) { return at::mv(rows.to(at::kFloat), weight.view({-1})); }
 
 }  // namespace
@@ -62,7 +89,8 @@ TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, cons
   if (model_.spec.score_head) return {.logp = scores_of(rows.rows, score_weight())};
   const bool logp_alone = !needs.logsumexp && !needs.mean_logit && !needs.entropy && !needs.top1 && needs.temperature == 1;
   if (!rows.fused || !logp_alone)
-    return head_forward(rows.rows, weight(), batch.loss_targets, needs, {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
+    return head_forward(rows.rows, weight(), batch.loss_targets, needs,
+                        {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
   LmHead args = *rows.fused;
   if (args.positions == 0) return {};
   TokenOutputs outputs{.logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat))};
@@ -79,9 +107,7 @@ at::Tensor Head::likelihood_backward(const HeadRows& rows, const BatchTensors& b
   }
   const auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) {
     const at::Tensor weights = batch.loss_weights.narrow(0, begin, chunk.logsumexp.size(0));
-    LikelihoodGrads result = likelihood_grads(objective, chunk, weights, scale.divisor, scale.loss_scale);
-    loss.loss += result.loss_sum;
-    return result.grads;
+    return likelihood_grads(objective, chunk, weights, scale, loss.loss);
   };
   return head_forward_backward(rows.rows, weight(), batch.loss_targets, likelihood_needs(objective), cotangents, memory(rows), weight_grad());
 }

@@ -35,7 +35,7 @@ BatchLoss Network::forward_backward(const BatchTensors& batch, const StepScale& 
     d_rows = objective_of(job_.objective.type).coupling == Coupling::token
                  ? head_.likelihood_backward(rows, batch, job_.objective, scale, loss)
                  : head_.backward(rows, batch, answers_task(model_.spec, batch, job_.objective, scale, reference, loss), kept);
-    tell_head(rows, batch, begin);
+    tell("head", rows.list, rows.op, begin, batch.tokens, batch.loss_positions.size(0));
   }
   if (model_.spec.router_loss > 0) balance_experts(batch, scale, loss);
   provider_.backward(std::move(d_rows), batch);
@@ -66,9 +66,9 @@ TokenOutputs Network::rows(const BatchTensors& batch, const TokenNeeds& needs) {
 
 Moment Network::now() const { return watch_ ? device_of(model_.device).mark() : Moment{}; }
 
-void Network::tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const {
-  if (watch_)
-    watch_({"head", head.list, head.op, batch.tokens, batch.loss_positions.size(0), begin, now()});
+void Network::tell(const char* name, const Graph* list, const Op* op, Moment begin, int64_t tokens,
+                   int64_t targets) const {
+  if (watch_) watch_({name, list, op, tokens, targets, begin, now()});
 }
 
 const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, double max_norm) {
@@ -78,7 +78,7 @@ const GradientVerdict& Network::measure(Optimizer& optimizer, double unscale, do
     norm_workspace_ = DeviceBlock(optimizer.device(), optimizer.norm_workspace(), "gradient norm");
   const GradientVerdict& verdict =
       optimizer.measure(unscale, max_norm, ops.workspace ? ops.workspace : norm_workspace_.as<void>());
-  tell("gradient norm", ops, ops.norm, begin);
+  tell("gradient norm", ops.list, ops.norm, begin);
   return verdict;
 }
 
@@ -86,11 +86,7 @@ void Network::update(Optimizer& optimizer, double learning_rate, int64_t updates
   const Moment begin = now();
   optimizer.update(learning_rate, updates);
   const UpdateOps ops = provider_.update_ops();
-  tell("update", ops, ops.update, begin);
-}
-
-void Network::tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const {
-  if (watch_) watch_({name, ops.list, op, 0, 0, begin, now()});
+  tell("update", ops.list, ops.update, begin);
 }
 
 void Network::watch(const StepWatch& watch) {

@@ -2,7 +2,6 @@
 // Runs a provider's lists with the head and the objective between them, for one micro-batch. It
 // branches on no provider, adapter, family or objective, except on the objective's coupling.
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/job/job.h"
@@ -56,8 +55,8 @@ class Network {
 
   // Returns the device's clock if somebody watches, else an empty moment.
   Moment now() const;
-  void tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const;
-  void tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const;
+  void tell(const char* name, const Graph* list, const Op* op, Moment begin, int64_t tokens = 0,
+            int64_t targets = 0) const;
 
   Model& model_;
   StepProvider& provider_;

@@ -22,7 +22,6 @@
 namespace forge {
 namespace {
 
-
 Batch random_batch(const RateModel& m) {
   Batch batch;
   for (int64_t id = 0, tokens = 0; tokens < m.tokens; ++id, tokens += m.length) {

@@ -1,7 +1,6 @@
 #include "core/train/rollout_steps.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -16,7 +15,6 @@
 
 namespace forge {
 namespace {
-
 
 // Returns the bound of the mean difference between the decoder's log-probabilities and the
 // trainer's; a larger one is more than rounding.

@@ -3,13 +3,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include <chrono>
-
 #include "core/model/adapter/adapter_file.h"
 #include "core/model/adapter/whole_weight.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/file.h"
-#include "core/lib/base/text.h"
 #include "core/model/families/drawn_weights.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/stored_file.h"
@@ -32,7 +29,6 @@
 
 namespace forge {
 namespace {
-
 
 // Loads the base with `storage`, to which the job's quantization is added.
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
@@ -177,23 +173,20 @@ void export_full_model(const Session& session, const std::string& folder) {
   const KeptTensors kept(session.plan.model, session.job.model.path);
   std::vector<at::Tensor> host;
   std::vector<SafetensorsEntry> entries;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    host.push_back(tensor.to(at::kCPU, type).contiguous());
+    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+  };
   for (const Trainable& item : session.trainables->items()) {
     // On a CPU this is the leaf itself, and nothing is copied.
-    at::Tensor leaf = item.leaf.detach();
-    if (stored_transposed(session.plan.model, item.parameter)) leaf = leaf.t();
-    host.push_back(leaf.to(at::kCPU, type).contiguous());
-    entries.push_back(
-        {{kept.stored_name(item.parameter.name), host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+    const at::Tensor leaf = item.leaf.detach();
+    const bool transposed = stored_transposed(session.plan.model, item.parameter);
+    add(kept.stored_name(item.parameter.name), transposed ? leaf.t() : leaf);
   }
   for (const KeptTensors::Tensor& tensor : kept.tensors()) entries.push_back({tensor.info, tensor.bytes});
-  for (const auto& [name, constant] : constant_weights(session.model)) {
-    host.push_back(constant.to(at::kCPU, type).contiguous());
-    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
-  }
-  for (const TensorInfo& zeros : zero_buffers(session.plan.model)) {
-    host.push_back(at::zeros(zeros.shape, type));
-    entries.push_back({{zeros.name, zeros.shape, dtype_of(type)}, tensor_bytes(host.back())});
-  }
+  for (const auto& [name, constant] : constant_weights(session.model)) add(name, constant);
+  for (const TensorInfo& zeros : zero_buffers(session.plan.model))
+    add(zeros.name, at::zeros(zeros.shape, type));
   write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
   write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
 }

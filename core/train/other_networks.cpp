@@ -1,19 +1,43 @@
-#include "core/train/judges.h"
+#include "core/train/other_networks.h"
 
-#include <numeric>
+#include <algorithm>
 
 #include "core/data/batch/packing.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
+namespace {
+
+StepOptions base_options(const Session& session) {
+  StepOptions options{.shape = {session.plan.model, base_training(session.plan.model, session.job.adapter, session.job.model.quantization), {}, residual_of(session.job)}};
+  const BatchRoom &training = session.plan.training_batch, &evaluation = session.plan.evaluation_batch;
+  options.evaluation = {std::max(training.tokens, evaluation.tokens), std::max(training.targets, evaluation.targets)};
+  options.arena = session.arena;
+  return options;
+}
+
+}  // namespace
+
+BaseModel::BaseModel(const Session& session)
+    : model_(*session.base),
+      nothing_(trained_layout({}), model_.type, model_.device, true),
+      provider_(make_step_provider(session.plan.provider_name(), model_, nothing_, base_options(session))),
+      network_(model_, nothing_, *provider_, session.job) {}
+
+LoadedNetwork::LoadedNetwork(LoadedModel loaded, const std::string& provider, Job job)
+    : loaded_(std::move(loaded)),
+      job_(job_of(loaded_, std::move(job))),
+      provider_(make_step_provider(provider, loaded_.model, *loaded_.trainables,
+                                   step_options(loaded_.model.spec, job_, loaded_.sites, Checkpointing::none))),
+      network_(loaded_.model, *loaded_.trainables, *provider_, job_) {}
 
 std::vector<double> text_scores(Network& network, const Model& model, const std::vector<std::vector<int32_t>>& texts,
                                 int64_t batch_tokens, const StopFlag& stop) {
-  std::vector<int64_t> lengths, order(texts.size());
+  std::vector<int64_t> lengths;
   for (const std::vector<int32_t>& ids : texts) lengths.push_back(static_cast<int64_t>(ids.size()));
-  std::iota(order.begin(), order.end(), 0);
   std::vector<double> scores(texts.size());
-  for_each_part(World(), fill_in_order(order, lengths, batch_tokens), stop, [&](const std::vector<int64_t>& part) {
+  const Parts parts = fill_in_order(numbers_below(std::ssize(texts)), lengths, batch_tokens);
+  for_each_part(World(), parts, stop, [&](const std::vector<int64_t>& part) {
     Batch batch;
     for (const int64_t i : part) {
       const std::vector<int32_t>& ids = texts[static_cast<size_t>(i)];

@@ -1,5 +1,5 @@
 #pragma once
-// Scores texts with the reward models of a policy. The program sends the texts as tokens.
+// Networks beside the one that is trained, each with the provider that computes it.
 #include <map>
 #include <memory>
 #include <string>
@@ -7,15 +7,46 @@
 
 #include "core/plan/files/judge_model.h"
 #include "core/train/session.h"
-#include "core/train/step.h"
 
 namespace forge {
+
+// A session's base by itself, without what is trained: its own weights.
+class BaseModel {
+ public:
+  // session.base must be there. Both share the session's arena, in turn.
+  explicit BaseModel(const Session& session);
+  Network& network() { return network_; }
+
+ private:
+  Model model_;
+  TrainableSet nothing_;
+  std::unique_ptr<StepProvider> provider_;
+  Network network_;
+};
+
+// A model as its files have it.
+class LoadedNetwork {
+ public:
+  // Computes the job's objective with the model's adapter and quantization (job_of).
+  LoadedNetwork(LoadedModel loaded, const std::string& provider, Job job = {});
+  LoadedNetwork(const LoadedNetwork&) = delete;
+  const Model& model() const { return loaded_.model; }
+  const Job& job() const { return job_; }
+  Network& network() { return network_; }
+
+ private:
+  LoadedModel loaded_;
+  const Job job_;
+  std::unique_ptr<StepProvider> provider_;
+  Network network_;
+};
 
 // Returns the score of each text by its last token, computed `batch_tokens` tokens at a time (a
 // longer text alone). Throws StepInterrupted.
 std::vector<double> text_scores(Network& network, const Model& model, const std::vector<std::vector<int32_t>>& texts,
                                 int64_t batch_tokens, const StopFlag& stop);
 
+// Scores texts with the reward models of a policy. The program sends the texts as tokens.
 class Judges {
  public:
   // Loads the reward models of the job, if any.
