@@ -10,7 +10,6 @@
 #include "cli/console.h"
 #include "cli/engine_process.h"
 #include "cli/line.h"
-#include "cli/usable_device.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"

@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/lib/base/error.h"
 #include "core/lib/io/json.h"
 
 namespace forge {

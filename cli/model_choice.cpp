@@ -5,7 +5,6 @@
 
 #include "cli/line.h"
 #include "cli/run_decision.h"
-#include "cli/usable_device.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/near_path.h"
@@ -171,6 +170,45 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
                   " has changed since the run was trained with it");
 }
 
+// Returns the run's own provider; without a run, or on another device, the first provider that can
+// compute the model.
+std::string provider_of(const ModelChoice& choice, const Device& device) {
+  ActivationShape shape;
+  shape.precision = choice.precision, shape.quantization = choice.quantization;
+  shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
+  std::vector<AdapterSite> sites;
+  if (choice.adapter) {
+    const AdapterFile file = read_adapter_config(*choice.adapter);
+    shape.spec = spec_for(file, shape.spec), shape.adapter = file.config;
+    sites = sites_of(file, shape.spec);
+  }
+  record_modules(shape, sites);
+  return able_provider(choice.run ? choice.run->provider : "", shape).name;
+}
+
+const Device& device_of(const ModelChoice& choice) {
+  FORGE_CHECK(choice.device, "no device was chosen for " << choice.model);
+  return *choice.device;
+}
+
+int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
+
+void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
+  request["model"] = choice.model;
+  request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
+  request["precision"] = name_of(choice.precision);
+  request["quantization"] = name_of(choice.quantization);
+  request["provider"] = provider_of(choice, device);
+  request["double_quantization"] = choice.double_quantization;
+  request["threads"] = threads_of(args, device);
+  request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
+}
+
+std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
+  return std::make_unique<EngineProcess>(engine_of(device, pick_profile(device, {}).engine.value),
+                                         EngineSettings{.threads = threads_of(args, device)});
+}
+
 }  // namespace
 
 std::string model_path(const std::string& name) {
@@ -240,26 +278,6 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
   return choice;
 }
 
-namespace {
-
-// Returns the run's own provider; without a run, or on another device, the first provider that can
-// compute the model.
-std::string provider_of(const ModelChoice& choice, const Device& device) {
-  ActivationShape shape;
-  shape.precision = choice.precision, shape.quantization = choice.quantization;
-  shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
-  std::vector<AdapterSite> sites;
-  if (choice.adapter) {
-    const AdapterFile file = read_adapter_config(*choice.adapter);
-    shape.spec = spec_for(file, shape.spec), shape.adapter = file.config;
-    sites = sites_of(file, shape.spec);
-  }
-  record_modules(shape, sites);
-  return able_provider(choice.run ? choice.run->provider : "", shape).name;
-}
-
-}  // namespace
-
 Device chosen_device(const Arguments& args, Progress& progress) {
   HardwareConfig hardware;
   hardware.device = args.text("--device").value_or("auto");
@@ -267,33 +285,6 @@ Device chosen_device(const Arguments& args, Progress& progress) {
   if (!choice.warning.empty()) progress.warn(choice.warning);
   return choice.device;
 }
-
-namespace {
-
-const Device& device_of(const ModelChoice& choice) {
-  FORGE_CHECK(choice.device, "no device was chosen for " << choice.model);
-  return *choice.device;
-}
-
-int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
-
-void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
-  request["model"] = choice.model;
-  request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
-  request["precision"] = name_of(choice.precision);
-  request["quantization"] = name_of(choice.quantization);
-  request["provider"] = provider_of(choice, device);
-  request["double_quantization"] = choice.double_quantization;
-  request["threads"] = threads_of(args, device);
-  request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
-}
-
-std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
-  return std::make_unique<EngineProcess>(engine_of(device, pick_profile(device, {}).engine.value),
-                                         EngineSettings{.threads = threads_of(args, device)});
-}
-
-}  // namespace
 
 Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event) {
   const Device& device = device_of(choice);

@@ -13,7 +13,6 @@
 #include "cli/faults.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
-#include "cli/usable_device.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/file.h"

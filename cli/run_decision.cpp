@@ -164,18 +164,6 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
   return decision;
 }
 
-}  // namespace
-
-void unseal(RunState& state, const std::string& folder) {
-  const RunPaths paths{folder};
-  state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
-  for (Amendment& amendment : state.amendments)
-    amendment =
-        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
-}
-
-namespace {
-
 // Returns plan.json with its amendments applied, as JSON.
 Json amended_plan(const RunState& state) {
   Json plan = state.plan;
@@ -214,6 +202,14 @@ void plan_anew(const Plan& before, const Plan& wanted, const std::string& machin
 }
 
 }  // namespace
+
+void unseal(RunState& state, const std::string& folder) {
+  const RunPaths paths{folder};
+  state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
+  for (Amendment& amendment : state.amendments)
+    amendment =
+        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
+}
 
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend) {
   Decision decision{.plan = wanted};
