@@ -80,12 +80,13 @@ void measure_request(const Json& request, const EventSink& emit, const Ask&, Sto
 }
 
 void rates_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
-  RatesRequest rates{.precisions = {}};
-  for (const Json& name : request.at("precisions")) rates.precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
-  rates.seconds = field(request, "seconds", rates.seconds);
+  std::vector<Precision> precisions;
+  for (const Json& name : request.at("precisions"))
+    precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
+  const double seconds = field(request, "seconds", 120.0);
   set_threads(request.at("threads").get<int64_t>());
   hello(emit, "cpu");
-  measure_rates(rates, emit, stop);
+  measure_rates(precisions, seconds, emit, stop);
 }
 
 // Returns an enum value by name; `otherwise` if the request does not state one.

@@ -13,7 +13,7 @@
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/model/dtype.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {

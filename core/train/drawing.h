@@ -20,8 +20,6 @@
 
 namespace forge {
 
-struct StopFlag;
-
 // Purpose of a draw: the step, rollout and split that it belongs to.
 struct DrawPurpose {
   int64_t step = 0;      // optimizer steps that were done

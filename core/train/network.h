@@ -20,6 +20,11 @@ struct ExampleLoss {
   double loss = 0;  // Σ −logp, natural logarithm
 };
 
+// Returns the loss and cotangents of answers beside the reference's Σ logp, which is empty for
+// objectives without one.
+SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
+                          const std::vector<double>& reference, const StepScale& scale);
+
 class Network {
  public:
   Network(Model& model, TrainableSet& trainables, StepProvider& provider, const Job& job);

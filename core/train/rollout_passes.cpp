@@ -11,7 +11,7 @@
 #include "core/lib/base/error.h"
 #include "core/model/adapter/adapter_file.h"
 #include "core/train/head.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {

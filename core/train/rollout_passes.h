@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/data/dataset.h"
 #include "core/learn/rollout/rollout.h"
 #include "core/train/other_networks.h"
-#include "core/train/step.h"
 
 namespace forge {
 

@@ -19,6 +19,7 @@
 #include "core/train/drawing.h"
 #include "core/train/other_networks.h"
 #include "core/train/rollout_passes.h"
+#include "core/train/state.h"
 
 namespace forge {
 

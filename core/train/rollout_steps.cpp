@@ -11,7 +11,7 @@
 #include "core/lib/io/members.h"
 #include "core/lib/tensor/device.h"
 #include "core/train/head.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {

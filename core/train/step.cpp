@@ -12,8 +12,7 @@
 #include "core/lib/tensor/device.h"
 #include "core/train/pass.h"
 #include "core/train/reference.h"
-#include "core/train/answers.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
