@@ -49,16 +49,12 @@ int run(const Arguments& args) {
     throw Error(ErrorKind::environment, args.operands()[1] + ": no such folder, expected an adapter folder, or a run")
         .hint(near_path_hint(args.operands()[1], "a run's adapter is RUN/adapter, a checkpoint CHECKPOINT"));
   const AdapterCheck check = check_adapter(folder, base_of(args, folder));
-  if (args.json())
-    print_json(to_json(check));
-  else
-    print_text(text_of(folder, check));
+  args.json() ? print_json(to_json(check)) : print_text(text_of(folder, check));
   return check.faults.empty() ? 0 : exit_code(ErrorKind::environment);
 }
 
 }  // namespace
 
-extern const Command kAdapterCommand;
 constexpr Command kAdapterCommand{
     "adapter", "check DIR", 2, 2,
     "check an adapter for completeness, and list programs that load it",

@@ -1,9 +1,7 @@
-#include "cli/arguments.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "core/job/field.h"
 #include "core/job/foreign.h"
 #include "core/lib/base/error.h"
@@ -40,12 +38,8 @@ std::string owners_of(const std::string& option) {
   return " (" + join(owners, ", ") + (owners.size() > 1 ? " have it)" : " has it)");
 }
 
-// Options of other tools that forge does not need.
-struct OtherOption {
-  const char* name;
-  const char* instead;
-};
-constexpr OtherOption kOtherOptions[] = {
+// Options of other tools that forge does not need, and what to do instead.
+constexpr std::pair<const char*, const char*> kOtherOptions[] = {
     {"--resume", "forge run continues an unfinished run by itself"},
     {"--resume-from-checkpoint", "forge run continues an unfinished run by itself"},
     {"--continue", "forge run continues an unfinished run by itself"},
@@ -130,10 +124,10 @@ std::string value_of(const std::vector<std::string>& words, const std::string& o
 // Returns what to use instead of an option that no command has; empty if unknown.
 std::string instead_of(const Command& command, const std::string& option, const std::string& value) {
   const std::string plain = with(option, '_', '-');
-  for (const OtherOption& other : kOtherOptions)
-    if (plain == other.name) return other.instead;
-  const bool sets = std::any_of(command.options.begin(), command.options.end(),
-                                [](const Option& own) { return std::string(own.name) == "--set"; });
+  for (const auto& [other, instead] : kOtherOptions)
+    if (plain == other) return instead;
+  const bool sets = std::ranges::any_of(
+      command.options, [](const Option& own) { return std::string(own.name) == "--set"; });
   return sets && option.starts_with("--") && option.size() > 2 ? key_help(option, value) : "";
 }
 
@@ -223,11 +217,9 @@ std::string help_text(const Command& command) {
   if (command.operands[0] != '\0') text += std::string(" ") + command.operands;
   text += " [options]\n\n";
   std::vector<std::vector<std::string>> rows;
-  for (const Option& option : all_options(command))
-    rows.push_back({"  " + option_usage(option), option.help});
   const std::vector<Option> options = all_options(command);
-  const bool repeats =
-      std::any_of(options.begin(), options.end(), [](const Option& option) { return option.repeats; });
+  for (const Option& option : options) rows.push_back({"  " + option_usage(option), option.help});
+  const bool repeats = std::ranges::any_of(options, &Option::repeats);
   return text + format_table(rows) + (repeats ? "\n… after an option: it may be given several times.\n" : "");
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "cli/engine_process.h"
+#include "cli/engine_location.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

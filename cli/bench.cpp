@@ -10,7 +10,6 @@
 #include "cli/console.h"
 #include "cli/engine_process.h"
 #include "cli/line.h"
-#include "cli/usable_device.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -143,11 +142,13 @@ void run_kernels(const Arguments& args, const Bench& bench) {
   make_directories(std::filesystem::path(path).parent_path().string());
   write_file_durably(path, to_json(rates).dump(1) + "\n");
   const PlannedTime time = bench.plan({}).time;
-  if (args.json())
-    print_json({{"path", path}, {"rates", rates.points.size()}, {"time", {{"step_seconds", time.step_seconds}, {"run_seconds", time.run_seconds}, {"reason", time.reason}}}, {"warnings", bench.progress.warnings()}});
-  else
-    print(fmt::format("{}: {} rates of {}, {}, {} threads\n", path, rates.points.size(), rates.machine.processor,
-                      rates.machine.instructions, threads));
+  print_either(args.json(),
+               {{"path", path},
+                {"rates", rates.points.size()},
+                {"time", {{"step_seconds", time.step_seconds}, {"run_seconds", time.run_seconds}, {"reason", time.reason}}},
+                {"warnings", bench.progress.warnings()}},
+               fmt::format("{}: {} rates of {}, {}, {} threads\n", path, rates.points.size(),
+                           rates.machine.processor, rates.machine.instructions, threads));
 }
 
 // Returns what a point would compute, to detect duplicates; null if its plan does not fit.
@@ -220,20 +221,17 @@ void run_sweep(const Arguments& args, const Bench& bench) {
                            {"train.micro_batch_tokens", results[knee(results)].micro_batch_tokens}});
     lines += advice(results) + "\n";
   }
-  if (args.json())
-    print_json({{"points", all_json(all)}, {"recommended", recommended}, {"warnings", bench.progress.warnings()}});
-  else
-    print(sweep_table(all) + lines);
+  print_either(args.json(),
+               {{"points", all_json(all)}, {"recommended", recommended}, {"warnings", bench.progress.warnings()}},
+               sweep_table(all) + lines);
 }
 
 void run_points(const Arguments& args, const Bench& bench, const std::vector<BenchPoint>& points) {
   std::vector<BenchResult> results;
   for (const BenchPoint& point : points) results.push_back(bench.measure(point));
   check_measured(results);
-  if (args.json())
-    print_json({{"points", all_json(results)}, {"warnings", bench.progress.warnings()}});
-  else
-    print(args.has("--ladder") ? ladder_table(results) : sweep_table(results));
+  print_either(args.json(), {{"points", all_json(results)}, {"warnings", bench.progress.warnings()}},
+               args.has("--ladder") ? ladder_table(results) : sweep_table(results));
   for (const BenchResult& r : results)
     if (r.shares && !args.json()) print((results.size() > 1 ? "\n" + r.point.name + "\n" : "\n") + shares_table(*r.shares));
 }
@@ -269,7 +267,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kBenchCommand;
 constexpr Command kBenchCommand{
     "bench", "JOB", 1, 1,
     "measure the job's speed on this machine, and compare settings",

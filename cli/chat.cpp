@@ -173,7 +173,6 @@ int run(const Arguments& args) { return Chat(args).run(); }
 
 }  // namespace
 
-extern const Command kChatCommand;
 constexpr Command kChatCommand{
     "chat", "[RUN]", 0, 1, "chat with a model, or with the result of a run", kOptions, run};
 

@@ -1,6 +1,6 @@
 #pragma once
-// The parts of a command: a row of words and one function. The table of all commands is in
-// commands.cpp.
+// Commands: a row of words and one function each, command lines that are parsed by these rows, and
+// help texts that are made of them.
 //
 //   constexpr Option kOptions[] = {{"--gpu", "NAME", "plan for this card instead of this machine"}};
 //   int run_plan(const Arguments& args) { auto gpu = args.text("--gpu"); … }
@@ -68,5 +68,23 @@ struct Command {
   std::span<const Option> options;  // besides --json, --quiet and --help, which every command has
   int (*run)(const Arguments&);     // the exit code; throws Error
 };
+
+// Each command is defined in the file of its name.
+extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
+    kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
+    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
+
+// Returns every command of forge, in the order that --help shows.
+std::span<const Command* const> commands();
+// Returns the command of that name. Throws Error(usage) with the nearest name.
+const Command& find_command(const std::string& name);
+// Returns the text of `forge --help`: the commands and the exit codes.
+std::string overview();
+
+// Parses `words` (what follows the command's name) by the command's table. Returns nothing if help
+// was requested.
+// Throws Error(usage) that names the word and the nearest option.
+std::optional<Arguments> parse_arguments(const Command& command, const std::vector<std::string>& words);
+std::string help_text(const Command& command);
 
 }  // namespace forge

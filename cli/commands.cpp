@@ -1,21 +1,13 @@
-#include "cli/commands.h"
-
 #include <fmt/format.h>
 #include <algorithm>
-#include <vector>
 
+#include "cli/command.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "forge_build.h"
 
 namespace forge {
-
-// Each command is defined in the file of its name.
-extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
-    kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
-
 namespace {
 
 // The commands in the order that --help shows. Pointers, so that nothing depends on initialisation
@@ -44,11 +36,7 @@ constexpr const char* kExitCodes =
 )";
 
 // Other tools' names for commands of forge.
-struct OtherName {
-  const char* word;
-  const char* command;
-};
-constexpr OtherName kOtherNames[] = {
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"train", "run"},         {"finetune", "run"},       {"fine-tune", "run"},    {"fit", "run"},
     {"sft", "run"},           {"start", "run"},          {"resume", "run"},       {"continue", "run"},
     {"check", "validate"},    {"lint", "validate"},      {"verify", "validate"},  {"estimate", "plan"},
@@ -65,12 +53,8 @@ constexpr OtherName kOtherNames[] = {
     {"hardware", "profile"},  {"device", "profile"},     {"gpu", "profile"},      {"show", "list"},
 };
 
-// Commands of other tools that forge does not have.
-struct NoCommand {
-  const char* word;
-  const char* instead;
-};
-constexpr NoCommand kNoCommands[] = {
+// Commands of other tools that forge does not have, and what to use instead.
+constexpr std::pair<const char*, const char*> kNoCommands[] = {
     {"completion", "forge has no shell completions; forge --help lists its commands"},
     {"import", "forge validate says what each key of another tool's config is called here"},
     {"serve", "forge does not serve models; vLLM loads RUN/adapter on its base model"},
@@ -82,26 +66,26 @@ constexpr NoCommand kNoCommands[] = {
 
 // Returns ` (did you mean "run"?)`, or nothing.
 std::string meant_command(const std::string& name, const std::vector<std::string>& names) {
-  const auto is_none = [&](const NoCommand& none) { return lower(name) == none.word; };
-  if (std::any_of(std::begin(kNoCommands), std::end(kNoCommands), is_none)) return "";
+  const auto is_none = [&](const auto& none) { return lower(name) == none.first; };
+  if (std::ranges::any_of(kNoCommands, is_none)) return "";
   const auto command_of = [](const std::string& word) {
-    for (const OtherName& other : kOtherNames)
-      if (word == other.word) return std::string(" (did you mean \"") + other.command + "\"?)";
+    for (const auto& [other, command] : kOtherNames)
+      if (word == other) return std::string(" (did you mean \"") + command + "\"?)";
     return std::string();
   };
   std::string meant = command_of(lower(name));
   if (meant.empty()) meant = did_you_mean(name, names);
   if (!meant.empty()) return meant;
   std::vector<std::string> words;
-  for (const OtherName& other : kOtherNames) words.push_back(other.word);
+  for (const auto& [other, command] : kOtherNames) words.push_back(other);
   return command_of(nearest(lower(name), words));
 }
 
 std::string where_to_go(const std::string& name) {
   for (const char* ending : {".yaml", ".yml", ".json"})
     if (ends_with(name, ending)) return "a job file comes after a command: forge run " + name;
-  for (const NoCommand& none : kNoCommands)
-    if (lower(name) == none.word) return none.instead;
+  for (const auto& [word, instead] : kNoCommands)
+    if (lower(name) == word) return instead;
   if (name == "version" || name == "-v") return "forge --version prints it";
   if (starts_with(name, "-")) return "the command comes first: forge COMMAND " + name;
   return "see forge --help";

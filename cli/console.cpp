@@ -51,14 +51,15 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-bool environment_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value && value[0] != '\0';
+// True for a terminal that can move its cursor.
+bool can_move(int descriptor) {
+  const char* term = std::getenv("TERM");
+  return isatty(descriptor) && term && std::strcmp(term, "dumb") != 0;
 }
 
 bool can_color(int descriptor) {
-  const char* term = std::getenv("TERM");
-  return isatty(descriptor) && !environment_set("NO_COLOR") && term && std::strcmp(term, "dumb") != 0;
+  const char* none = std::getenv("NO_COLOR");
+  return can_move(descriptor) && !(none && none[0] != '\0');
 }
 
 }  // namespace
@@ -83,6 +84,10 @@ bool stdout_is_read() {
 
 void print_json(const Json& value) { print(dump_json(value) + "\n"); }
 
+void print_either(bool json, const Json& value, std::string_view text) {
+  json ? print_json(value) : print(text);
+}
+
 void say(std::string_view line) { write_all(STDERR_FILENO, printable(line) + "\n"); }
 
 void say_error(const std::string& message, const std::string& hint) {
@@ -91,10 +96,7 @@ void say_error(const std::string& message, const std::string& hint) {
 }
 
 Terminal terminal() {
-  Terminal result;
-  const char* term = std::getenv("TERM");
-  result.interactive = isatty(STDERR_FILENO) && term && std::strcmp(term, "dumb") != 0;
-  result.color = can_color(STDERR_FILENO);
+  Terminal result{.interactive = can_move(STDERR_FILENO), .color = can_color(STDERR_FILENO)};
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) result.width = size.ws_col;
   return result;

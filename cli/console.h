@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/lib/base/error.h"
 #include "core/lib/io/json.h"
 
 namespace forge {
@@ -23,6 +22,8 @@ void print_text(std::string_view text);
 bool stdout_is_read();
 // Writes one line of JSON to stdout.
 void print_json(const Json& value);
+// Writes the value like print_json() if `json`, else the text like print().
+void print_either(bool json, const Json& value, std::string_view text);
 // Writes one line to stderr. Control characters quoted from files are escaped.
 void say(std::string_view line);
 // Writes `message` to stderr, then `  hint` if there is one.

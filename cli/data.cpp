@@ -113,13 +113,11 @@ int look(const Arguments& args, LoadedJob& loaded) {
   require_own_tokens(job, text);
   if (const std::string& note = text.tokenizer.class_note(); !note.empty()) progress.warn(note);
   if (args.has("--prepare")) {
-    PreparedData prepared = prepare_data(job, text, false, progress);
+    PreparedData prepared = prepare_data(job, text, progress);
     const DataSummary& summary =
         split == Split::eval ? prepared.eval->summary : prepared.train.summary;
-    if (args.json())
-      print_json(hide_secrets(to_json(summary), loaded.secrets));
-    else
-      print(printable(hide_secrets(summary_text(summary), loaded)));
+    print_either(args.json(), hide_secrets(to_json(summary), loaded.secrets),
+                 printable(hide_secrets(summary_text(summary), loaded)));
     return 0;
   }
   DataReport report(job);
@@ -164,7 +162,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kDataCommand;
 constexpr Command kDataCommand{
     "data", "JOB", 1, 1,
     "show the examples a model is trained on, their masks and counts",

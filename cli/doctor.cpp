@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/engine_process.h"
-#include "cli/missing_libraries.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
@@ -82,14 +81,13 @@ Answer examine_engine(const std::string& engine, std::vector<Finding>& findings)
   const std::string title = engine == "cpu" ? "engine" : "CUDA engine";
   const EngineSearch search = search_engine(engine_file(engine));
   Answer answer;
-  if (!search.engine_fault.empty()) {
-    answer.finding = {title, "problem", search.engine_fault, search.engine_hint};
+  if (search.engine_fault) {
+    answer.finding = {title, "problem", search.engine_fault.what, search.engine_fault.remedy};
   } else {
     findings.push_back({title, "ok", search.location.program, ""});
-    const std::vector<std::string> missing = search.torch_fault.empty()
-                                                 ? missing_libraries(search.location)
-                                                 : std::vector<std::string>();
-    if (!search.torch_fault.empty())  // a finding of its own
+    const std::vector<std::string> missing =
+        search.torch_fault ? std::vector<std::string>() : missing_libraries(search.location);
+    if (search.torch_fault)  // a finding of its own
       answer.finding = {title + " starts", "note", "not tried without LibTorch", ""};
     else if (!missing.empty())
       answer.finding = {title + "'s libraries", "problem", "not found: " + join(missing, ", "),
@@ -103,8 +101,8 @@ Answer examine_engine(const std::string& engine, std::vector<Finding>& findings)
 
 Finding check_torch() {
   const EngineSearch search = search_engine();
-  if (!search.torch_fault.empty())
-    return {"LibTorch", "problem", search.torch_fault, search.torch_hint};
+  if (search.torch_fault)
+    return {"LibTorch", "problem", search.torch_fault.what, search.torch_fault.remedy};
   return {"LibTorch", "ok", search.location.torch_version + " in " + search.location.torch_folder,
           ""};
 }
@@ -248,16 +246,13 @@ int run(const Arguments& args) {
     rows.push_back({finding.state, finding.what, finding.found});
     if (!finding.remedy.empty()) rows.push_back({"", "", "→ " + finding.remedy});
   }
-  if (args.json())
-    print_json({{"healthy", healthy}, {"devices", json_of(all.devices)}, {"findings", list}});
-  else
-    print(printable(format_table(rows)));
+  print_either(args.json(), {{"healthy", healthy}, {"devices", json_of(all.devices)}, {"findings", list}},
+               printable(format_table(rows)));
   return healthy ? 0 : exit_code(ErrorKind::environment);
 }
 
 }  // namespace
 
-extern const Command kDoctorCommand;
 constexpr Command kDoctorCommand{
     "doctor", "", 0, 0, "check the installation and suggest fixes", {}, run};
 

@@ -1,10 +1,15 @@
 #pragma once
 // Explains why an engine ended without an error event.
+#include <cstdint>
 #include <string>
 
 #include "core/lib/base/error.h"
 
 namespace forge {
+
+// Returns how many processes of this control group the kernel has killed for memory so far (cgroup
+// v2 memory.events, v1 memory.oom_control); 0 if there is no such counter.
+int64_t memory_kills();
 
 // The end of an engine, for explain_end.
 struct EngineEnd {

@@ -1,5 +1,6 @@
 #include "cli/engine_location.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,7 +10,10 @@
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/installation.h"
+#include "core/lib/base/program_output.h"
 #include "core/lib/base/text.h"
+#include "core/plan/machine/card_fault.h"
+#include "core/plan/machine/profile.h"
 #include "forge_build.h"
 
 extern char** environ;
@@ -85,14 +89,13 @@ void search_program(const std::string& name, EngineSearch& search) {
     looked.push_back(candidate.lexically_normal());
   }
   if (search.stated) {
-    search.engine_fault = "FORGE_ENGINE=" + looked[0] + ": there is no such program";
-    search.engine_hint =
-        "unset FORGE_ENGINE to use the engine beside forge, or set it to the path of one";
+    search.engine_fault = {
+        "FORGE_ENGINE=" + looked[0] + ": there is no such program",
+        "unset FORGE_ENGINE to use the engine beside forge, or set it to the path of one"};
     return;
   }
-  search.engine_fault =
-      "the engine " + name + " is not installed; looked for " + join(looked, ", ");
-  search.engine_hint = way_to(name);
+  search.engine_fault = {"the engine " + name + " is not installed; looked for " + join(looked, ", "),
+                         way_to(name)};
 }
 
 void search_torch(EngineSearch& search) {
@@ -100,8 +103,7 @@ void search_torch(EngineSearch& search) {
   std::string folder;
   if (!given.empty()) {
     if (!holds_torch(given)) {
-      search.torch_fault = "FORGE_TORCH_DIR=" + given + ": holds no torch/lib/libtorch_cpu.so";
-      search.torch_hint = install_hint();
+      search.torch_fault = {"FORGE_TORCH_DIR=" + given + ": holds no torch/lib/libtorch_cpu.so", install_hint()};
       return;
     }
     folder = given;
@@ -115,19 +117,25 @@ void search_torch(EngineSearch& search) {
     if (fs::path real = fs::canonical(folder, error); !error) folder = real;
   }
   if (folder.empty()) {
-    search.torch_fault = std::string("cannot find LibTorch ") + kTorchVersion;
-    search.torch_hint = install_hint();
+    search.torch_fault = {std::string("cannot find LibTorch ") + kTorchVersion, install_hint()};
     return;
   }
   search.location.torch_folder = fs::absolute(folder).lexically_normal();
   search.location.torch_version = version_of(folder);
   search.location.library_folders = library_folders_of(search.location.torch_folder);
   std::string release = release_of(search.location.torch_version);
-  if (release != kTorchVersion) {
-    search.torch_fault = folder + ": LibTorch " + (release.empty() ? "of an unknown version" : release) +
-                         ", expected " + kTorchVersion;
-    search.torch_hint = install_hint();
-  }
+  if (release != kTorchVersion)
+    search.torch_fault = {folder + ": LibTorch " + (release.empty() ? "of an unknown version" : release) +
+                              ", expected " + kTorchVersion,
+                          install_hint()};
+}
+
+// True for libraries of CUDA and LibTorch, which Python's wheels contain.
+bool in_wheels(const std::string& name) {
+  constexpr const char* kBeginnings[] = {"libcu",    "libnv",  "libnccl",
+                                         "libtorch", "libc10", "libshm"};
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](const char* beginning) { return starts_with(name, beginning); });
 }
 
 }  // namespace
@@ -156,10 +164,8 @@ static void require_address_space() {
 EngineLocation find_engine(const std::string& name) {
   require_address_space();
   EngineSearch search = search_engine(name);
-  if (!search.engine_fault.empty())
-    throw Error(ErrorKind::environment, search.engine_fault).hint(search.engine_hint);
-  if (!search.torch_fault.empty())
-    throw Error(ErrorKind::environment, search.torch_fault).hint(search.torch_hint);
+  for (const CardFault& fault : {search.engine_fault, search.torch_fault})
+    if (fault) throw Error(ErrorKind::environment, fault.what).hint(fault.remedy);
   return search.location;
 }
 
@@ -204,6 +210,56 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   }
   for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
   return merged;
+}
+
+std::vector<std::string> missing_libraries(const EngineLocation& location) {
+  // ld.so(8): with this variable the loader lists what a program needs and leaves before it begins.
+  auto variables = engine_environment(location, {});
+  variables["LD_TRACE_LOADED_OBJECTS"] = "1";
+  std::vector<std::string> names;
+  const std::string listed = program_output({location.program}, merged_environment(variables));
+  for (const std::string& line : split(listed, '\n'))
+    if (const size_t at = line.find(" => not found"); at != std::string::npos)
+      if (const std::string name(trim(line.substr(0, at)));
+          std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+  return names;
+}
+
+std::string library_remedy(const std::vector<std::string>& names) {
+  if (!std::all_of(names.begin(), names.end(), in_wheels))
+    return "install the packages of this system that hold them";
+  return fmt::format(
+      "scripts/setup.sh --cuda fetches CUDA's libraries; or python3 -m pip install torch=={}, and "
+      "FORGE_TORCH_DIR set to its site-packages, which holds torch/ and nvidia/",
+      kTorchVersion);
+}
+
+static CardFault engine_fault(const std::string& engine, int64_t compute_capability) {
+  const EngineSearch search = search_engine(engine_file(engine));
+  if (search.engine_fault && search.stated)
+    throw Error(ErrorKind::environment, search.engine_fault.what).hint(search.engine_fault.remedy);
+  if (search.engine_fault) return search.engine_fault;
+  if (search.torch_fault) return search.torch_fault;
+  if (!search.stated)
+    if (CardFault fault = generation_fault(compute_capability, kCudaTargets)) return fault;
+  const std::vector<std::string> missing = missing_libraries(search.location);
+  if (missing.empty()) return {};
+  return {"its engine " + engine_file(engine) + " lacks " + join(missing, ", "), library_remedy(missing)};
+}
+
+CardFault fault_here(const Device& device) {
+  if (CardFault fault = card_fault(device)) return fault;
+  return engine_fault(pick_profile(device, {}).engine.value, device.gpu.compute_capability);
+}
+
+EngineLocation engine_of(const Device& device, const std::string& engine) {
+  if (engine == kNoEngine)
+    throw Error(ErrorKind::environment, "no engine computes on " + device.name()).hint("hardware.device: cpu");
+  if (device.cuda && !device.gpu.probed && !engine_stated())
+    throw Error(ErrorKind::environment, "a " + device.name() + " is not in this machine")
+        .hint("forge plan shows what would happen on it; hardware.device: auto takes what is here");
+  return find_engine(engine_file(engine));
 }
 
 }  // namespace forge

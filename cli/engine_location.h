@@ -1,12 +1,16 @@
 #pragma once
-// Finds the engine and LibTorch, and makes the environment that they are started in.
+// Finds the engine and LibTorch, makes the environment that they are started in, and says which
+// devices they and the libraries of this machine can compute on.
 //
 //   EngineLocation location = find_engine("forge-engine");
+//   const DeviceChoice choice = choose_device(probe_hardware(), job.hardware, fault_here);
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "core/plan/machine/device.h"
 
 namespace forge {
 
@@ -28,13 +32,11 @@ EngineLocation find_engine(const std::string& name = "forge-engine");
 std::string engine_file(const std::string& engine);
 // True if FORGE_ENGINE names the program that is started for every engine.
 bool engine_stated();
-// The result of a search that does not throw: what was found, and each fault in words (empty:
-// none).
+// The result of a search that does not throw: what was found, and each fault with its remedy.
 struct EngineSearch {
   EngineLocation location;
   bool stated = false;  // engine_stated()
-  std::string engine_fault, engine_hint;
-  std::string torch_fault, torch_hint;
+  CardFault engine_fault, torch_fault;
 };
 EngineSearch search_engine(const std::string& name = "forge-engine");
 
@@ -52,5 +54,24 @@ std::map<std::string, std::string> engine_environment(const EngineLocation& loca
 // Returns this program's variables with `extra` in place of those of the same names, each as
 // NAME=VALUE.
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& extra);
+
+// Returns the shared libraries that an engine lacks on this machine: {"libcufile.so.0"}. Asks the
+// loader itself, as ldd does, without starting the engine: with every run path, cache and variable
+// that the engine's start obeys. Takes about 10 ms. Empty also if the loader does not answer: the
+// engine's start will then say what is wrong.
+std::vector<std::string> missing_libraries(const EngineLocation& location);
+
+// Returns how to get them: LibTorch's wheels with their CUDA libraries, or the system's packages.
+std::string library_remedy(const std::vector<std::string>& names);
+
+// Returns the card's own fault, else why its engine cannot be started; without words if nothing is
+// known against it. Throws Error(environment) if FORGE_ENGINE names a program that is not there: a
+// choice of the user is never passed over.
+CardFault fault_here(const Device& device);
+
+// Returns the engine that computes a planned device. Throws Error(environment) if no engine
+// computes on such a card, or if the card is not in this machine and FORGE_ENGINE names no engine
+// that stands in for it.
+EngineLocation engine_of(const Device& device, const std::string& engine);
 
 }  // namespace forge

@@ -165,10 +165,7 @@ int show(Json result, const std::string& text, const std::string& per_example, c
   result["precision"] = name_of(choice.precision);
   result["precision_reason"] = choice.precision_reason;
   result["warnings"] = progress.warnings();
-  if (args.json())
-    print_json(result);
-  else
-    print(text);
+  print_either(args.json(), result, text);
   return 0;
 }
 
@@ -207,7 +204,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kEvalCommand;
 constexpr Command kEvalCommand{
     "eval", "[RUN]", 0, 1,
     "measure loss, perplexity, answers and choices of a model or a run",

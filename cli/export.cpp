@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "cli/console.h"
 #include "cli/merge_source.h"
 #include "cli/scratch_folder.h"
 #include "core/lib/base/file.h"
@@ -42,12 +41,6 @@ std::string kind_of(const Arguments& args) {
   return kinds[0];
 }
 
-std::string output_of(const Arguments& args, const std::string& kind) {
-  if (std::optional<std::string> path = args.text("--output")) return *path;
-  if (!args.operands().empty() && file_exists(args.operands()[0] + "/plan.json")) return args.operands()[0] + "/" + kind;
-  throw Error(ErrorKind::usage, "expected --output DIR");
-}
-
 std::string model_name(const Arguments& args, const ModelChoice& choice) {
   if (std::optional<std::string> name = args.text("--name")) return *name;
   if (choice.run) return choice.run->job.name;
@@ -77,16 +70,7 @@ Templates templates_of(const Arguments& args, const ModelChoice& choice) {
   return {with_variables(chat, variables), tool.empty() || tool == chat ? "" : with_variables(tool, variables)};
 }
 
-void refuse_wrong_export(const Difference& difference, const GgufFormat& format) {
-  constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
-  const bool exact = format.dtype == DType::f32, close = format.dtype == DType::f16 || format.dtype == DType::bf16;
-  const bool computed = difference.scale > 0;  // logits that are all zeros prove nothing
-  if (computed && (exact ? difference.largest <= kRounding32 * std::max(1.0, difference.scale)
-                         : !close || difference.divergence <= kMostDivergence))
-    return;
-  throw Error(ErrorKind::internal, "the GGUF does not compute what the model does: " + text_of(difference))
-      .hint("nothing was written; --type f32 shows whether the type's precision is the reason");
-}
+constexpr const char* kWrongExport = "the GGUF does not compute what the model does";
 
 std::vector<std::string> stop_texts(const ModelText& text, const ModelSpec& spec) {
   std::vector<std::string> stops;
@@ -112,16 +96,9 @@ void warn_of_tokens(const Tokenizer& tokenizer, Progress& progress) {
 int finish(const Arguments& args, const std::string& output, const std::string& file, const std::string& type,
            const std::optional<Difference>& difference, const Progress& progress) {
   const std::string path = output + "/" + file;
-  Json result{{"output", output}, {"file", path}, {"bytes", file_size(path)}, {"type", type}};
-  if (difference) result["difference"] = to_json(*difference);
-  result["warnings"] = progress.warnings();
-  if (args.json()) {
-    print_json(result);
-    return 0;
-  }
-  print(path + ": " + format_bytes(file_size(path)) + " in " + type + "\n");
-  if (difference) say(text_of(*difference));
-  return 0;
+  return show_written(
+      args, {{"output", output}, {"file", path}, {"bytes", file_size(path)}, {"type", type}}, difference,
+      progress, path + ": " + format_bytes(file_size(path)) + " in " + type + "\n");
 }
 
 // Compares the adapter with the one in the file at `path`, on the same base.
@@ -132,7 +109,7 @@ std::optional<Difference> compare_lora(const ModelChoice& choice, const ModelSpe
   write_adapter_of_gguf(path, spec, read_back.path());
   ModelChoice other = choice;
   other.adapter = read_back.path();
-  return compare_models(choice, other, sample_prompts(open_model_text(choice.text, choice.chat_template)), args, progress);
+  return compare_models(choice, other, args, progress);
 }
 
 int export_lora(const Arguments& args, Progress& progress) {
@@ -149,7 +126,7 @@ int export_lora(const Arguments& args, Progress& progress) {
   write_gguf_lora(read_adapter_config(*source.choice.adapter), spec, format.dtype, model_name(args, source.choice), path);
   write_file_durably(staged.path() + "/README.md", gguf_card(shown_model(source.choice), file, type, /*adapter=*/true, ""));
   const std::optional<Difference> difference = compare_lora(source.choice, spec, path, args, progress);
-  if (difference) refuse_wrong_export(*difference, format);
+  if (difference) refuse_difference(*difference, format.dtype, kWrongExport, "--type f32");
   staged.commit();
   return finish(args, output, file, type, difference, progress);
 }
@@ -183,7 +160,8 @@ int export_model(const Arguments& args, const std::string& kind, Progress& progr
                      gguf_card(shown_model(source.choice), file, format.name, /*adapter=*/false, source.base_note));
   write_file_durably(staged.path() + "/Modelfile", modelfile_of(open_model_text(path), spec, file));
   const std::optional<Difference> difference = compare_with_source(source, path, args, progress);
-  if (difference && source.same_as_choice) refuse_wrong_export(*difference, format);
+  if (difference && source.same_as_choice)
+    refuse_difference(*difference, format.dtype, kWrongExport, "--type f32");
   staged.commit();
   return finish(args, output, file, format.name, difference, progress);
 }
@@ -196,7 +174,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kExportCommand;
 constexpr Command kExportCommand{
     "export", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "write a GGUF for llama.cpp or Ollama",

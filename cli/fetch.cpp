@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/console.h"
 #include "cli/progress.h"
 #include "core/job/load.h"
@@ -143,7 +143,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kFetchCommand;
 constexpr Command kFetchCommand{
     "fetch", "JOB|ORG/NAME…", 1, 16,
     "download models and datasets from the Hugging Face hub into its cache",

@@ -165,7 +165,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kGenerateCommand;
 constexpr Command kGenerateCommand{
     "generate", "[RUN]", 0, 1,
     "generate text with a model, or with the result of a run",

@@ -65,7 +65,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kInitCommand;
 constexpr Command kInitCommand{
     "init", "[FILE]", 0, 1, "write a starter job file (default job.yaml)", kOptions, run};
 

@@ -5,7 +5,6 @@
 #include "core/data/read/expand.h"
 #include "core/job/foreign.h"
 #include "core/lib/base/near_path.h"
-#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
@@ -26,23 +25,22 @@ bool source_is_there(const DataSource& source) {
   }
 }
 
-void add_missing(const std::vector<DataSource>& sources, const std::string& list,
-                 std::vector<MissingPath>& missing) {
-  for (size_t i = 0; i < sources.size(); ++i)
-    if (!source_is_there(sources[i]))
-      missing.push_back({list + "[" + std::to_string(i) + "].path", sources[i].path});
+// Visits the job's sources with the keys of their paths: "data.train[0].path".
+template <class Visit>
+void each_source(const Job& job, const Visit& visit) {
+  const std::pair<std::string, const std::vector<DataSource>*> kLists[] = {
+      {"data.train[", &job.data.train}, {"data.eval[", &job.data.eval}};
+  for (const auto& [list, sources] : kLists)
+    for (size_t i = 0; i < sources->size(); ++i) visit(list + std::to_string(i) + "].path", (*sources)[i]);
 }
 
 // Returns the repository that the path was made of; empty for a path that the job states.
 std::string repository_of(const Job& job, const std::string& key) {
   if (key == "model.path") return job.model.repo.value_or("");
   std::string found;
-  const auto look = [&](const char* list, const std::vector<DataSource>& sources) {
-    for (size_t i = 0; i < sources.size(); ++i)
-      if (key == list + ("[" + std::to_string(i) + "].path")) found = sources[i].repo.value_or("");
-  };
-  look("data.train", job.data.train);
-  look("data.eval", job.data.eval);
+  each_source(job, [&](const std::string& own, const DataSource& source) {
+    if (key == own) found = source.repo.value_or("");
+  });
   return found;
 }
 
@@ -50,8 +48,9 @@ std::string repository_of(const Job& job, const std::string& key) {
 
 std::vector<MissingPath> missing_data(const Job& job) {
   std::vector<MissingPath> missing;
-  add_missing(job.data.train, "data.train", missing);
-  add_missing(job.data.eval, "data.eval", missing);
+  each_source(job, [&](const std::string& key, const DataSource& source) {
+    if (!source_is_there(source)) missing.push_back({key, source.path});
+  });
   return missing;
 }
 

@@ -1,9 +1,9 @@
 #include "cli/line.h"
 
+#include "cli/engine_location.h"
 #include "cli/faults.h"
 #include "cli/job_paths.h"
 #include "cli/scratch_folder.h"
-#include "cli/usable_device.h"
 #include "core/data/report/report.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/file.h"
@@ -33,17 +33,9 @@ namespace {
 constexpr int64_t kShownBytes = int64_t{1} << 30;  // smaller files are read at once
 
 std::string shown_source(const Origin& origin) {
-  switch (origin.kind) {
-    case OriginKind::unset:
-      return "default";
-    case OriginKind::given:
-      return origin.at.text();
-    case OriginKind::profile:
-      return "profile";
-    case OriginKind::derived:
-      return "derived";
-  }
-  return "";
+  if (origin.kind == OriginKind::given) return origin.at.text();
+  if (origin.kind == OriginKind::unset) return "default";
+  return origin.kind == OriginKind::profile ? "profile" : "derived";
 }
 
 Origins origins_of(const LoadedJob& loaded) {
@@ -72,11 +64,8 @@ std::vector<int64_t> supervised_counts(const Prepared& prepared, bool scores) {
   if (!prepared.data) return counts;
   for (int64_t i = 0; i < prepared.data->atoms(); ++i) {
     counts.push_back(0);
-    if (scores) {
-      counts.back() = static_cast<int64_t>(prepared.data->examples_of(i).size());
-      continue;
-    }
-    for (int64_t example : prepared.data->examples_of(i)) counts.back() += prepared.data->supervised(example);
+    for (int64_t example : prepared.data->examples_of(i))
+      counts.back() += scores ? 1 : prepared.data->supervised(example);
   }
   return counts;
 }
@@ -89,57 +78,6 @@ std::map<std::string, std::vector<std::string>> choices() {
   for (const BundledTemplate& bundled : bundled_templates()) templates.emplace_back(bundled.name);
   return {{"hardware.profile", profile_names}, {"provider", provider_names}, {"data.template", templates}};
 }
-
-}  // namespace
-
-KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
-  const auto* keyed = dynamic_cast<const KeyError*>(&error);
-  std::vector<KeyFault> faults = keyed ? keyed->faults() : std::vector<KeyFault>{{"", error.what(), {}}};
-  for (KeyFault& fault : faults)
-    if (!fault.key.empty() && fault.place.file.empty()) fault.place = place_of(loaded, fault.key, file);
-  return KeyError(error.kind(), std::move(faults), error.hint());
-}
-
-std::string token_cache_folder(const Job& job) { return job.output_dir + "/.cache/tokens"; }
-
-KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
-  KnownHashes hashes(output_dir + "/.cache/hashes.json");
-  hashes.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
-  hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
-    if (bytes >= kShownBytes)
-      progress.status("reading " + file + " (" + format_bytes(bytes) + ") to recognise it later");
-  };
-  return hashes;
-}
-
-Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
-                       PrepareOptions options) {
-  remove_output_litter(job.output_dir);
-  options.cache_folder = token_cache_folder(job);
-  options.model = text.model;
-  options.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
-  const std::string name = shown_name(split, options);
-  options.progress = [&](const PrepareProgress& now) {
-    int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
-    progress.status("tokenising the " + name + ": " + std::to_string(share) + " %, " +
-                    format_count(now.rows) + " rows, " + format_count(now.tokens) + " tokens");
-  };
-  const ChatTemplate* chat_template = text.chat_template ? &*text.chat_template : nullptr;
-  Prepared prepared = prepare_dataset(job, split, text.tokenizer, chat_template, options);
-  progress.clear();
-  return prepared;
-}
-
-PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress) {
-  FileHashes file_hashes;
-  PrepareOptions options{.file_hashes = &file_hashes};
-  if (estimate) options.estimate_bytes = kEstimateBytes;
-  PreparedData data{prepare_split(job, Split::train, text, progress, options), std::nullopt};
-  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, progress, options);
-  return data;
-}
-
-namespace {
 
 // Returns the path of the stored findings; empty if a part of the data is only estimated.
 std::string path_of_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval) {
@@ -166,20 +104,11 @@ DataFindings look_again(const Job& job, const ModelText& text, Progress& progres
   return findings;
 }
 
-}  // namespace
-
-void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
-                   const Progress& progress) {
-  const std::string path = path_of_findings(job, train, eval);
-  if (path.empty()) return;
-  for (DataFinding& finding : findings.found)
-    for (std::string* text : {&finding.place, &finding.detail}) *text = progress.without_secrets(*text);
-  store_findings(findings, path);
-}
-
+// Returns the device that the job asks for, if it can be used; or that of --gpu, with a warning if
+// it cannot be used.
 DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) {
   const Hardware hardware = probe_hardware();
-  if (!gpu) return usable_device(hardware, job.hardware);
+  if (!gpu) return choose_device(hardware, job.hardware, fault_here);
   DeviceChoice choice{device_by_name(hardware, *gpu), "", ""};
   const Device& device = choice.device;
   if (!device.cuda || !device.gpu.probed) return choice;
@@ -188,42 +117,6 @@ DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu) 
         "planned for the " + device.gpu.name + ", which cannot be used: " + fault.what;
   return choice;
 }
-
-LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
-  if (is_directory(file)) {
-    const bool run = file_exists(RunPaths{file}.plan());
-    throw Error(ErrorKind::job, file + ": is a folder, expected a job file")
-        .hint(run ? "continue the run with the job file that it was started with; forge eval, generate and chat take the folder"
-                  : "forge init writes a job to start from");
-  }
-  LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
-  inherit_adapter(loaded);
-  train_score_head(loaded);
-  return loaded;
-}
-
-void limit_length(LoadedJob& loaded, const ModelSpec& model) {
-  int64_t& length = loaded.job.data.max_length;
-  Origin& origin = loaded.origins["data.max_length"];
-  if (origin.kind != OriginKind::unset) return;
-  const auto limit = [&](int64_t most, const char* why) {
-    if (length <= most) return;
-    length = most;
-    origin = {OriginKind::derived, {}, std::string("the model's ") + why};
-  };
-  if (model.rope.type != RopeType::dynamic && !model.reads_source()) limit(model.max_position_embeddings, "max_position_embeddings");
-}
-
-void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {
-  if (loaded.job.model.add_tokens.empty() && loaded.job.model.add_tokens_from.empty()) return;
-  const TemplateChoice with = template_choice(loaded.job);
-  TemplateChoice without = with;
-  without.added_tokens.clear();
-  const std::string& path = loaded.job.model.path;
-  add_tokens(loaded, open_model_text(path, without).tokenizer, open_model_text(path, with).tokenizer, model);
-}
-
-namespace {
 
 // The inputs of a plan. If one cannot be read, the others still are, so that all faults are
 // reported.
@@ -466,6 +359,93 @@ class PlanParts {
 };
 
 }  // namespace
+
+KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file) {
+  const auto* keyed = dynamic_cast<const KeyError*>(&error);
+  std::vector<KeyFault> faults = keyed ? keyed->faults() : std::vector<KeyFault>{{"", error.what(), {}}};
+  for (KeyFault& fault : faults)
+    if (!fault.key.empty() && fault.place.file.empty()) fault.place = place_of(loaded, fault.key, file);
+  return KeyError(error.kind(), std::move(faults), error.hint());
+}
+
+KnownHashes known_hashes(const std::string& output_dir, Progress& progress) {
+  KnownHashes hashes(output_dir + "/.cache/hashes.json");
+  hashes.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
+  hashes.on_read = [&progress](const std::string& file, int64_t bytes) {
+    if (bytes >= kShownBytes)
+      progress.status("reading " + file + " (" + format_bytes(bytes) + ") to recognise it later");
+  };
+  return hashes;
+}
+
+Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
+                       PrepareOptions options) {
+  remove_output_litter(job.output_dir);
+  options.cache_folder = job.output_dir + "/.cache/tokens";
+  options.model = text.model;
+  options.shown = [&progress](const std::string& path) { return progress.without_secrets(path); };
+  const std::string name = shown_name(split, options);
+  options.progress = [&](const PrepareProgress& now) {
+    int64_t share = now.total_bytes > 0 ? 100 * now.bytes / now.total_bytes : 0;
+    progress.status("tokenising the " + name + ": " + std::to_string(share) + " %, " +
+                    format_count(now.rows) + " rows, " + format_count(now.tokens) + " tokens");
+  };
+  const ChatTemplate* chat_template = text.chat_template ? &*text.chat_template : nullptr;
+  Prepared prepared = prepare_dataset(job, split, text.tokenizer, chat_template, options);
+  progress.clear();
+  return prepared;
+}
+
+PreparedData prepare_data(const Job& job, const ModelText& text, Progress& progress) {
+  FileHashes file_hashes;
+  const PrepareOptions options{.file_hashes = &file_hashes};
+  PreparedData data{prepare_split(job, Split::train, text, progress, options), std::nullopt};
+  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, progress, options);
+  return data;
+}
+
+void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
+                   const Progress& progress) {
+  const std::string path = path_of_findings(job, train, eval);
+  if (path.empty()) return;
+  for (DataFinding& finding : findings.found)
+    for (std::string* text : {&finding.place, &finding.detail}) *text = progress.without_secrets(*text);
+  store_findings(findings, path);
+}
+
+LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets) {
+  if (is_directory(file)) {
+    const bool run = file_exists(RunPaths{file}.plan());
+    throw Error(ErrorKind::job, file + ": is a folder, expected a job file")
+        .hint(run ? "continue the run with the job file that it was started with; forge eval, generate and chat take the folder"
+                  : "forge init writes a job to start from");
+  }
+  LoadedJob loaded = load_job(file, {.sets = sets, .choices = choices()});
+  inherit_adapter(loaded);
+  train_score_head(loaded);
+  return loaded;
+}
+
+void limit_length(LoadedJob& loaded, const ModelSpec& model) {
+  int64_t& length = loaded.job.data.max_length;
+  Origin& origin = loaded.origins["data.max_length"];
+  if (origin.kind != OriginKind::unset) return;
+  const auto limit = [&](int64_t most, const char* why) {
+    if (length <= most) return;
+    length = most;
+    origin = {OriginKind::derived, {}, std::string("the model's ") + why};
+  };
+  if (model.rope.type != RopeType::dynamic && !model.reads_source()) limit(model.max_position_embeddings, "max_position_embeddings");
+}
+
+void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {
+  if (loaded.job.model.add_tokens.empty() && loaded.job.model.add_tokens_from.empty()) return;
+  const TemplateChoice with = template_choice(loaded.job);
+  TemplateChoice without = with;
+  without.added_tokens.clear();
+  const std::string& path = loaded.job.model.path;
+  add_tokens(loaded, open_model_text(path, without).tokenizer, open_model_text(path, with).tokenizer, model);
+}
 
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress) {
   PlannedJob line{.file = file, .loaded = read_job(file, options.sets)};

@@ -57,22 +57,17 @@ void add_job_tokens(LoadedJob& loaded, ModelSpec& model);
 KeyError with_places(const Error& error, const LoadedJob& loaded, const std::string& file);
 PlannedJob plan_job(const std::string& file, const LineOptions& options, Progress& progress);
 
-// Returns the folder of the job's token caches, shared by all runs in one output_dir.
-std::string token_cache_folder(const Job& job);
 // Returns the hashes of large files that are kept beside the token caches. Files of which nothing
 // is known yet are read, with a status.
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress);
 // Tokenises one split, or both, with progress. `options` comes without cache_folder and progress,
-// which are set here.
+// which are set here: all runs in one output_dir share the token caches.
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options = {});
-PreparedData prepare_data(const Job& job, const ModelText& text, bool estimate, Progress& progress);
+PreparedData prepare_data(const Job& job, const ModelText& text, Progress& progress);
 // Stores what was found in the data for later plans and runs, if all of it is tokenised; without
 // secrets in the paths that it names.
 void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
                    const Progress& progress);
-// Returns the device that the job asks for, if it can be used; or that of --gpu, with a warning if
-// it cannot be used.
-DeviceChoice pick_device(const Job& job, const std::optional<std::string>& gpu);
 
 }  // namespace forge

@@ -117,8 +117,6 @@ LineEditor::~LineEditor() {
   ::umask(mask);
 }
 
-bool LineEditor::edits() const { return state_->edit.has_value(); }
-
 std::optional<std::string> LineEditor::read(const std::string& sign) {
   if (!state_->edit) {
     if (isatty(STDIN_FILENO)) std::cerr << sign << std::flush;

@@ -27,7 +27,6 @@ class LineEditor {
   // Returns the next line without its end; nothing at the end of input. `sign` is shown on a
   // terminal only.
   std::optional<std::string> read(const std::string& sign);
-  bool edits() const;  // true if libedit reads the lines
 
  private:
   struct State;

@@ -1,6 +1,5 @@
 // forge list: prints the available choices, from the tables that the program itself uses.
 #include "cli/command.h"
-#include "cli/commands.h"
 #include "cli/console.h"
 #include "core/job/field.h"
 #include "core/lib/base/text.h"
@@ -24,52 +23,42 @@ std::vector<Row> choices_of(const char* key) {
   return rows;
 }
 
-std::vector<Row> list_providers() {
+template <class Items, class Make>
+std::vector<Row> rows_of(const Items& items, const Make& make) {
   std::vector<Row> rows;
-  for (const auto& provider : providers()) rows.push_back({provider.name, provider.summary});
+  for (const auto& item : items) rows.push_back(make(item));
   return rows;
+}
+
+std::vector<Row> list_providers() {
+  return rows_of(providers(), [](const Provider& p) { return Row{p.name, p.summary}; });
 }
 
 std::vector<Row> list_profiles() {
-  std::vector<Row> rows;
-  for (const Profile& profile : profiles()) rows.push_back({profile.name, profile.title});
-  return rows;
+  return rows_of(profiles(), [](const Profile& p) { return Row{p.name, p.title}; });
 }
 
 std::vector<Row> list_families() {
-  std::vector<Row> rows;
-  for (const Family& family : families()) rows.push_back({family.name, family.architecture,
-                    family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture});
-  return rows;
+  return rows_of(families(), [](const Family& family) {
+    return Row{family.name, family.architecture,
+               family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture};
+  });
 }
 
 std::vector<Row> list_gpus() {
-  std::vector<Row> rows;
-  for (const GpuCard& card : gpu_cards())
-    rows.push_back(
-        {card.name, card.architecture,
-         std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
-         format_number(card.memory_gib) + " GiB"});
-  return rows;
+  return rows_of(gpu_cards(), [](const GpuCard& card) {
+    return Row{card.name, card.architecture,
+               std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
+               format_number(card.memory_gib) + " GiB"};
+  });
 }
 
 std::vector<Row> list_templates() {
-  std::vector<Row> rows;
-  for (const BundledTemplate& bundled : bundled_templates()) rows.push_back({std::string(bundled.name)});
-  return rows;
+  return rows_of(bundled_templates(), [](const BundledTemplate& t) { return Row{std::string(t.name)}; });
 }
 
-std::vector<Row> list_optimizers() { return choices_of("optimizer.type"); }
-std::vector<Row> list_schedules() { return choices_of("schedule.type"); }
-std::vector<Row> list_objectives() { return choices_of("objective.type"); }
-std::vector<Row> list_adapters() { return choices_of("adapter.type"); }
-std::vector<Row> list_formats() { return choices_of("data.train.format"); }
-std::vector<Row> list_quantizations() { return choices_of("model.quantization"); }
-
 std::vector<Row> list_commands() {
-  std::vector<Row> rows;
-  for (const Command* command : commands()) rows.push_back({command->name, command->summary});
-  return rows;
+  return rows_of(commands(), [](const Command* c) { return Row{c->name, c->summary}; });
 }
 
 struct List {
@@ -78,12 +67,16 @@ struct List {
   const char* meaning;
 };
 constexpr List kLists[] = {
-    {"objectives", list_objectives, "objective.type: training objectives"},
-    {"adapters", list_adapters, "adapter.type: kinds of adapter"},
-    {"quantizations", list_quantizations, "model.quantization: formats of frozen weights"},
-    {"formats", list_formats, "data.train.format: formats of data rows"},
-    {"optimizers", list_optimizers, "optimizer.type: optimizers"},
-    {"schedules", list_schedules, "schedule.type: learning rate schedules"},
+    {"objectives", [] { return choices_of("objective.type"); },
+     "objective.type: training objectives"},
+    {"adapters", [] { return choices_of("adapter.type"); }, "adapter.type: kinds of adapter"},
+    {"quantizations", [] { return choices_of("model.quantization"); },
+     "model.quantization: formats of frozen weights"},
+    {"formats", [] { return choices_of("data.train.format"); },
+     "data.train.format: formats of data rows"},
+    {"optimizers", [] { return choices_of("optimizer.type"); }, "optimizer.type: optimizers"},
+    {"schedules", [] { return choices_of("schedule.type"); },
+     "schedule.type: learning rate schedules"},
     {"providers", list_providers, "provider: implementations of the layers"},
     {"profiles", list_profiles, "hardware.profile: settings by kind of device"},
     {"families", list_families, "model families, with their architecture in config.json"},
@@ -122,7 +115,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kListCommand;
 constexpr Command kListCommand{
     "list", "[WHAT]", 0, 1, "list available profiles, gpus, families and other choices", {}, run};
 

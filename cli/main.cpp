@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/console.h"
 #include "cli/faults.h"
 #include "core/lib/base/signals.h"
@@ -92,10 +91,8 @@ int run(const std::vector<std::string>& words) {
   const auto says = [&](size_t i, const char* word) { return i < words.size() && words[i] == word; };
   const bool json_first = says(0, "--json");
   if (says(json_first, "--version") || says(json_first, "-V")) {
-    if (json_first || says(1, "--json"))
-      print_json({{"version", kForgeVersion}});
-    else
-      print(std::string("forge ") + kForgeVersion + "\n");
+    print_either(json_first || says(1, "--json"), {{"version", kForgeVersion}},
+                 std::string("forge ") + kForgeVersion + "\n");
     return 0;
   }
   require_stack();

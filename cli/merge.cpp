@@ -2,7 +2,6 @@
 // and vLLM load.
 #include <fmt/format.h>
 
-#include "cli/console.h"
 #include "cli/merge_source.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -34,32 +33,13 @@ DType dtype_of(const Arguments& args, const MergedModel& model) {
   throw Error(ErrorKind::usage, "--dtype " + *name + ": expected fp32, bf16 or fp16");
 }
 
-std::string output_of(const Arguments& args) {
-  if (std::optional<std::string> path = args.text("--output")) return *path;
-  if (!args.operands().empty() && file_exists(args.operands()[0] + "/plan.json")) return args.operands()[0] + "/merged";
-  throw Error(ErrorKind::usage, "expected --output DIR");
-}
-
-// Refuses a merge whose logits differ too much. Rounding weights to 16 bits changes logits
-// slightly; a misplaced tensor changes them a lot.
-void refuse_wrong_merge(const Difference& difference, DType dtype) {
-  constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
-  const bool exact = dtype == DType::f32;
-  const bool computed = difference.scale > 0;  // logits that are all zeros prove nothing
-  if (computed && (exact ? difference.largest <= kRounding32 * std::max(1.0, difference.scale)
-                         : difference.divergence <= kMostDivergence))
-    return;
-  throw Error(ErrorKind::internal, "the merged model does not compute what base and adapter do: " + text_of(difference))
-      .hint("nothing was written; --dtype fp32 shows whether the type's precision is the reason");
-}
-
 int run(const Arguments& args) {
   Progress progress(false, args.quiet() || args.json());
   const double shard = args.number("--max-shard-size", 5, 1e-6, 1e6);
   const MergeSource source = merge_source(args, progress);
   const MergedModel& model = *source.model;
   const WriteOptions options{.dtype = dtype_of(args, model), .shard_bytes = static_cast<int64_t>(shard * 1e9)};
-  const std::string output = output_of(args);
+  const std::string output = output_of(args, "merged");
   const KeptTensors kept(model.spec(), source.choice.model);
   const int64_t bytes = bytes_of_model(model, options.dtype) + kept.bytes();
   StagedFolder staged(output, args.has("--fresh"), source.read);
@@ -73,23 +53,19 @@ int run(const Arguments& args) {
   write_file_durably(staged.path() + "/README.md",
                      merged_card(model.spec(), shown_model(source.choice), source.base_note, name_of(options.dtype), staged.path()));
   const std::optional<Difference> difference = compare_with_source(source, staged.path(), args, progress);
-  if (difference && source.same_as_choice) refuse_wrong_merge(*difference, options.dtype);
+  if (difference && source.same_as_choice)
+    refuse_difference(*difference, options.dtype,
+                      "the merged model does not compute what base and adapter do", "--dtype fp32");
   staged.commit();
-  Json result{{"output", output}, {"bytes", bytes}, {"dtype", name_of(options.dtype)}, {"base", source.base_note}};
-  if (difference) result["difference"] = to_json(*difference);
-  result["warnings"] = progress.warnings();
-  if (args.json()) {
-    print_json(result);
-    return 0;
-  }
-  print(output + ": " + format_bytes(bytes) + " in " + name_of(options.dtype) + "\n");
-  if (difference) say(std::string(source.same_as_choice ? "" : "compared with what was trained, ") + text_of(*difference));
-  return 0;
+  const std::string dtype = name_of(options.dtype);
+  return show_written(
+      args, {{"output", output}, {"bytes", bytes}, {"dtype", dtype}, {"base", source.base_note}}, difference,
+      progress, output + ": " + format_bytes(bytes) + " in " + dtype + "\n",
+      source.same_as_choice ? "" : "compared with what was trained, ");
 }
 
 }  // namespace
 
-extern const Command kMergeCommand;
 constexpr Command kMergeCommand{
     "merge", "[RUN|CHECKPOINT|ADAPTER]", 0, 1,
     "merge adapters into their base model's weights",

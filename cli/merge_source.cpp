@@ -1,11 +1,16 @@
 #include "cli/merge_source.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 
+#include "cli/console.h"
 #include "core/job/names.h"
+#include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/model/families/parameters.h"
 #include "core/model/families/stored_file.h"
 #include "core/plan/files/model_file.h"
 #include "core/run/checkpoints.h"
@@ -16,6 +21,21 @@ namespace forge {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Prose, code, numbers and another alphabet, which tokenizers and weights treat differently.
+constexpr const char* kSamples[] = {
+    "The lighthouse keeper climbed the stairs, lit the lamp and waited for the ships to come home.",
+    "def mean(values):\n    return sum(values) / len(values)\n\nprint(mean([1, 2, 3]))",
+    "In 1969, 3.5 million people watched; 42 % of them said: \"Où est la lune ?\" Привет, 月亮.",
+};
+constexpr const char* kQuestion = "Name three things that float on water.";
+constexpr size_t kLongest = 32;
+
+int64_t fp32_bytes(const std::string& model) {
+  int64_t count = 0;
+  for (const Parameter& parameter : base_parameters(read_model_spec(model))) count += parameter.count();
+  return count * 4;
+}
 
 struct NamedAdapter {
   std::string folder;
@@ -101,6 +121,38 @@ ModelSpec with_rows_of(const std::vector<WeightedAdapter>& adapters, const Model
   return most;
 }
 
+// Returns prompts of some tens of tokens each, as the model's tokenizer has them; with a chat
+// template one is a conversation.
+std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (const char* sample : kSamples) {
+    std::vector<int32_t> ids;
+    text.tokenizer.encode_ids(sample, ids, {.add_special_tokens = true});
+    prompts.push_back(std::move(ids));
+  }
+  if (text.chat_template) prompts.push_back(chat_prompt(text, {{{"role", "user"}, {"content", kQuestion}}}));
+  for (std::vector<int32_t>& ids : prompts)
+    if (ids.size() > kLongest) ids.resize(kLongest);
+  std::erase_if(prompts, [](const std::vector<int32_t>& ids) { return ids.empty(); });
+  return prompts;
+}
+
+Json to_json(const Difference& difference) {
+  return {{"positions", difference.positions},
+          {"largest_difference", difference.largest},
+          {"largest_logit", difference.scale},
+          {"divergence", difference.divergence},
+          {"same_likeliest", difference.same_likeliest}};
+}
+
+// Returns "logits differ by at most 2.1e-06 of 18.2, divergence 3e-13, the same likeliest token at
+// 100 % of 96 positions".
+std::string text_of(const Difference& difference) {
+  return fmt::format("logits differ by at most {:.2g} of {:.3g}, divergence {:.2g}, the same likeliest token at {:.1f} % of {} positions",
+                     difference.largest, difference.scale, difference.divergence, 100 * difference.same_likeliest,
+                     difference.positions);
+}
+
 }  // namespace
 
 MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice asked) {
@@ -128,14 +180,72 @@ MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice a
   return source;
 }
 
+std::optional<Difference> compare_models(const ModelChoice& original, const ModelChoice& other, const Arguments& args,
+                                         Progress& progress) {
+  const ModelText text = open_model_text(original.text, original.chat_template);
+  const std::vector<std::vector<int32_t>> prompts = sample_prompts(text);
+  if (args.has("--no-check") || prompts.empty()) return std::nullopt;
+  const int64_t needed = std::max(fp32_bytes(original.model), fp32_bytes(other.model)) * 5 / 4;
+  const Device device = chosen_device(args, progress);
+  const int64_t available = device.free_bytes();
+  if (needed > available) {
+    progress.warn("not compared with the original: that takes " + format_bytes(needed) + " of memory, " +
+                  format_bytes(available) + " is free");
+    return std::nullopt;
+  }
+  ModelChoice in_fp32 = original;
+  in_fp32.precision = Precision::fp32;
+  in_fp32.device = device;
+  progress.status("comparing logits with the original's");
+  const Json second{{"model", other.model},
+                    {"adapter", other.adapter ? Json(*other.adapter) : Json()},
+                    {"quantization", name_of(other.quantization)},
+                    {"double_quantization", other.double_quantization}};
+  const Json done = compute({{"command", "compare"}, {"prompts", prompts}, {"other", second}}, in_fp32, args,
+                            [&](const Json& event) { progress.show(event); });
+  progress.clear();
+  return Difference{.positions = done.at("positions"),
+                    .largest = done.at("largest_difference"),
+                    .scale = done.at("largest_logit"),
+                    .divergence = done.at("divergence"),
+                    .same_likeliest = done.at("same_likeliest")};
+}
+
+void refuse_difference(const Difference& difference, DType dtype, const std::string& fault,
+                       const std::string& exact) {
+  constexpr double kRounding32 = 1e-3, kMostDivergence = 0.1;
+  const bool close = dtype == DType::f16 || dtype == DType::bf16;
+  const bool computed = difference.scale > 0;  // logits that are all zeros prove nothing
+  if (computed && (dtype == DType::f32 ? difference.largest <= kRounding32 * std::max(1.0, difference.scale)
+                                       : !close || difference.divergence <= kMostDivergence))
+    return;
+  throw Error(ErrorKind::internal, fault + ": " + text_of(difference))
+      .hint("nothing was written; " + exact + " shows whether the type's precision is the reason");
+}
+
+std::string output_of(const Arguments& args, const std::string& name) {
+  if (std::optional<std::string> path = args.text("--output")) return *path;
+  if (!args.operands().empty() && file_exists(args.operands()[0] + "/plan.json"))
+    return args.operands()[0] + "/" + name;
+  throw Error(ErrorKind::usage, "expected --output DIR");
+}
+
+int show_written(const Arguments& args, Json result, const std::optional<Difference>& difference,
+                 const Progress& progress, const std::string& text, const std::string& compared) {
+  if (difference) result["difference"] = to_json(*difference);
+  result["warnings"] = progress.warnings();
+  print_either(args.json(), result, text);
+  if (difference && !args.json()) say(compared + text_of(*difference));
+  return 0;
+}
+
 std::optional<Difference> compare_with_source(const MergeSource& source, const std::string& written, const Arguments& args,
                                               Progress& progress) {
   if (!source.comparable) {
     if (!args.has("--no-check")) progress.warn("not compared with the original: the engine loads one adapter, with its own weight");
     return std::nullopt;
   }
-  const ModelText text = open_model_text(source.choice.text, source.choice.chat_template);
-  return compare_models(source.choice, {.model = written}, sample_prompts(text), args, progress);
+  return compare_models(source.choice, {.model = written}, args, progress);
 }
 
 void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder) {

@@ -1,13 +1,10 @@
 #include "cli/model_choice.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
-#include "cli/console.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
-#include "cli/usable_device.h"
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/near_path.h"
@@ -38,11 +35,6 @@ std::string absolute(const std::string& path) {
   return whole;
 }
 
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 // Reads "org/name" or "org/name@revision"; returns nothing for what must be a path.
 std::optional<HubRepository> repository_of(const std::string& name) {
   const size_t at = std::min(name.find('@'), name.size());
@@ -56,7 +48,7 @@ std::optional<std::string> found_model(const std::string& name) {
   std::error_code error;
   if (!name.empty() && fs::exists(name, error)) return absolute(name);
   const std::optional<HubRepository> repository = repository_of(name);
-  const HubCache cache(environment);
+  const HubCache cache(process_environment());
   if (!repository || cache.commit(*repository).empty()) return std::nullopt;
   return absolute(cache.snapshot(*repository));
 }
@@ -127,8 +119,8 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
         .hint("continue the run: its next checkpoint and its result have one");
   choice.model = full ? result : job.model.path;
   choice.text = full && !weights.empty() ? job.model.path : choice.model;
-  if (!full) choice.adapter = result;
   if (!full) {  // the adapter was trained on the base in this quantization
+    choice.adapter = result;
     choice.quantization = job.model.quantization;
     choice.double_quantization = job.model.double_quantization;
   }
@@ -176,6 +168,45 @@ void warn_of_changed_base(const ModelChoice& choice, const std::string& folder, 
   for (const std::string& name : changed_files(before, now))
     progress.warn(path_of_start_file(choice.run->job, name) +
                   " has changed since the run was trained with it");
+}
+
+// Returns the run's own provider; without a run, or on another device, the first provider that can
+// compute the model.
+std::string provider_of(const ModelChoice& choice, const Device& device) {
+  ActivationShape shape;
+  shape.precision = choice.precision, shape.quantization = choice.quantization;
+  shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
+  std::vector<AdapterSite> sites;
+  if (choice.adapter) {
+    const AdapterFile file = read_adapter_config(*choice.adapter);
+    shape.spec = spec_for(file, shape.spec), shape.adapter = file.config;
+    sites = sites_of(file, shape.spec);
+  }
+  record_modules(shape, sites);
+  return able_provider(choice.run ? choice.run->provider : "", shape).name;
+}
+
+const Device& device_of(const ModelChoice& choice) {
+  FORGE_CHECK(choice.device, "no device was chosen for " << choice.model);
+  return *choice.device;
+}
+
+int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
+
+void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
+  request["model"] = choice.model;
+  request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
+  request["precision"] = name_of(choice.precision);
+  request["quantization"] = name_of(choice.quantization);
+  request["provider"] = provider_of(choice, device);
+  request["double_quantization"] = choice.double_quantization;
+  request["threads"] = threads_of(args, device);
+  request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
+}
+
+std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
+  return std::make_unique<EngineProcess>(engine_of(device, pick_profile(device, {}).engine.value),
+                                         EngineSettings{.threads = threads_of(args, device)});
 }
 
 }  // namespace
@@ -247,60 +278,13 @@ ModelChoice choose_model(const Arguments& args, const std::optional<std::string>
   return choice;
 }
 
-namespace {
-
-// Returns the run's own provider; without a run, or on another device, the first provider that can
-// compute the model.
-std::string provider_of(const ModelChoice& choice, const Device& device) {
-  ActivationShape shape;
-  shape.precision = choice.precision, shape.quantization = choice.quantization;
-  shape.spec = spec_of(choice), shape.cuda = device.cuda, shape.capability = device.gpu.compute_capability;
-  std::vector<AdapterSite> sites;
-  if (choice.adapter) {
-    const AdapterFile file = read_adapter_config(*choice.adapter);
-    shape.spec = spec_for(file, shape.spec), shape.adapter = file.config;
-    sites = sites_of(file, shape.spec);
-  }
-  record_modules(shape, sites);
-  return able_provider(choice.run ? choice.run->provider : "", shape).name;
-}
-
-}  // namespace
-
 Device chosen_device(const Arguments& args, Progress& progress) {
   HardwareConfig hardware;
   hardware.device = args.text("--device").value_or("auto");
-  DeviceChoice choice = usable_device(probe_hardware(), hardware, "--device");
+  DeviceChoice choice = choose_device(probe_hardware(), hardware, fault_here, "--device");
   if (!choice.warning.empty()) progress.warn(choice.warning);
   return choice.device;
 }
-
-namespace {
-
-const Device& device_of(const ModelChoice& choice) {
-  FORGE_CHECK(choice.device, "no device was chosen for " << choice.model);
-  return *choice.device;
-}
-
-int64_t threads_of(const Arguments& args, const Device& device) { return args.integer("--threads", device.cpu.cores, 1, 4096); }
-
-void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
-  request["model"] = choice.model;
-  request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
-  request["precision"] = name_of(choice.precision);
-  request["quantization"] = name_of(choice.quantization);
-  request["provider"] = provider_of(choice, device);
-  request["double_quantization"] = choice.double_quantization;
-  request["threads"] = threads_of(args, device);
-  request["device"] = device.cuda ? "cuda:" + std::to_string(device.index) : "cpu";
-}
-
-std::unique_ptr<EngineProcess> start_engine(const Arguments& args, const Device& device) {
-  return std::make_unique<EngineProcess>(engine_of(device, pick_profile(device, {}).engine.value),
-                                         EngineSettings{.threads = threads_of(args, device)});
-}
-
-}  // namespace
 
 Json compute(Json request, const ModelChoice& choice, const Arguments& args, const EngineProcess::OnEvent& on_event) {
   const Device& device = device_of(choice);

@@ -41,7 +41,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kPlanCommand;
 constexpr Command kPlanCommand{
     "plan", "JOB", 1, 1,
     "show a run's plan: values with reasons, memory, steps, disk",

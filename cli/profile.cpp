@@ -47,7 +47,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kProfileCommand;
 constexpr Command kProfileCommand{
     "profile", "", 0, 0,
     "show the machine and its hardware profile, with the rule for each choice",

@@ -5,7 +5,6 @@
 //   Progress progress(args.json(), args.quiet());
 //   engine.request(request, [&](const Json& event) { progress.show(event); });
 #include <chrono>
-#include <cstdint>
 #include <string>
 
 #include "cli/console.h"

@@ -67,7 +67,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kRolloutsCommand;
 constexpr Command kRolloutsCommand{
     "rollouts", "RUN", 1, 1,
     "show the completions of a run's rollouts, with their rewards",

@@ -2,7 +2,6 @@
 // it is done.
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -14,7 +13,6 @@
 #include "cli/faults.h"
 #include "cli/line.h"
 #include "cli/run_decision.h"
-#include "cli/usable_device.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/file.h"
@@ -199,7 +197,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kRunCommand;
 constexpr Command kRunCommand{
     "run", "JOB", 1, 1, "start a run, or continue one", kOptions, run};
 

@@ -74,16 +74,17 @@ std::string data_difference(const Job& before, const Job& wanted) {
          " changed since the run began";
 }
 
+std::string value_or_none(const std::map<std::string, std::string>& values, const std::string& key) {
+  return values.contains(key) ? values.at(key) : "not set";
+}
+
 // Describes a difference by the thing that was hashed, since hashes mean nothing to people.
 std::string difference(const std::string& key, const Plan& before, const Plan& wanted) {
   if (key == "data.train") return data_difference(before.job, wanted.job);
   const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
   if (std::find(files.begin(), files.end(), key) != files.end())
     return "\n  " + changed_file_text(before, wanted, key);
-  const auto text = [&](const Plan& plan) {
-    return plan.identity.contains(key) ? plan.identity.at(key) : "not set";
-  };
-  return there_and_here(key, text(before), text(wanted));
+  return there_and_here(key, value_or_none(before.identity, key), value_or_none(wanted.identity, key));
 }
 
 bool past(const RunState& state, const Plan& wanted) {
@@ -134,12 +135,9 @@ std::string other_machine(const Device& before, const Device& now) {
 
 // Returns "train.threads was 1, is 2".
 std::string difference_text(const Plan& before, const Plan& wanted, const std::string& key) {
-  const auto text = [&](const Plan& plan) {
-    return plan.execution.contains(key) ? plan.execution.at(key) : "not set";
-  };
   const std::string name = arithmetic_name(key);
   return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " +
-         text(before) + ", is " + text(wanted);
+         value_or_none(before.execution, key) + ", is " + value_or_none(wanted.execution, key);
 }
 
 std::string progress_of(const RunState& state, const Plan& plan) {
@@ -166,16 +164,7 @@ Decision decide_to_export(const Plan& wanted, const Plan& before, const RunState
   return decision;
 }
 
-}  // namespace
-
-void unseal(RunState& state, const std::string& folder) {
-  const RunPaths paths{folder};
-  state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
-  for (Amendment& amendment : state.amendments)
-    amendment =
-        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
-}
-
+// Returns plan.json with its amendments applied, as JSON.
 Json amended_plan(const RunState& state) {
   Json plan = state.plan;
   for (const Amendment& amendment : state.amendments) {
@@ -190,8 +179,6 @@ Json amended_plan(const RunState& state) {
   }
   return plan;
 }
-
-namespace {
 
 Decision decide_finished(const Plan& before, const RunState& state, const std::string& folder, bool extend) {
   const int64_t steps = state.finished_step.value_or(before.steps);
@@ -215,6 +202,14 @@ void plan_anew(const Plan& before, const Plan& wanted, const std::string& machin
 }
 
 }  // namespace
+
+void unseal(RunState& state, const std::string& folder) {
+  const RunPaths paths{folder};
+  state.plan = unseal_secrets(state.plan, process_environment(), paths.plan());
+  for (Amendment& amendment : state.amendments)
+    amendment =
+        amendment_from_json(unseal_secrets(to_json(amendment), process_environment(), paths.amendments()));
+}
 
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend) {
   Decision decision{.plan = wanted};

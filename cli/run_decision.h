@@ -33,7 +33,4 @@ Decision decide(const Plan& wanted, const RunState& state, const std::string& fo
 // Throws Error(environment) naming the variables that are not set.
 void unseal(RunState& state, const std::string& folder);
 
-// Returns plan.json with its amendments applied, as JSON.
-Json amended_plan(const RunState& state);
-
 }  // namespace forge

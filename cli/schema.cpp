@@ -14,9 +14,11 @@ constexpr Option kOptions[] = {
     {"--docs", "", "print the manual instead: docs/job.md, or for event docs/engine-protocol.md"},
 };
 
-std::string plan_schema_json() { return plan_schema().dump(2) + "\n"; }
-std::string event_schema_json() { return event_schema().dump(2) + "\n"; }
-std::string report_schema_json() { return report_schema().dump(2) + "\n"; }
+// Returns a schema as text.
+template <Json (*kMake)()>
+std::string text_of() {
+  return kMake().dump(2) + "\n";
+}
 
 struct SchemaRow {
   const char* name;
@@ -25,9 +27,9 @@ struct SchemaRow {
 };
 constexpr SchemaRow kSchemas[] = {
     {"job", job_schema_json, job_reference_markdown},
-    {"plan", plan_schema_json},
-    {"event", event_schema_json, protocol_markdown},
-    {"report", report_schema_json},
+    {"plan", text_of<plan_schema>},
+    {"event", text_of<event_schema>, protocol_markdown},
+    {"report", text_of<report_schema>},
 };
 
 int run(const Arguments& args) {
@@ -47,7 +49,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kSchemaCommand;
 constexpr Command kSchemaCommand{
     "schema", "[job|plan|event|report]", 0, 1,
     "print the JSON Schemas of forge's files and events",

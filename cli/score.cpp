@@ -14,6 +14,7 @@
 #include "core/data/rows/sample_rows.h"
 #include "core/job/names.h"
 #include "core/job/secrets.h"
+#include "core/learn/reinforce/advantage.h"
 #include "core/learn/reward/answer.h"
 #include "core/learn/reward/rewards.h"
 #include "core/lib/base/text.h"
@@ -62,32 +63,22 @@ Column totals_of(const std::vector<ScoredSample>& scored) {
   return column;
 }
 
-struct Spread {
-  double mean = 0, deviation = 0, least = 0, most = 0;
-};
-
-Spread spread_of(const std::vector<double>& values) {
-  Spread spread;
-  if (values.empty()) return spread;
-  const auto count = static_cast<double>(values.size());
-  for (const double value : values) spread.mean += value;
-  spread.mean /= count;
-  for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
-  spread.deviation = values.size() > 1 ? std::sqrt(spread.deviation / (count - 1)) : 0;
-  spread.least = *std::min_element(values.begin(), values.end());
-  spread.most = *std::max_element(values.begin(), values.end());
-  return spread;
+// Returns the smallest and the largest value; zeros without any.
+std::pair<double, double> ends_of(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  return {std::ranges::min(values), std::ranges::max(values)};
 }
 
 constexpr int kBins = 10;
 
 // Returns a histogram with equally wide bins from the smallest to the largest value; one bin if all
-// are equal.
-std::vector<int64_t> histogram(const std::vector<double>& values, const Spread& spread) {
-  std::vector<int64_t> bins(spread.most > spread.least ? kBins : 1);
+// are equal. Empty without values.
+std::vector<int64_t> histogram(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  const auto [least, most] = ends_of(values);
+  std::vector<int64_t> bins(most > least ? kBins : 1);
   for (const double value : values) {
-    const double place =
-        spread.most > spread.least ? (value - spread.least) / (spread.most - spread.least) * kBins : 0;
+    const double place = most > least ? (value - least) / (most - least) * kBins : 0;
     ++bins[std::min<size_t>(static_cast<size_t>(place), bins.size() - 1)];
   }
   return bins;
@@ -115,27 +106,36 @@ Groups groups_of(const std::vector<RewardSample>& samples, const std::vector<Sco
   for (const auto& [id, of_group] : totals) {
     if (of_group.size() < 2) continue;
     ++groups.several;
-    groups.flat += spread_of(of_group).deviation < 1e-8;
+    groups.flat += moments_of(of_group).deviation < kFlatDeviation;
   }
   return groups;
 }
 
+Json column_json(const Column& column) {
+  const std::vector<double>& values = column.values;
+  const MeanAndDeviation moments = values.empty() ? MeanAndDeviation{} : moments_of(values);
+  const auto [least, most] = ends_of(values);
+  const auto number = [&](double value) { return values.empty() ? Json(nullptr) : Json(value); };
+  return {{"mean", number(moments.mean)},
+          {"std", number(moments.deviation)},
+          {"min", number(least)},
+          {"max", number(most)},
+          {"scored", values.size()},
+          {"failed", column.failed},
+          {"unscored", column.declined},
+          {"histogram", histogram(values)}};
+}
+
 std::vector<std::string> table_row(const std::string& name, const std::string& type,
                                    const std::string& weight, const Column& column) {
-  const Spread spread = spread_of(column.values);
-  const bool some = !column.values.empty();
-  const auto number = [&](double value) { return some ? short_number(value) : std::string("–"); };
-  return {name,
-          type,
-          weight,
-          number(spread.mean),
-          number(spread.deviation),
-          number(spread.least),
-          number(spread.most),
-          format_count(static_cast<int64_t>(column.values.size())),
-          format_count(column.failed),
-          format_count(column.declined),
-          some ? bars(histogram(column.values, spread)) : ""};
+  const Json json = column_json(column);
+  std::vector<std::string> row{name, type, weight};
+  for (const char* key : {"mean", "std", "min", "max"})
+    row.push_back(json[key].is_null() ? "–" : short_number(json[key].get<double>()));
+  for (const char* key : {"scored", "failed", "unscored"})
+    row.push_back(format_count(json[key].get<int64_t>()));
+  row.push_back(column.values.empty() ? "" : bars(histogram(column.values)));
+  return row;
 }
 
 std::string table_text(const Rewards& rewards, const std::vector<ScoredSample>& scored) {
@@ -186,20 +186,6 @@ std::string failures_text(const Rewards& rewards, const std::vector<RewardSample
     }
   if (more > 0) text += "  and " + format_count(more) + " more (--json lists all)\n";
   return text.empty() ? "" : "\nwithout a score:\n" + text;
-}
-
-Json column_json(const Column& column) {
-  const Spread spread = spread_of(column.values);
-  const bool some = !column.values.empty();
-  const auto number = [&](double value) { return some ? Json(value) : Json(nullptr); };
-  return {{"mean", number(spread.mean)},
-          {"std", number(spread.deviation)},
-          {"min", number(spread.least)},
-          {"max", number(spread.most)},
-          {"scored", column.values.size()},
-          {"failed", column.failed},
-          {"unscored", column.declined},
-          {"histogram", some ? Json(histogram(column.values, spread)) : Json::array()}};
 }
 
 Json json_of(const Rewards& rewards, const std::vector<RewardSample>& samples,
@@ -311,7 +297,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kScoreCommand;
 constexpr Command kScoreCommand{
     "score", "FILE", 1, 1,
     "score the answers in a file with a job's rewards or a reward model",

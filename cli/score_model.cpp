@@ -11,7 +11,6 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/scratch_folder.h"
-#include "core/job/names.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_folder.h"

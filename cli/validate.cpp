@@ -100,7 +100,6 @@ int run(const Arguments& args) {
 
 }  // namespace
 
-extern const Command kValidateCommand;
 constexpr Command kValidateCommand{
     "validate", "JOB…", 1, 1 << 20, "check job files and report every fault", kOptions, run};
 

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <deque>
 #include <functional>
-#include <iostream>
 #include <mutex>
 #include <optional>
 #include <string_view>

@@ -17,8 +17,7 @@
 #include "core/model/generate.h"
 #include "core/run/model_text.h"
 #include "core/run/request_fields.h"
-#include "core/train/divergence.h"
-#include "core/train/judges.h"
+#include "core/train/other_networks.h"
 #include "core/train/measure.h"
 #include "core/train/rates.h"
 #include "core/train/reference.h"
@@ -81,12 +80,13 @@ void measure_request(const Json& request, const EventSink& emit, const Ask&, Sto
 }
 
 void rates_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
-  RatesRequest rates{.precisions = {}};
-  for (const Json& name : request.at("precisions")) rates.precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
-  rates.seconds = field(request, "seconds", rates.seconds);
+  std::vector<Precision> precisions;
+  for (const Json& name : request.at("precisions"))
+    precisions.push_back(*enum_of<Precision>(name.get<std::string>()));
+  const double seconds = field(request, "seconds", 120.0);
   set_threads(request.at("threads").get<int64_t>());
   hello(emit, "cpu");
-  measure_rates(rates, emit, stop);
+  measure_rates(precisions, seconds, emit, stop);
 }
 
 // Returns an enum value by name; `otherwise` if the request does not state one.
@@ -117,11 +117,6 @@ LoadedModel open_described(const Json& described, Precision precision, c10::Devi
   return open_model_with_adapter(model, field<std::string>(described, adapter_key, ""), precision, device, decodes);
 }
 
-LoadedModel open_model(const Json& request, const char* model_key, const char* adapter_key) {
-  return open_described(request, named(request, "precision", Precision::fp32),
-                        open_device(field<std::string>(request, "device", "cpu")), model_key, adapter_key);
-}
-
 LoadedModel open_for(const Json& request, const EventSink& emit, bool decodes = false) {
   const c10::Device device = begin(request, emit);
   return open_described(request, named(request, "precision", Precision::fp32), device, "model", "adapter",
@@ -129,20 +124,23 @@ LoadedModel open_for(const Json& request, const EventSink& emit, bool decodes = 
 }
 
 void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFlag& stop) {
-  LoadedModel loaded = open_for(request, emit);
-  const bool scores = loaded.model.spec.score_head;
-  const Job job = job_of(loaded, request.contains("job") ? job_from_json(request["job"], "job") : Job());
-  auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
-                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
-  Network network(loaded.model, *loaded.trainables, *provider, job);
+  LoadedNetwork loaded{open_for(request, emit), request.at("provider"),
+                       request.contains("job") ? job_from_json(request["job"], "job") : Job()};
+  Network& network = loaded.network();
+  const Model& model = loaded.model();
+  const Job& job = loaded.job();
   DataSet data = DataSet::open(request.at("tokens"));
   std::unique_ptr<Reference> reference;
   if (objective_of(job.objective.type()).has_reference)
-    reference = loaded_reference(open_model(request, "reference_model", "reference_adapter"), request.at("provider"));
-  const MismatchedBatches batches{loaded.model, data, kEvalBatchTokens, job.data.max_length};
-  const double divergence = divergence_of(network, reference.get(), job.objective, batches, all_examples(data), stop);
+    reference =
+        loaded_reference(open_described(request, named(request, "precision", Precision::fp32), model.device,
+                                        "reference_model", "reference_adapter"),
+                         request.at("provider"));
+  const MismatchedBatches batches{model, data, kEvalBatchTokens, job.data.max_length};
+  const double divergence =
+      divergence_of(network, reference.get(), job.objective, batches, numbers_below(data.size()), stop);
   const EvalStats stats =
-      evaluate(World(), network, loaded.model, data, kEvalBatchTokens, stop, job.objective, reference.get(), divergence);
+      evaluate(World(), network, model, data, kEvalBatchTokens, stop, job.objective, reference.get(), divergence);
   for (int64_t i = 0; i < data.size(); ++i) {
     const ExampleLoss& example = stats.examples[static_cast<size_t>(i)];
     Json event{{"event", "example"},
@@ -150,7 +148,7 @@ void eval_request(const Json& request, const EventSink& emit, const Ask&, StopFl
                {"tokens", data.length(i)},
                {"supervised_tokens", example.supervised_tokens},
                {"loss", example.loss}};
-    if (scores) event["score"] = -example.loss;
+    if (model.spec.score_head) event["score"] = -example.loss;
     emit(event);
   }
   emit({{"event", "done"},
@@ -187,11 +185,9 @@ void judge_request(const Json& request, const EventSink& emit, const Ask&, StopF
   LoadedModel loaded = open_for(request, emit);
   const auto texts = request.at("texts").get<Prompts>();
   for (const std::vector<int32_t>& ids : texts) check_ids(ids, loaded.model.spec.vocab_size);
-  const Job job = job_of(loaded);
-  auto provider = make_step_provider(request.at("provider"), loaded.model, *loaded.trainables,
-                                     step_options(loaded.model.spec, job, loaded.sites, Checkpointing::none));
-  Network network(loaded.model, *loaded.trainables, *provider, job);
-  emit({{"event", "done"}, {"scores", text_scores(network, loaded.model, texts, kEvalBatchTokens, stop)}});
+  LoadedNetwork judge(std::move(loaded), request.at("provider"));
+  emit({{"event", "done"},
+        {"scores", text_scores(judge.network(), judge.model(), texts, kEvalBatchTokens, stop)}});
 }
 
 void compare_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {

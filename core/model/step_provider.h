@@ -4,8 +4,11 @@
 // are written once around it.
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "core/model/batch_tensors.h"
 #include "core/model/step_watch.h"
+#include "kernels/lm_head/lm_head_args.h"
 
 namespace forge {
 
@@ -15,11 +18,11 @@ struct HeadRows {
   at::Tensor rows;     // [targets, hidden]: the final norm of the supervised positions
   at::Tensor d_rows;   // like rows: where their gradient goes
   at::Tensor scratch;  // bytes: for a chunk of logits
-  // The head in the provider's list, if it runs one, and the targets of the rows where its kernels
-  // read them. [targets]
+  // The head in the provider's list, if it runs one, and its arguments (head_args) if it is run
+  // without logits.
   const Graph* list = nullptr;
   const Op* op = nullptr;
-  const int64_t* targets = nullptr;
+  std::optional<LmHead> fused;
 };
 
 // The ops of a provider's list that follow the last micro-batch of a step, and memory for them.

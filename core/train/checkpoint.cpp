@@ -13,33 +13,33 @@
 #include "core/run/export_files.h"
 #include "core/run/run_folder.h"
 #include "core/model/dtype.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
 
-// The state an optimizer keeps for one parameter.
-struct SavedState {
-  std::string name;  // "exp_avg.model.layers.0.…"
-  at::Tensor tensor;
-};
-std::vector<SavedState> saved_states(const TrainableSet& trainables, Optimizer& optimizer) {
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Returns the state that an optimizer keeps for each parameter: "exp_avg.model.layers.0.…".
+NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
   const TrainedLayout& layout = trainables.layout();
   const std::vector<at::Tensor>& states = optimizer.states();
-  std::vector<SavedState> saved;
+  NamedTensors saved;
   for (const TrainedSlice& slice : layout.slices)
     for (size_t i = 0; i < layout.state.size(); ++i) {
       const StatePart& part = layout.state[i];
       if (part.kind != slice.state) continue;
       at::Tensor state = states[i].narrow(0, part.begin(slice), part.count(slice));
-      saved.push_back({part.name + "." + slice.parameter.name, state.numel() == slice.parameter.count() ? state.view(slice.parameter.shape) : state});
+      const bool whole = state.numel() == slice.parameter.count();
+      saved.emplace_back(part.name + "." + slice.parameter.name,
+                         whole ? state.view(slice.parameter.shape) : state);
     }
   return saved;
 }
 
 // Writes named tensors as one safetensors file: bytes as they are, everything else in fp32. Host
 // copies live until the file is written.
-void write_tensors(const std::string& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+void write_tensors(const std::string& path, const NamedTensors& tensors,
                    std::vector<SafetensorsEntry> entries = {}) {
   std::vector<at::Tensor> host;
   for (const auto& [name, tensor] : tensors) {
@@ -67,7 +67,6 @@ void read_tensor(const TensorFile& file, const std::string& path, const std::str
   target.copy_(host);
 }
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 NamedTensors weights_of(const TrainableSet& trainables) {
   NamedTensors weights;
   for (const Trainable& item : trainables.items()) weights.emplace_back(item.parameter.name, item.master);
@@ -80,11 +79,6 @@ NamedTensors model_weights(const Session& session) {
     if (stored_transposed(session.plan.model, session.trainables->items()[i].parameter)) weights[i].second = weights[i].second.t();
   for (const auto& constant : constant_weights(session.model)) weights.push_back(constant);
   return weights;
-}
-NamedTensors moments_of(const TrainableSet& trainables, Optimizer& optimizer) {
-  NamedTensors moments;
-  for (const SavedState& state : saved_states(trainables, optimizer)) moments.emplace_back(state.name, state.tensor);
-  return moments;
 }
 // Also writes the tensors that the base's file holds beside the language model: a checkpoint is a
 // model.

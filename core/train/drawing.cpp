@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
 #include "core/lib/base/clock.h"
@@ -11,16 +10,13 @@
 #include "core/lib/base/hash.h"
 #include "core/lib/base/random.h"
 #include "core/model/adapter/adapter_file.h"
-#include "core/model/families/stored_file.h"
 #include "core/model/generate.h"
 #include "core/run/run_folder.h"
 #include "core/run/staging.h"
-#include "core/train/step.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
-
 
 constexpr size_t kKeptAdapters = 2;  // the one in use, and the one before: a server may still read it
 
@@ -71,7 +67,7 @@ void Drawing::draw(const DataSet& data, const DrawPurpose& purpose, const Record
                    DrawCost& cost) {
   const auto start = Clock::now();
   const int64_t samples = purpose.greedy ? 1 : config_.samples_per_prompt;
-  std::vector<Turn> turns = first_turns(data, purpose, completions);
+  std::vector<Turn> turns = first_turns(data, completions);
   if (served_) take_recorded(recorded, purpose.adapter.empty() ? publish(purpose.step, {}) : purpose.adapter, turns);
   std::optional<double> ahead_seconds;
   for (int64_t group = samples; !turns.empty(); group = 1) {
@@ -89,7 +85,7 @@ void Drawing::draw(const DataSet& data, const DrawPurpose& purpose, const Record
 }
 
 void Drawing::begin(const DataSet& data, const DrawPurpose& purpose, const RecordedRollout& recorded, std::vector<Completion> completions) {
-  std::vector<Turn> turns = first_turns(data, purpose, completions);
+  std::vector<Turn> turns = first_turns(data, completions);
   take_recorded(recorded, purpose.adapter, turns);
   if (!turns.empty()) ask_(request_of("draw_ahead", turns, purpose));
 }
@@ -101,7 +97,7 @@ void Drawing::take_recorded(const RecordedRollout& recorded, const std::string& 
   });
 }
 
-std::vector<Drawing::Turn> Drawing::first_turns(const DataSet& data, const DrawPurpose&, std::vector<Completion>& completions) const {
+std::vector<Drawing::Turn> Drawing::first_turns(const DataSet& data, std::vector<Completion>& completions) const {
   std::vector<Turn> turns;
   for (Completion& c : completions) {
     Turn turn{.completion = &c, .prompt = data.example(c.prompt).ids, .stream = stream_of(name_of_draw(c))};

@@ -17,11 +17,8 @@
 #include "core/data/dataset.h"
 #include "core/learn/rollout/recorded.h"
 #include "core/train/session.h"
-#include "core/train/state.h"
 
 namespace forge {
-
-struct StopFlag;
 
 // Purpose of a draw: the step, rollout and split that it belongs to.
 struct DrawPurpose {
@@ -60,7 +57,7 @@ class Drawing {
 
  private:
   struct Turn;
-  std::vector<Turn> first_turns(const DataSet& data, const DrawPurpose& purpose, std::vector<Completion>& completions) const;
+  std::vector<Turn> first_turns(const DataSet& data, std::vector<Completion>& completions) const;
   void draw_here(std::vector<Turn>& turns, const DrawPurpose& purpose, int64_t samples, DrawCost& cost);
   // Returns the program's answer. If the completions were drawn ahead, it states how long that
   // took.

@@ -1,11 +1,10 @@
 #include "core/train/fp8_gate.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <numeric>
 #include <optional>
 
 #include "core/data/batch/order.h"
@@ -13,7 +12,7 @@
 #include "core/lib/tensor/device.h"
 #include "core/model/dtype.h"
 #include "core/plan/stages/fp8.h"
-#include "core/train/base_model.h"
+#include "core/train/other_networks.h"
 #include "core/train/layer_by_layer.h"
 
 namespace forge {
@@ -22,11 +21,8 @@ namespace {
 // Returns the parts of the data's batches, as the run itself has them.
 Parts parts_of(const Plan& plan, const DataSet& data, bool evaluates) {
   const std::vector<int64_t> lengths = data.atom_lengths();
-  if (evaluates) {
-    std::vector<int64_t> order(lengths.size());
-    std::iota(order.begin(), order.end(), 0);
-    return fill_in_order(order, lengths, evaluation_tokens(plan));
-  }
+  if (evaluates)
+    return fill_in_order(numbers_below(std::ssize(lengths)), lengths, evaluation_tokens(plan));
   Parts parts;
   for (const std::vector<int64_t>& step : epoch_steps(lengths, plan.job, 0))
     for (std::vector<int64_t>& part : micro_batches(step, lengths, plan.job)) parts.push_back(std::move(part));
@@ -57,18 +53,12 @@ void append(std::vector<float>& all, const at::Tensor& logps) {
   all.insert(all.end(), host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel());
 }
 
-std::string percent_text(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", 100 * share);
-  return text;
-}
+std::string percent_text(double share) { return fmt::format("{:.2g} %", 100 * share); }
 
 // Returns the least number of two digits that allows `difference`.
 std::string allowance(double difference) {
   const double unit = std::pow(10, std::floor(std::log10(difference)) - 1);
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", std::ceil(difference / unit) * unit);
-  return text;
+  return fmt::format("{:.2g}", std::ceil(difference / unit) * unit);
 }
 
 }  // namespace
@@ -127,9 +117,9 @@ Json fp8_gate_event(const std::vector<float>& file, const std::vector<float>& fp
 void require_close(const Json& gate) {
   const double difference = gate.at("difference"), error = gate.at("standard_error"), tolerance = gate.at("tolerance"), most = difference + 2 * error;
   if (most <= tolerance) return;  // not a number is past any limit
-  char losses[96];
-  std::snprintf(losses, sizeof losses, "%.5f with the file's weights and %.5f in fp8", gate.at("loss").get<double>(), gate.at("fp8_loss").get<double>());
-  throw Error(ErrorKind::gate, "model.quantization: fp8: the base's loss is " + std::string(losses) + ", on " +
+  const std::string losses = fmt::format("{:.5f} with the file's weights and {:.5f} in fp8",
+                                         gate.at("loss").get<double>(), gate.at("fp8_loss").get<double>());
+  throw Error(ErrorKind::gate, "model.quantization: fp8: the base's loss is " + losses + ", on " +
                                    format_count(gate.at("supervised_tokens").get<int64_t>()) + " tokens of data." + gate.at("split").get<std::string>() +
                                    ": they differ by " + percent_text(difference) + ", by up to " + percent_text(most) +
                                    " with twice the standard error, and at most " + percent_text(tolerance) + " is allowed (model.fp8_tolerance)")

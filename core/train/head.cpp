@@ -6,15 +6,11 @@
 #include <algorithm>
 
 #include "core/lib/base/error.h"
-#include "core/model/element.h"
 #include "core/plan/memory/memory.h"
-#include "core/train/likelihood.h"
 #include "kernels/device/device_of.h"
 
 namespace forge {
 namespace {
-
-bool runs_fused(const HeadRows& rows) { return rows.op && rows.op->attributes.fused_head; }
 
 // Numbers of all rows, collected from the visits' chunks.
 struct Kept {
@@ -45,6 +41,34 @@ at::Tensor multiply_rows(at::Tensor rows, const at::Tensor& factors) {
   return rows;
 }
 
+TokenNeeds likelihood_needs(const LikelihoodConfig& objective) {
+  return {.logp = true,
+          .logsumexp = objective.z_loss > 0 || objective.label_smoothing > 0,
+          .mean_logit = objective.label_smoothing > 0};
+}
+
+// Returns the gradients of the supervised objectives (sft, pretrain): the negative log-likelihood of
+// the supervised tokens. Adds Σ w · […] of the positions to `sum`.
+//
+//   loss = Σ w · [ (1 − ε) · (−logp) + ε · (logsumexp − mean_logit) + z · logsumexp² ] / Σ w over the optimizer step
+//
+// ε is label smoothing with a uniform distribution over the vocabulary, z the z-loss coefficient.
+// The data path decides which tokens carry weight: sft and pretrain differ there and nowhere else.
+// weights fp32 [positions]
+TokenGrads likelihood_grads(const LikelihoodConfig& objective, const TokenOutputs& outputs,
+                            const at::Tensor& weights, const StepScale& scale, double& sum) {
+  double smoothing = objective.label_smoothing, z = objective.z_loss;
+  at::Tensor loss = outputs.logp.neg();
+  if (smoothing > 0) loss = loss.mul_(1 - smoothing).add_(outputs.logsumexp - outputs.mean_logit, smoothing);
+  if (z > 0) loss = loss.add_(outputs.logsumexp.square(), z);
+  sum += (loss * weights).sum(at::kDouble).item<double>();
+  const at::Tensor scaled = weights * (scale.loss_scale / scale.divisor);  // d loss / d (per-token loss)
+  TokenGrads grads{.logp = scaled * -(1 - smoothing)};
+  if (smoothing > 0) grads.mean_logit = scaled * -smoothing;
+  if (smoothing > 0 || z > 0) grads.logsumexp = scaled * (smoothing + 2 * z * outputs.logsumexp);
+  return grads;
+}
+
 at::Tensor scores_of(const at::Tensor& rows, const at::Tensor& weight) { return at::mv(rows.to(at::kFloat), weight.view({-1})); }
 
 }  // namespace
@@ -64,21 +88,26 @@ TokenOutputs Head::numbers(const HeadRows& rows, const BatchTensors& batch, cons
   c10::NoGradGuard no_grad;
   if (model_.spec.score_head) return {.logp = scores_of(rows.rows, score_weight())};
   const bool logp_alone = !needs.logsumexp && !needs.mean_logit && !needs.entropy && !needs.top1 && needs.temperature == 1;
-  if (runs_fused(rows) && logp_alone) return {.logp = fused_logp(rows)};
-  return head_forward(rows.rows, weight(), batch.loss_targets, needs, {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
+  if (!rows.fused || !logp_alone)
+    return head_forward(rows.rows, weight(), batch.loss_targets, needs,
+                        {.scratch = rows.scratch, .softcap = model_.spec.logit_softcap});
+  LmHead args = *rows.fused;
+  if (args.positions == 0) return {};
+  TokenOutputs outputs{.logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat))};
+  args.logp = outputs.logp.data_ptr<float>();
+  device_of(rows.rows.device()).run(args);
+  return outputs;
 }
 
 at::Tensor Head::likelihood_backward(const HeadRows& rows, const BatchTensors& batch, const LikelihoodConfig& objective,
                                      const StepScale& scale, BatchLoss& loss) {
-  if (runs_fused(rows)) {
+  if (rows.fused) {
     loss.later = run_fused(rows, batch.host_weights, objective, scale.loss_scale / scale.divisor);
     return rows.d_rows;
   }
   const auto cotangents = [&](int64_t begin, const TokenOutputs& chunk) {
     const at::Tensor weights = batch.loss_weights.narrow(0, begin, chunk.logsumexp.size(0));
-    LikelihoodGrads result = likelihood_grads(objective, chunk, weights, scale.divisor, scale.loss_scale);
-    loss.loss += result.loss_sum;
-    return result.grads;
+    return likelihood_grads(objective, chunk, weights, scale, loss.loss);
   };
   return head_forward_backward(rows.rows, weight(), batch.loss_targets, likelihood_needs(objective), cotangents, memory(rows), weight_grad());
 }
@@ -138,34 +167,16 @@ at::Tensor Head::backward_of_scores(const HeadRows& rows, const HeadTask& task, 
   return d_rows.copy_(at::outer(g, w.view({-1})));
 }
 
-LmHead Head::fused_arguments(const HeadRows& rows) const {
-  const at::Tensor w = weight();
-  return {.type = element_of(rows.rows.scalar_type()),
-          .positions = rows.rows.size(0),
-          .width = rows.rows.size(1),
-          .vocab = w.size(0),
-          .hidden = rows.rows.data_ptr(),
-          .hidden_stride = rows.rows.stride(0),
-          .weight = w.data_ptr(),
-          .weight_stride = w.stride(0),
-          .targets = rows.targets,
-          .softcap = static_cast<float>(model_.spec.logit_softcap),
-          .workspace = rows.scratch.data_ptr()};
-}
-
 std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<float>& weights, const LikelihoodConfig& objective, double scale) {
-  const int64_t positions = rows.rows.size(0);
-  if (positions == 0) return [] { return 0.0; };
+  LmHead args = *rows.fused;
+  if (args.positions == 0) return [] { return 0.0; };
   ComputeDevice& device = device_of(rows.rows.device());
-  LmHead args = fused_arguments(rows);
   args.label_smoothing = static_cast<float>(objective.label_smoothing);
   args.z_loss = static_cast<float>(objective.z_loss);
-  args.d_hidden = rows.d_rows.data_ptr();
-  args.d_hidden_stride = rows.d_rows.stride(0);
   if (const at::Tensor d_w = weight_grad(); d_w.defined()) args.d_weight = d_w.data_ptr<float>();
   // The losses and their weights are after the kernel's own workspace.
-  auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * positions;
-  float* loss_weight = loss + positions;
+  auto* loss = reinterpret_cast<float*>(rows.scratch.data_ptr<uint8_t>() + rows.scratch.numel()) - 2 * args.positions;
+  float* loss_weight = loss + args.positions;
   std::vector<float> numbers(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) numbers[i] = static_cast<float>(weights[i] * scale);
   const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
@@ -180,15 +191,6 @@ std::function<double()> Head::run_fused(const HeadRows& rows, const std::vector<
     for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<double>(numbers[i]) * static_cast<double>(weights[i]);
     return sum;
   };
-}
-
-at::Tensor Head::fused_logp(const HeadRows& rows) {
-  if (rows.rows.size(0) == 0) return {};
-  LmHead args = fused_arguments(rows);
-  at::Tensor logp = at::empty({args.positions}, rows.rows.options().dtype(at::kFloat));
-  args.logp = logp.data_ptr<float>();
-  device_of(rows.rows.device()).run(args);
-  return logp;
 }
 
 }  // namespace forge

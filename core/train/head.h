@@ -29,7 +29,6 @@
 #include "core/model/trainable.h"
 #include "kernels/device/captures.h"
 #include "kernels/lm_head/lm_head.h"
-#include "kernels/lm_head/lm_head_args.h"
 
 namespace forge {
 
@@ -90,8 +89,6 @@ class Head {
   HeadMemory memory(const HeadRows& rows) const;
   at::Tensor backward_of_scores(const HeadRows& rows, const HeadTask& task, TokenOutputs& kept);
   std::function<double()> run_fused(const HeadRows& rows, const std::vector<float>& weights, const LikelihoodConfig& objective, double scale);
-  at::Tensor fused_logp(const HeadRows& rows);
-  LmHead fused_arguments(const HeadRows& rows) const;
 
   const Model& model_;
   Trainable* trained_;

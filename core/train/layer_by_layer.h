@@ -8,8 +8,7 @@
 #include "core/job/job.h"
 #include "core/lib/io/tensor_file.h"
 #include "core/model/batch_tensors.h"
-#include "core/model/model.h"
-#include "core/train/step.h"
+#include "core/train/pass.h"
 
 namespace forge {
 

@@ -1,7 +1,5 @@
 #include "core/train/measure.h"
 
-#include <chrono>
-
 #include "core/data/batch/order.h"
 #include "core/job/names.h"
 #include "core/lib/base/clock.h"
@@ -14,52 +12,6 @@
 
 namespace forge {
 namespace {
-
-// The plan's steps, starting over after the last: the planned memory covers no others.
-class PlannedSteps {
- public:
-  PlannedSteps(const Plan& plan, const DataSet& data) : plan_(plan), data_(data) {}
-
-  std::vector<int64_t> next() {
-    if (plan_.steps > 0 && given_ == plan_.steps) given_ = 0, epoch_ = -1, in_epoch_ = steps_.size();
-    if (in_epoch_ == steps_.size()) {
-      steps_ = epoch_steps(data_.atom_lengths(), plan_.job, ++epoch_);
-      in_epoch_ = 0;
-    }
-    ++given_;
-    return steps_[in_epoch_++];
-  }
-
- private:
-  const Plan& plan_;
-  const DataSet& data_;
-  std::vector<std::vector<int64_t>> steps_;  // of the epoch
-  size_t in_epoch_ = 0;
-  int64_t epoch_ = -1, given_ = 0;
-};
-
-// Spans in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete events,
-// microseconds).
-class Trace {
- public:
-  // Adds a span. `begin` counts seconds since the first step began; `seconds` are the span's.
-  void add(const StepSpan& span, double begin, double seconds) {
-    Json event{{"name", span.name}, {"ph", "X"}, {"pid", 1}, {"tid", span.op ? 2 : 1}};
-    event["ts"] = 1e6 * begin;
-    event["dur"] = 1e6 * seconds;
-    event["args"] = {{"tokens", span.tokens}};
-    if (span.op && span.op->layer >= 0) event["args"]["layer"] = span.op->layer;
-    if (span.op && !span.op->modules.empty()) event["args"]["module"] = span.graph->module(*span.op).path;
-    events_.push_back(std::move(event));
-  }
-  // Returns the trace. `clock` names the clock of the times; the viewer shows it with the trace.
-  std::string json(const char* clock) const {
-    return dump_json({{"traceEvents", events_}, {"displayTimeUnit", "ms"}, {"otherData", {{"measured", clock}}}}) + "\n";
-  }
-
- private:
-  Json events_ = Json::array();
-};
 
 // Collects the ops of steps with their times on the device, which are read after each step.
 class Watched {
@@ -79,10 +31,10 @@ class Watched {
     const Moment end = device_.mark();
     network_.watch(nullptr);
     const double step = device_.seconds(begin_, end);
-    if (traced_) trace_.add({.name = "step", .tokens = tokens}, traced_seconds_, step);
+    if (traced_) add({.name = "step", .tokens = tokens}, traced_seconds_, step);
     for (const StepSpan& span : spans_) {
       const double seconds = device_.seconds(span.begin, span.end);
-      if (traced_) trace_.add(span, traced_seconds_ + device_.seconds(begin_, span.begin), seconds);
+      if (traced_) add(span, traced_seconds_ + device_.seconds(begin_, span.begin), seconds);
       if (!warm_up) shares_.add(span, seconds);
     }
     traced_seconds_ += step;
@@ -91,10 +43,15 @@ class Watched {
     device_.forget_moments();
   }
 
+  // Returns the trace in the format of Chrome's viewer and Perfetto ("Trace Event Format": complete
+  // events, microseconds). The viewer shows with it how the times were measured.
   std::string trace() const {
-    return trace_.json(device_.separate()
-                           ? "on the GPU's compute stream, by events before and after each op, in steps without graphs"
-                           : "by the host's clock, around each op");
+    const char* measured = "by the host's clock, around each op";
+    if (device_.separate())
+      measured = "on the GPU's compute stream, by events before and after each op, in steps without graphs";
+    return dump_json({{"traceEvents", events_},
+                      {"displayTimeUnit", "ms"},
+                      {"otherData", {{"measured", measured}}}}) + "\n";
   }
   Json event(double best_rate) const {
     Json event = shares_.event(seconds_, best_rate);
@@ -104,10 +61,22 @@ class Watched {
   }
 
  private:
+  // Adds a span to the trace. `begin` counts seconds since the first step began; `seconds` are the
+  // span's.
+  void add(const StepSpan& span, double begin, double seconds) {
+    Json event{{"name", span.name}, {"ph", "X"}, {"pid", 1}, {"tid", span.op ? 2 : 1}};
+    event["ts"] = 1e6 * begin;
+    event["dur"] = 1e6 * seconds;
+    event["args"] = {{"tokens", span.tokens}};
+    if (span.op && span.op->layer >= 0) event["args"]["layer"] = span.op->layer;
+    if (span.op && !span.op->modules.empty()) event["args"]["module"] = span.graph->module(*span.op).path;
+    events_.push_back(std::move(event));
+  }
+
   ComputeDevice& device_;
   Network& network_;
   bool traced_;
-  Trace trace_;
+  Json events_ = Json::array();
   StepShares shares_;
   std::vector<StepSpan> spans_;
   Moment begin_;
@@ -127,10 +96,13 @@ void measure(const MeasureRequest& request, const EventSink& emit, const StopFla
   session->reference = open_reference(*session, {.train = &data, .path = ""}, stop);
   const bool gpu = device_of(session->device).separate(), watches = !request.trace.empty() || request.ops;
   Watched watched(*session, request);
-  PlannedSteps steps(request.plan, data);
+  const std::vector<int64_t> lengths = data.atom_lengths();
+  Epochs steps("steps", [&](int64_t epoch) { return epoch_steps(lengths, request.plan.job, epoch); });
   TrainState state;
   const auto step = [&](bool warm_up, bool watch) {
-    const auto batches = micro_batches(steps.next(), data.atom_lengths(), session->job);
+    // The plan's steps start over after the last: the planned memory covers no others.
+    const int64_t planned = request.plan.steps > 0 ? state.step % request.plan.steps : state.step;
+    const auto batches = micro_batches(steps[planned], lengths, session->job);
     if (watch) watched.begin();
     const StepStats stats = train_step(*session, data, batches, state, stop);
     if (watch) watched.end(stats.tokens, warm_up);

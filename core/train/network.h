@@ -2,7 +2,6 @@
 // Runs a provider's lists with the head and the objective between them, for one micro-batch. It
 // branches on no provider, adapter, family or objective, except on the objective's coupling.
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/job/job.h"
@@ -20,6 +19,11 @@ struct ExampleLoss {
   int64_t supervised_tokens = 0;
   double loss = 0;  // Σ −logp, natural logarithm
 };
+
+// Returns the loss and cotangents of answers beside the reference's Σ logp, which is empty for
+// objectives without one.
+SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
+                          const std::vector<double>& reference, const StepScale& scale);
 
 class Network {
  public:
@@ -56,8 +60,8 @@ class Network {
 
   // Returns the device's clock if somebody watches, else an empty moment.
   Moment now() const;
-  void tell_head(const HeadRows& head, const BatchTensors& batch, Moment begin) const;
-  void tell(const char* name, const UpdateOps& ops, const Op* op, Moment begin) const;
+  void tell(const char* name, const Graph* list, const Op* op, Moment begin, int64_t tokens = 0,
+            int64_t targets = 0) const;
 
   Model& model_;
   StepProvider& provider_;

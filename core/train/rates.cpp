@@ -22,7 +22,6 @@
 namespace forge {
 namespace {
 
-
 Batch random_batch(const RateModel& m) {
   Batch batch;
   for (int64_t id = 0, tokens = 0; tokens < m.tokens; ++id, tokens += m.length) {
@@ -170,15 +169,16 @@ class Measurement {
 
 }  // namespace
 
-void measure_rates(const RatesRequest& request, const EventSink& emit, const StopFlag& stop) {
+void measure_rates(const std::vector<Precision>& precisions, double seconds, const EventSink& emit,
+                   const StopFlag& stop) {
   constexpr int64_t kLeast = 2, kMost = 9;  // steps
   int64_t measurements = 0, done = 0;
   for (const RateModel& model : rate_models())
-    measurements += static_cast<int64_t>((1 + rate_adapters(model).size()) * request.precisions.size());
-  const double each = request.seconds / static_cast<double>(measurements);
+    measurements += static_cast<int64_t>((1 + rate_adapters(model).size()) * precisions.size());
+  const double each = seconds / static_cast<double>(measurements);
   Points points;
   const auto start = Clock::now();
-  const auto late = [&] { return seconds_since(start) > 3 * request.seconds; };
+  const auto late = [&] { return seconds_since(start) > 3 * seconds; };
   const auto measure = [&](const RateModel& model, Precision precision, RateAdapter adapter) {
     Measurement measurement(model, precision, adapter, head_without_logits(precision, instructions_of(probe_cpu())), points);
     double spent = measurement.step(false);
@@ -189,7 +189,7 @@ void measure_rates(const RatesRequest& request, const EventSink& emit, const Sto
     emit({{"event", "progress"}, {"done", ++done}, {"of", measurements}});
   };
   std::set<std::pair<Precision, std::string>> families;
-  for (const Precision precision : request.precisions)
+  for (const Precision precision : precisions)
     for (const RateModel& model : rate_models()) {
       const bool first = families.insert({precision, model.spec.family}).second;
       if (!first && late()) continue;

@@ -8,13 +8,9 @@
 
 namespace forge {
 
-struct RatesRequest {
-  std::vector<Precision> precisions;
-  // Approximate. After three times as long, a family's first model alone is measured, the smallest.
-  double seconds = 120;
-};
-
-// Emits a `rate` event a point and `done`. Throws Error(interrupted) after a stop.
-void measure_rates(const RatesRequest& request, const EventSink& emit, const StopFlag& stop);
+// Emits a `rate` event a point and `done`. Throws Error(interrupted) after a stop. `seconds` are
+// approximate: after three times as long, a family's first model alone is measured, the smallest.
+void measure_rates(const std::vector<Precision>& precisions, double seconds, const EventSink& emit,
+                   const StopFlag& stop);
 
 }  // namespace forge

@@ -15,17 +15,17 @@
 #include "core/lib/io/safetensors.h"
 #include "core/learn/objective/objective.h"
 #include "core/model/dtype.h"
-#include "core/train/base_model.h"
-#include "core/train/divergence.h"
-#include "core/train/answers.h"
-#include "core/train/step.h"
-#include "providers/engine_providers.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
 
+// Computes with the network that an owner has: a BaseModel, a LoadedNetwork.
+template <class Owner>
 class ComputedReference : public Reference {
  public:
+  template <class... Args>
+  explicit ComputedReference(Args&&... args) : owner_(std::forward<Args>(args)...) {}
   std::vector<double> sums(const DataSet&, const Batch&, const BatchTensors& tensors) override { return sums_of(tensors); }
   std::vector<double> mismatched_sums(const DataSet&, const std::vector<Mismatch>&, const BatchTensors& tensors) override {
     return sums_of(tensors);
@@ -35,36 +35,10 @@ class ComputedReference : public Reference {
   std::vector<double> sums_of(BatchTensors tensors) {
     tensors.training = false;
     std::vector<double> sums;
-    for (const SequenceSums& answer : network().answers(tensors)) sums.push_back(answer.logp);
+    for (const SequenceSums& answer : owner_.network().answers(tensors)) sums.push_back(answer.logp);
     return sums;
   }
-  virtual Network& network() = 0;
-};
-
-class BaseReference : public ComputedReference {
- public:
-  explicit BaseReference(const Session& session) : base_(session) {}
-
- private:
-  Network& network() override { return base_.network(); }
-  BaseModel base_;
-};
-
-class LoadedReference : public ComputedReference {
- public:
-  LoadedReference(LoadedModel loaded, const std::string& provider) : loaded_(std::move(loaded)) {
-    job_ = job_of(loaded_);
-    provider_ = make_step_provider(provider, loaded_.model, *loaded_.trainables,
-                                   step_options(loaded_.model.spec, job_, loaded_.sites, Checkpointing::none));
-    network_ = std::make_unique<Network>(loaded_.model, *loaded_.trainables, *provider_, job_);
-  }
-
- private:
-  Network& network() override { return *network_; }
-  LoadedModel loaded_;
-  Job job_;
-  std::unique_ptr<StepProvider> provider_;
-  std::unique_ptr<Network> network_;
+  Owner owner_;
 };
 
 // Log-probabilities kept for one split.
@@ -80,17 +54,12 @@ std::vector<int64_t> begins_of(const DataSet& data) {
   return begins;
 }
 
-std::vector<int64_t> all_of(int64_t count) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
 // Returns the log-probabilities of the examples in order, as many computed at once as an evaluation
 // takes.
 std::vector<float> logps_of(Network& network, const Session& session, const DataSet& data, const StopFlag& stop) {
   std::vector<float> all;
-  const Parts parts = fill_in_order(all_of(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan));
+  const Parts parts =
+      fill_in_order(numbers_below(data.atoms()), data.atom_lengths(), evaluation_tokens(session.plan));
   for_each_part(session.world, parts, stop, [&](const std::vector<int64_t>& atoms) {
     const BatchTensors tensors =
         to_tensors(make_batch(data, atoms), session.model.spec, session.model.type, session.device);
@@ -117,15 +86,15 @@ std::vector<Asked> asked_for(const Session& session, const ReferenceRequest& req
   std::vector<Asked> asked{{request.train, {}}};
   if (request.eval) asked.push_back({request.eval, {}});
   if (!estimates) return asked;
-  int64_t left = session.plan.steps;
-  for (int64_t epoch = 0; left > 0; ++epoch)
-    for (const std::vector<int64_t>& step : epoch_steps(request.train->atom_lengths(), session.job, epoch)) {
-      if (left-- <= 0) break;
-      const std::vector<Mismatch> more = mismatches(*request.train, step);
-      asked[0].mismatches.insert(asked[0].mismatches.end(), more.begin(), more.end());
-    }
+  const std::vector<int64_t> lengths = request.train->atom_lengths();
+  Epochs steps("steps", [&](int64_t epoch) { return epoch_steps(lengths, session.job, epoch); });
+  for (int64_t step = 0; step < session.plan.steps; ++step) {
+    const std::vector<Mismatch> more = mismatches(*request.train, steps[step]);
+    asked[0].mismatches.insert(asked[0].mismatches.end(), more.begin(), more.end());
+  }
   asked[0].mismatches = each_once(std::move(asked[0].mismatches));
-  if (request.eval) asked[1].mismatches = each_once(mismatches(*request.eval, all_of(request.eval->atoms())));
+  if (request.eval)
+    asked[1].mismatches = each_once(mismatches(*request.eval, numbers_below(request.eval->atoms())));
   return asked;
 }
 
@@ -218,6 +187,30 @@ std::unique_ptr<KeptReference> read_kept(const std::string& path, const std::vec
   return kept;
 }
 
+MismatchedBatches mismatched_batches(const Session& session, const DataSet& data) {
+  return {session.model, data, evaluation_tokens(session.plan), session.job.data.max_length, session.world};
+}
+
+// Calls `take` for batches of an evaluation's size. Throws StepInterrupted when a stop is asked
+// for.
+using TakeMismatched = std::function<void(const std::vector<Mismatch>& batch, const BatchTensors& tensors)>;
+void for_each_mismatched(const MismatchedBatches& batches, const std::vector<Mismatch>& all, const StopFlag& stop,
+                         const TakeMismatched& take) {
+  const auto example = [&](const Mismatch& mismatch) { return mismatched_example(batches.data, mismatch, batches.max_length); };
+  std::vector<int64_t> lengths;
+  for (const Mismatch& mismatch : all) lengths.push_back(static_cast<int64_t>(example(mismatch).ids.size()));
+  const Parts parts = fill_in_order(numbers_below(std::ssize(all)), lengths, batches.batch_tokens);
+  for_each_part(batches.world, parts, stop, [&](const std::vector<int64_t>& part) {
+    std::vector<Mismatch> some;
+    Batch batch;
+    for (const int64_t i : part) {
+      some.push_back(all[static_cast<size_t>(i)]);
+      batch.append(example(some.back()));
+    }
+    take(some, to_tensors(batch, batches.model.spec, batches.model.type, batches.model.device));
+  });
+}
+
 std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& path, const std::vector<Asked>& all,
                                          const StopFlag& stop) {
   auto kept = std::make_unique<KeptReference>();
@@ -255,28 +248,12 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
   return kept;
 }
 
-class ComputedBaseLogps : public BaseLogps {
- public:
-  explicit ComputedBaseLogps(const Session& session) : base_(session) {}
-  std::vector<double> of(const BatchTensors& batch, double temperature) override {
-    return host_doubles(base_.network().rows(batch, policy_needs(temperature)).logp);
-  }
-
- private:
-  BaseModel base_;
-};
-
 }  // namespace
-
-std::unique_ptr<BaseLogps> open_base_logps(const Session& session) {
-  if (!needs_base(session.job)) return nullptr;
-  return std::make_unique<ComputedBaseLogps>(session);
-}
 
 std::unique_ptr<Reference> open_reference(Session& session, const ReferenceRequest& request, const StopFlag& stop) {
   const ObjectiveConfig& objective = session.job.objective;
   if (!objective_of(objective.type()).has_reference) return nullptr;
-  if (!*objective.as<Referenced>().reference_cache) return std::make_unique<BaseReference>(session);
+  if (!*objective.as<Referenced>().reference_cache) return std::make_unique<ComputedReference<BaseModel>>(session);
   const std::vector<Asked> asked = asked_for(session, request);
   bool damaged = false;
   std::unique_ptr<Reference> kept = read_kept(request.path, asked, &damaged);
@@ -292,7 +269,24 @@ std::unique_ptr<Reference> open_reference(Session& session, const ReferenceReque
 }
 
 std::unique_ptr<Reference> loaded_reference(LoadedModel loaded, const std::string& provider) {
-  return std::make_unique<LoadedReference>(std::move(loaded), provider);
+  return std::make_unique<ComputedReference<LoadedNetwork>>(std::move(loaded), provider);
+}
+
+double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,
+                     const std::vector<int64_t>& examples, const StopFlag& stop) {
+  if (objective_of(objective.type()).coupling != Coupling::answer) return 0;
+  const std::vector<Mismatch> all = mismatches(batches.data, examples);
+  double sum = 0;
+  for_each_mismatched(batches, all, stop, [&](const std::vector<Mismatch>& batch, const BatchTensors& tensors) {
+    for (const SequenceSums& answer : network.answers(tensors)) sum += answer.logp;
+    for (const double logp : reference->mismatched_sums(batches.data, batch, tensors)) sum -= logp;
+  });
+  return all.empty() ? 0 : std::max(0.0, sum / static_cast<double>(all.size()));
+}
+
+double divergence_of(Session& session, const DataSet& data, const std::vector<int64_t>& examples, const StopFlag& stop) {
+  return divergence_of(*session.network, session.reference.get(), session.job.objective, mismatched_batches(session, data), examples,
+                       stop);
 }
 
 }  // namespace forge

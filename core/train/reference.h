@@ -18,8 +18,6 @@
 
 namespace forge {
 
-struct StopFlag;
-
 class Reference {
  public:
   virtual ~Reference() = default;
@@ -28,15 +26,6 @@ class Reference {
   // Like sums(), for answers to other prompts; `tensors` holds `batch`.
   virtual std::vector<double> mismatched_sums(const DataSet& data, const std::vector<Mismatch>& batch, const BatchTensors& tensors) = 0;
 };
-
-// Computes the base's log-probabilities token by token, for completions that are only now drawn.
-// open_base_logps() returns null if nothing needs them (needs_base).
-class BaseLogps {
- public:
-  virtual ~BaseLogps() = default;
-  virtual std::vector<double> of(const BatchTensors& batch, double temperature) = 0;
-};
-std::unique_ptr<BaseLogps> open_base_logps(const Session& session);
 
 struct ReferenceRequest {
   const DataSet* train = nullptr;  // data whose answers will be asked for, in the plan's steps
@@ -54,5 +43,21 @@ std::unique_ptr<Reference> open_reference(Session& session, const ReferenceReque
 
 // Returns a reference that computes with a model as its files have it, beside another model.
 std::unique_ptr<Reference> loaded_reference(LoadedModel loaded, const std::string& provider);
+
+// The data whose answers are paired with other prompts, and how much of them is computed at once.
+struct MismatchedBatches {
+  const Model& model;
+  const DataSet& data;
+  int64_t batch_tokens = 0, max_length = 0;  // of a batch, and of an example
+  World world = {};
+};
+
+// Returns kto's estimate of the distance of the model from its reference over these examples: z₀ =
+// max(0, mean l) over answers to prompts that they were not written for
+// (core/data/batch/mismatch.h). It is a constant for the gradient, and is the same however the step
+// is cut. It is 0 for an objective that estimates none, and if all prompts are the same.
+double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,
+                     const std::vector<int64_t>& examples, const StopFlag& stop);
+double divergence_of(Session& session, const DataSet& data, const std::vector<int64_t>& examples, const StopFlag& stop);
 
 }  // namespace forge

@@ -3,19 +3,18 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "core/data/batch/order.h"
+#include "core/learn/objective/objective.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/error.h"
 #include "core/model/adapter/adapter_file.h"
 #include "core/train/head.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
-
 
 // Gives the policy its own weights back.
 class OwnWeights {
@@ -38,7 +37,9 @@ class OwnWeights {
 }  // namespace
 
 RolloutPasses::RolloutPasses(Session& session, const DataSet& train, const StopFlag& stop)
-    : session_(session), train_(train), stop_(stop), base_(open_base_logps(session)) {}
+    : session_(session), train_(train), stop_(stop) {
+  if (needs_base(session.job)) base_ = std::make_unique<BaseModel>(session);
+}
 
 std::vector<std::vector<size_t>> RolloutPasses::batches(const Rollout& rollout, const std::vector<size_t>& which,
                                                        int64_t divisor) const {
@@ -104,8 +105,8 @@ void RolloutPasses::add_values(Rollout& rollout) {
   rollout.old_seconds += seconds_since(start);
 }
 
-std::vector<double> RolloutPasses::logps_of(const BatchTensors& batch) const {
-  return host_doubles(session_.network->rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
+std::vector<double> RolloutPasses::logps_of(Network& network, const BatchTensors& batch) const {
+  return host_doubles(network.rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
 }
 
 void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder) {
@@ -117,7 +118,7 @@ void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder)
     session_.trainables->publish();
   }
   for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
-    share_out(rollout, which, logps_of(tensors_of(batch_of(rollout, which))),
+    share_out(rollout, which, logps_of(*session_.network, tensors_of(batch_of(rollout, which))),
               [](Completion& c, const double* begin, const double* end) { c.drawn_logps.assign(begin, end); });
   });
   rollout.old_seconds += seconds_since(start);
@@ -131,10 +132,10 @@ void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
       share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
     };
     auto start = Clock::now();
-    if (old) give(&Completion::old_logps, logps_of(tensors));
+    if (old) give(&Completion::old_logps, logps_of(*session_.network, tensors));
     rollout.old_seconds += seconds_since(start);
     start = Clock::now();
-    if (base) give(&Completion::base_logps, base_->of(tensors, session_.job.rollout.temperature));
+    if (base) give(&Completion::base_logps, logps_of(base_->network(), tensors));
     rollout.base_seconds += seconds_since(start);
   });
 }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/data/dataset.h"
 #include "core/learn/rollout/rollout.h"
-#include "core/train/reference.h"
-#include "core/train/step.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 
@@ -39,12 +39,12 @@ class RolloutPasses {
  private:
   std::vector<std::vector<size_t>> all_batches(const Rollout& rollout) const;
   // Returns log-probabilities by supervised position, at the temperature of the rollouts.
-  std::vector<double> logps_of(const BatchTensors& batch) const;
+  std::vector<double> logps_of(Network& network, const BatchTensors& batch) const;
 
   Session& session_;
   const DataSet& train_;
   const StopFlag& stop_;
-  std::unique_ptr<BaseLogps> base_;
+  std::unique_ptr<BaseModel> base_;  // null: nothing needs its log-probabilities
 };
 
 }  // namespace forge

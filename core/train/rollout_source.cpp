@@ -1,10 +1,7 @@
 #include "core/train/rollout_source.h"
 
 #include <algorithm>
-#include <chrono>
-#include <numeric>
 
-#include "core/data/batch/order.h"
 #include "core/learn/rollout/policy_step.h"
 #include "core/learn/rollout/same_weights.h"
 #include "core/lib/base/clock.h"
@@ -15,7 +12,6 @@
 
 namespace forge {
 namespace {
-
 
 // Returns the completions to be drawn, by prompt.
 std::vector<Completion> wished(const std::vector<int64_t>& prompts, int64_t draw, int64_t samples) {
@@ -84,16 +80,6 @@ RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPass
   make_directories(run_folder_ + "/rollouts");
 }
 
-std::vector<int64_t> RolloutSource::prompts_of(int64_t draw) {
-  if (draw < epoch_begin_) epoch_ = -1, epoch_begin_ = 0, epoch_batches_.clear();
-  while (draw >= epoch_begin_ + static_cast<int64_t>(epoch_batches_.size())) {
-    epoch_begin_ += static_cast<int64_t>(epoch_batches_.size());
-    epoch_batches_ = prompt_batches(train_.lengths(), session_.job, ++epoch_);
-    FORGE_CHECK(!epoch_batches_.empty(), "an epoch without prompts");
-  }
-  return epoch_batches_[static_cast<size_t>(draw - epoch_begin_)];
-}
-
 // --- ahead ---
 
 // Returns the names of the adapters that rollouts from this one on are drawn with.
@@ -128,7 +114,7 @@ void RolloutSource::look_ahead(const TrainState& state, int64_t number, int64_t 
   const int64_t steps = session_.plan.steps;
   for (AheadRollout& one : ahead_) {
     if (one.begun || one.rollout < first || (steps > 0 && one.rollout * each >= steps)) continue;
-    one.wished = wished(prompts_of(one.rollout), one.rollout, config_.samples_per_prompt);
+    one.wished = wished(prompts_[one.rollout], one.rollout, config_.samples_per_prompt);
     drawing_.begin(train_, purpose_of(one), RecordedRollout(rollout_path(run_folder_, one.rollout)), one.wished);
     one.begun = true;
   }
@@ -164,7 +150,8 @@ Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
   const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
   int64_t wanted = 0;
   while (rollout.rounds < most_rounds && (rollout.rounds == 0 || rollout.groups_drawn() < wanted)) {
-    std::vector<Completion> drawn = ahead ? ahead->wished : wished(prompts_of(rollout.drawn), rollout.drawn, config_.samples_per_prompt);
+    std::vector<Completion> drawn =
+        ahead ? ahead->wished : wished(prompts_[rollout.drawn], rollout.drawn, config_.samples_per_prompt);
     if (rollout.rounds == 0) wanted = static_cast<int64_t>(drawn.size()) / config_.samples_per_prompt;
     drawing_.draw(train_, ahead ? purpose_of(*ahead) : DrawPurpose{.step = state.step, .rollout = number, .split = "train"}, recorded, drawn,
                   rollout.cost);
@@ -188,9 +175,7 @@ Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
 }
 
 std::vector<Completion> RolloutSource::greedy(const DataSet& data, int64_t prompts, int64_t step, DrawCost& cost) {
-  std::vector<int64_t> rows(static_cast<size_t>(prompts));
-  std::iota(rows.begin(), rows.end(), 0);
-  std::vector<Completion> completions = wished(rows, 0, 1);
+  std::vector<Completion> completions = wished(numbers_below(prompts), 0, 1);
   DrawPurpose purpose{.step = step, .split = "eval", .greedy = true};
   if (config_.server.max_staleness > 0) {
     const int64_t each = steps_per_rollout(objective_.as<PolicyConfig>());

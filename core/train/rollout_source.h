@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "core/data/batch/order.h"
 #include "core/train/drawing.h"
-#include "core/train/judges.h"
+#include "core/train/other_networks.h"
 #include "core/train/rollout_passes.h"
+#include "core/train/state.h"
 
 namespace forge {
 
@@ -61,7 +63,6 @@ class RolloutSource {
   DrawPurpose purpose_of(const AheadRollout& ahead) const;
   void write_rollout(int64_t number, const std::vector<Completion>& before, const std::vector<Completion>& drawn) const;
   std::vector<size_t> kept_groups(std::vector<Completion>& completions, int64_t room, Rollout& rollout) const;
-  std::vector<int64_t> prompts_of(int64_t draw);
 
   Session& session_;
   const ObjectiveConfig& objective_;
@@ -75,9 +76,8 @@ class RolloutSource {
   Judges judges_;
   Drawing drawing_;
   std::deque<AheadRollout> ahead_;  // by number, without a gap
-  // Batches of prompts in the current epoch, and the number of its first batch.
-  std::vector<std::vector<int64_t>> epoch_batches_;
-  int64_t epoch_ = -1, epoch_begin_ = 0;
+  Epochs prompts_{
+      "prompts", [this](int64_t epoch) { return prompt_batches(train_.lengths(), session_.job, epoch); }};
 };
 
 }  // namespace forge

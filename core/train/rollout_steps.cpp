@@ -1,7 +1,6 @@
 #include "core/train/rollout_steps.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -12,11 +11,10 @@
 #include "core/lib/io/members.h"
 #include "core/lib/tensor/device.h"
 #include "core/train/head.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
-
 
 // Returns the bound of the mean difference between the decoder's log-probabilities and the
 // trainer's; a larger one is more than rounding.

@@ -1,16 +1,71 @@
 #include "core/train/run_log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 
+#include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/run/report.h"
 
 namespace forge {
 namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* action) {
+  throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
+}
+
+bool holds_event(const std::string& line) {
+  try {
+    return is_event(parse_json(line, "metrics", ErrorKind::environment));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Returns why the first `bytes` of the file are not the metrics recorded there before; empty if
+// they are.
+std::string fault_in(const std::string& path, int64_t bytes) {
+  if (!std::filesystem::exists(path)) return bytes > 0 ? "is missing" : "";
+  if (!file_exists(path)) return "is not a regular file";
+  if (::access(path.c_str(), R_OK | W_OK) != 0)
+    return std::string("cannot be written: ") + std::strerror(errno);
+  if (file_size(path) < bytes)
+    return "has " + format_count(file_size(path)) + " bytes where the checkpoint expects " +
+           format_count(bytes);
+  std::ifstream file(path, std::ios::binary);
+  int64_t read = 0, number = 1;
+  for (std::string line; read < bytes && std::getline(file, line); ++number) {
+    read += static_cast<int64_t>(line.size()) + 1;
+    if (read > bytes || !holds_event(line)) return "is damaged at line " + std::to_string(number);
+  }
+  return "";
+}
+
+// True if an event was already recorded when `state` was saved.
+bool belongs_to(const Json& event, const TrainState& state) {
+  const auto step = event.find("step");
+  if (step == event.end() || !step->is_number_integer()) return false;
+  return *step <= (event["event"] == "eval" ? state.last_eval_step : state.step);
+}
+
+std::string readable_part(const std::string& path, const TrainState& state) {
+  std::string text;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (holds_event(line) && belongs_to(parse_json(line, path, ErrorKind::environment), state))
+      text += line + "\n";
+  return text;
+}
 
 struct Scalar {
   const char* key;
@@ -35,11 +90,86 @@ void remove_event_files(const std::string& folder) {
     if (starts_with(entry.path().filename().string(), "events.out.tfevents.")) std::filesystem::remove(entry.path(), error);
 }
 
-}  // namespace
-
 double seconds_since_1970() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
+}
+
+}  // namespace
+
+std::string keep_metrics_aside(const std::string& path) {
+  for (int number = 1;; ++number) {
+    const std::string aside = path + ".kept-" + std::to_string(number);
+    struct stat status {};
+    if (::lstat(aside.c_str(), &status) == 0) continue;
+    if (::rename(path.c_str(), aside.c_str()) != 0) fail(path, "move it aside");
+    return aside;
+  }
+}
+
+std::string cut_metrics(const std::string& path, TrainState& state) {
+  std::string fault = fault_in(path, state.metrics_bytes);
+  if (fault.empty()) {
+    if (file_exists(path) && file_size(path) > state.metrics_bytes &&
+        ::truncate(path.c_str(), state.metrics_bytes) != 0)
+      fail(path, "cut it back");
+    return "";
+  }
+  fault = path + ": " + fault;
+  std::string readable;
+  if (std::filesystem::exists(path)) {
+    const std::string aside = keep_metrics_aside(path);
+    if (file_exists(aside)) readable = readable_part(aside, state);
+    fault += "; it is kept as " + aside;
+  }
+  write_file_durably(path, readable);
+  state.metrics_bytes = static_cast<int64_t>(readable.size());
+  return fault + ", and curves and the report lack what could not be read; training itself is not affected";
+}
+
+MetricsLog::MetricsLog(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
+}
+
+MetricsLog::~MetricsLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MetricsLog::append(const Json& event) {
+  std::string line = dump_json(event) + "\n";
+  size_t done = 0;
+  while (done < line.size()) {
+    ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path_, "write");
+    done += static_cast<size_t>(count);
+  }
+}
+
+int64_t MetricsLog::flush() {
+  struct stat named {
+  }, open{};
+  if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
+  const bool there =
+      ::stat(path_.c_str(), &named) == 0 && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+  if (!there) write_again();
+  if (::fsync(descriptor_) != 0) fail(path_, "flush");
+  if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
+  return open.st_size;
+}
+
+void MetricsLog::write_again() {
+  const int lost = descriptor_;
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) == 0) keep_metrics_aside(path_);
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
+  char buffer[65536];
+  int64_t offset = 0;
+  for (ssize_t count; (count = ::pread(lost, buffer, sizeof buffer, offset)) > 0; offset += count)
+    if (::write(descriptor_, buffer, static_cast<size_t>(count)) != count) fail(path_, "write");
+  ::close(lost);
 }
 
 RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), metrics_(paths.metrics()) {

@@ -3,13 +3,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include <chrono>
-
 #include "core/model/adapter/adapter_file.h"
 #include "core/model/adapter/whole_weight.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/file.h"
-#include "core/lib/base/text.h"
 #include "core/model/families/drawn_weights.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/stored_file.h"
@@ -27,12 +24,11 @@
 #include "core/lib/tensor/device.h"
 #include "core/model/dtype.h"
 #include "core/train/reference.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 #include "providers/engine_providers.h"
 
 namespace forge {
 namespace {
-
 
 // Loads the base with `storage`, to which the job's quantization is added.
 Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, Precision precision, c10::Device device,
@@ -41,6 +37,31 @@ Model load_base(const ModelConfig& config, int64_t seed, const ModelSpec& spec, 
   storage.quantization = config.quantization;
   storage.double_quantization = config.double_quantization;
   return load_model(spec, *file, scalar_type(precision), device, storage);
+}
+
+void export_full_model(const Session& session, const std::string& folder) {
+  c10::NoGradGuard no_grad;
+  // The file has the type the run computed in; master weights are rounded once, here.
+  c10::ScalarType type = session.model.type;
+  const KeptTensors kept(session.plan.model, session.job.model.path);
+  std::vector<at::Tensor> host;
+  std::vector<SafetensorsEntry> entries;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    host.push_back(tensor.to(at::kCPU, type).contiguous());
+    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
+  };
+  for (const Trainable& item : session.trainables->items()) {
+    // On a CPU this is the leaf itself, and nothing is copied.
+    const at::Tensor leaf = item.leaf.detach();
+    const bool transposed = stored_transposed(session.plan.model, item.parameter);
+    add(kept.stored_name(item.parameter.name), transposed ? leaf.t() : leaf);
+  }
+  for (const KeptTensors::Tensor& tensor : kept.tensors()) entries.push_back({tensor.info, tensor.bytes});
+  for (const auto& [name, constant] : constant_weights(session.model)) add(name, constant);
+  for (const TensorInfo& zeros : zero_buffers(session.plan.model))
+    add(zeros.name, at::zeros(zeros.shape, type));
+  write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
+  write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
 }
 
 }  // namespace
@@ -167,38 +188,6 @@ Job job_of(const LoadedModel& loaded, Job job) {
   job.train.residual = loaded.model.type == c10::ScalarType::Half ? Residual::fp32 : Residual::compute;
   return job;
 }
-
-namespace {
-
-void export_full_model(const Session& session, const std::string& folder) {
-  c10::NoGradGuard no_grad;
-  // The file has the type the run computed in; master weights are rounded once, here.
-  c10::ScalarType type = session.model.type;
-  const KeptTensors kept(session.plan.model, session.job.model.path);
-  std::vector<at::Tensor> host;
-  std::vector<SafetensorsEntry> entries;
-  for (const Trainable& item : session.trainables->items()) {
-    // On a CPU this is the leaf itself, and nothing is copied.
-    at::Tensor leaf = item.leaf.detach();
-    if (stored_transposed(session.plan.model, item.parameter)) leaf = leaf.t();
-    host.push_back(leaf.to(at::kCPU, type).contiguous());
-    entries.push_back(
-        {{kept.stored_name(item.parameter.name), host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
-  }
-  for (const KeptTensors::Tensor& tensor : kept.tensors()) entries.push_back({tensor.info, tensor.bytes});
-  for (const auto& [name, constant] : constant_weights(session.model)) {
-    host.push_back(constant.to(at::kCPU, type).contiguous());
-    entries.push_back({{name, host.back().sizes().vec(), dtype_of(type)}, tensor_bytes(host.back())});
-  }
-  for (const TensorInfo& zeros : zero_buffers(session.plan.model)) {
-    host.push_back(at::zeros(zeros.shape, type));
-    entries.push_back({{zeros.name, zeros.shape, dtype_of(type)}, tensor_bytes(host.back())});
-  }
-  write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
-  write_model_config(session.job.model, session.plan.model, name_of(dtype_of(type)), folder);
-}
-
-}  // namespace
 
 std::string export_result(const Session& session, const std::string& run_folder) {
   bool full = session.job.adapter.type == AdapterType::none;

@@ -49,11 +49,11 @@ constexpr auto kStateMembers = [](auto& state, auto&& member) {
 
 }  // namespace
 
-void to_json(Json& json, const EvalPoint& point) { json = write_members(point, kPointMembers); }
-void from_json(const Json& json, EvalPoint& point) { read_members(json, point, kPointMembers); }
+static void to_json(Json& json, const EvalPoint& point) { json = write_members(point, kPointMembers); }
+static void from_json(const Json& json, EvalPoint& point) { read_members(json, point, kPointMembers); }
 
-void to_json(Json& json, const StepWindow& window) { json = write_members(window, kWindowMembers); }
-void from_json(const Json& json, StepWindow& window) { read_members(json, window, kWindowMembers); }
+static void to_json(Json& json, const StepWindow& window) { json = write_members(window, kWindowMembers); }
+static void from_json(const Json& json, StepWindow& window) { read_members(json, window, kWindowMembers); }
 
 void to_json(Json& json, const TrainState& state) { json = write_members(state, kStateMembers); }
 void from_json(const Json& json, TrainState& state) {

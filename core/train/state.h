@@ -2,7 +2,6 @@
 // Progress of a run: the part of a checkpoint that is not tensors.
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,10 +44,6 @@ struct TrainState {
   StepWindow window;
 };
 
-void to_json(Json& json, const EvalPoint& point);
-void from_json(const Json& json, EvalPoint& point);
-void to_json(Json& json, const StepWindow& window);
-void from_json(const Json& json, StepWindow& window);
 void to_json(Json& json, const TrainState& state);
 void from_json(const Json& json, TrainState& state);
 

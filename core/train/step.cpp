@@ -3,24 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <numeric>
 
 #include "core/lib/base/clock.h"
 #include "core/lib/base/text.h"
 #include "core/train/optim/schedule.h"
 #include "core/data/batch/packing.h"
 #include "core/lib/tensor/device.h"
-#include "core/train/divergence.h"
 #include "core/train/pass.h"
 #include "core/train/reference.h"
-#include "core/train/answers.h"
-#include "core/train/value_network.h"
+#include "core/train/other_networks.h"
 
 namespace forge {
 namespace {
-
 
 // Dynamic loss scale for fp16: halve on overflow, double after this many good steps.
 constexpr int64_t kScaleGrowthSteps = 2000;
@@ -164,8 +159,7 @@ EvalStats evaluate(const World& world, Network& network, const Model& model, con
   stats.examples.resize(static_cast<size_t>(data.size()));
   double loss = 0;
   const bool by_token = objective_of(objective.type()).coupling == Coupling::token;
-  std::vector<int64_t> order(static_cast<size_t>(data.atoms()));
-  std::iota(order.begin(), order.end(), 0);
+  const std::vector<int64_t> order = numbers_below(data.atoms());
   const auto atoms = static_cast<double>(std::max<int64_t>(1, data.atoms()));
   const StepScale scale{.divisor = atoms, .chosen_tokens = chosen_tokens(data, objective, order), .divergence = divergence};
   for_each_part(world, fill_in_order(order, data.atom_lengths(), batch_tokens), stop, [&](const std::vector<int64_t>& part) {
@@ -188,6 +182,44 @@ EvalStats evaluate(const World& world, Network& network, const Model& model, con
   synchronize(model.device);
   stats.seconds = seconds_since(start);
   return stats;
+}
+
+void add(StepWindow& window, const StepStats& stats) {
+  ++window.steps;
+  window.skipped += stats.skipped;
+  if (!stats.skipped) {
+    window.loss += stats.loss;
+    window.ratio_most = std::max(window.ratio_most, stats.ratio_most);
+    for (const auto& [name, mean] : stats.metrics) {
+      window.sums[name] += mean.sum;
+      window.counts[name] += mean.count;
+    }
+  }
+  window.examples += stats.examples;
+  window.tokens += stats.tokens;
+  window.supervised_tokens += stats.supervised_tokens;
+  window.seconds += stats.seconds;
+  window.data_seconds += stats.data_seconds;
+}
+
+Json step_facts(const StepWindow& window, const StepStats& last) {
+  const int64_t trained = window.steps - window.skipped;
+  Json facts{{"loss", trained > 0 ? window.loss / static_cast<double>(trained) : last.loss},
+             {"learning_rate", last.learning_rate},
+             {"grad_norm", last.grad_norm},
+             {"examples", window.examples},
+             {"tokens", window.tokens},
+             {"supervised_tokens", window.supervised_tokens},
+             {"tokens_per_second", static_cast<double>(window.tokens) / window.seconds},
+             {"step_seconds", window.seconds},
+             {"data_wait_seconds", window.data_seconds},
+             {"skipped", window.skipped > 0}};
+  Metrics metrics;
+  for (const auto& [name, sum] : window.sums) metrics[name] = {sum, window.counts.at(name)};
+  for (const auto& [name, mean] : means_of(metrics)) facts[name] = mean;
+  if (window.ratio_most > 0) facts["ratio_most"] = window.ratio_most;
+  if (window.reference_gap_step0 >= 0) facts["reference_gap_step0"] = window.reference_gap_step0;
+  return facts;
 }
 
 }  // namespace forge

@@ -6,7 +6,6 @@
 #include "core/data/dataset.h"
 #include "core/train/session.h"
 #include "core/train/state.h"
-#include "core/train/stop.h"
 
 namespace forge {
 
@@ -35,6 +34,13 @@ StepStats train_step(Session& session, const DataSet& data, const std::vector<st
 // It is called after the norm, the only thing that the host waits for in a step.
 void begin_update(Session& session, TrainState& state);
 void finish_update(Session& session, TrainState& state, StepStats& stats, const std::function<double()>& loss = {});
+
+// Adds a step to those that one line of metrics tells of.
+void add(StepWindow& window, const StepStats& stats);
+
+// Returns the members of the event `step` that come from its steps: sums, and means of their losses
+// and metrics. `last` are the stats of the newest.
+Json step_facts(const StepWindow& window, const StepStats& last);
 
 struct EvalStats {
   double loss = 0;  // the objective's mean over the whole split: by supervised token, by answer, or by pair

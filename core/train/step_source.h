@@ -1,7 +1,6 @@
 #pragma once
 // Where a run's steps come from: the rows of data.train (token_steps.h), or completions that the
 // policy draws (rollout_steps.h).
-#include <string>
 
 #include "core/train/checkpoint.h"
 #include "core/train/step.h"

@@ -2,8 +2,8 @@
 
 #include <c10/util/Exception.h>
 
-#include <chrono>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <torch/version.h>
@@ -27,7 +27,6 @@
 #include "core/train/rollout_steps.h"
 #include "core/train/run_log.h"
 #include "core/train/start_file_watch.h"
-#include "core/train/step_window.h"
 #include "core/train/token_steps.h"
 #include "kernels/device/device_of.h"
 
@@ -156,19 +155,17 @@ class Trainer {
   // again, with the same result.
   void look_at_data() {
     const auto cut = [this](const std::vector<int64_t>& step) { return cut_step(job(), data_.train, step, divisor_); };
-    while (true) {
-      try {
-        const DataStart start = start_from_inputs(*session_, data_.train, cut);
-        std::string text = "init: eva has looked at " + format_count(start.batches) + " micro-batches";
-        if (start.settled < start.layers)
-          text += ", and directions of " + format_count(start.layers - start.settled) + " of " + format_count(start.layers) +
-                  " layers were still changing (adapter.eva.tau)";
-        return notice(start.settled < start.layers ? "warning" : "info", text);
-      } catch (const c10::OutOfMemoryError& error) {
-        const std::vector<int64_t> step = epoch_steps(data_.train.atom_lengths(), job(), 0)[0];
-        halve_micro_batch("init: eva", cut(step).size() == step.size(), error.what_without_backtrace());
-      }
-    }
+    const auto smallest = [&] {
+      const std::vector<int64_t> step = epoch_steps(data_.train.atom_lengths(), job(), 0)[0];
+      return cut(step).size() == step.size();
+    };
+    const DataStart start =
+        within_memory("init: eva", smallest, [&] { return start_from_inputs(*session_, data_.train, cut); });
+    std::string text = "init: eva has looked at " + format_count(start.batches) + " micro-batches";
+    if (start.settled < start.layers)
+      text += ", and directions of " + format_count(start.layers - start.settled) + " of " +
+              format_count(start.layers) + " layers were still changing (adapter.eva.tau)";
+    notice(start.settled < start.layers ? "warning" : "info", text);
   }
 
   void take_reference() {
@@ -249,19 +246,13 @@ class Trainer {
   }
 
   void one_step() {
-    StepStats stats;
     state_.run_seconds = run_seconds();  // a schedule may follow the clock
-    while (true) {
-      TrainState before = state_;
-      try {
-        stats = source_->step(state_, divisor_);
-        break;
-      } catch (const c10::OutOfMemoryError& error) {
-        state_ = before;
-        halve_micro_batch("step " + std::to_string(state_.step + 1), source_->smallest(state_, divisor_),
-                          error.what_without_backtrace());
-      }
-    }
+    const TrainState before = state_;
+    const auto smallest = [&] { return source_->smallest(before, divisor_); };
+    const StepStats stats = within_memory("step " + std::to_string(state_.step + 1), smallest, [&] {
+      state_ = before;
+      return source_->step(state_, divisor_);
+    });
     for (const std::string& text : device_of(session_->device).take_sayings()) notice("warning", text);
     ++state_.step;
     state_.tokens += stats.tokens;
@@ -273,15 +264,25 @@ class Trainer {
     if (state_.step % job().log.every_steps == 0 || finished()) log_step(stats);
   }
 
-  // Halves the micro-batch and doubles the accumulation: the same step in less memory.
-  void halve_micro_batch(const std::string& where, bool smallest, const std::string& reason) {
-    if (smallest)
-      throw Error(ErrorKind::fit, where + ": out of memory with one example per micro-batch: " + reason)
-          .hint("set train.activation_checkpointing: full, or lower data.max_length");
-    divisor_ *= 2;
-    append({.kind = AmendmentKind::out_of_memory, .step = state_.step + 1, .micro_batch_divisor = divisor_});
-    notice("warning", "out of memory: micro-batches are now 1/" + std::to_string(divisor_) +
-                          " of the planned size, with correspondingly more accumulation (the result is the same)");
+  // Returns what `work` does. Each time that memory runs out it halves the micro-batch and doubles
+  // the accumulation: the same step in less memory. `smallest` returns true if that cannot be.
+  template <class Smallest, class Work>
+  std::invoke_result_t<Work> within_memory(const std::string& where, const Smallest& smallest,
+                                           const Work& work) {
+    while (true) {
+      try {
+        return work();
+      } catch (const c10::OutOfMemoryError& error) {
+        if (smallest())
+          throw Error(ErrorKind::fit, where + ": out of memory with one example per micro-batch: " +
+                                          error.what_without_backtrace())
+              .hint("set train.activation_checkpointing: full, or lower data.max_length");
+        divisor_ *= 2;
+        append({.kind = AmendmentKind::out_of_memory, .step = state_.step + 1, .micro_batch_divisor = divisor_});
+        notice("warning", "out of memory: micro-batches are now 1/" + std::to_string(divisor_) +
+                              " of the planned size, with correspondingly more accumulation (the result is the same)");
+      }
+    }
   }
 
   // Logs the steps since the last line; `stats` are of the newest.
@@ -303,7 +304,9 @@ class Trainer {
   void evaluate_now() {
     check_files();
     const AverageShown shown(*session_->optimizer);
-    const Evaluation made = evaluate_within_memory();
+    const Evaluation made = within_memory("evaluation at step " + std::to_string(state_.step),
+                                          [&] { return source_->smallest_evaluation(divisor_); },
+                                          [&] { return source_->evaluate(state_, divisor_); });
     Json event{{"event", "eval"}, {"step", state_.step}, {"eval_loss", made.loss}};
     event.update(made.event);
     record(std::move(event));
@@ -314,17 +317,6 @@ class Trainer {
                   "evaluation at step " + std::to_string(state_.step) + ": the loss is not finite")
           .hint("lower optimizer.learning_rate or add warmup");
     note_evaluation(made.loss);
-  }
-
-  Evaluation evaluate_within_memory() {
-    while (true) {
-      try {
-        return source_->evaluate(state_, divisor_);
-      } catch (const c10::OutOfMemoryError& error) {
-        halve_micro_batch("evaluation at step " + std::to_string(state_.step), source_->smallest_evaluation(divisor_),
-                          error.what_without_backtrace());
-      }
-    }
   }
 
   void note_evaluation(double loss) {

@@ -20,6 +20,23 @@ void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabula
   attributes.fused_head = fused;
 }
 
+LmHead head_args(const Call& c) {
+  const Part rows = whole(c, c.in(0)), d_rows = c.op.out.empty() ? Part{} : whole(c, c.out(0));
+  return {.type = c.type(),
+          .positions = c.m.targets,
+          .width = rows.width,
+          .vocab = c.module().rows,
+          .hidden = rows.data,
+          .hidden_stride = rows.stride,
+          .weight = c.module().weight,
+          .weight_stride = c.module().stride,
+          .targets = c.batch.loss_targets,
+          .softcap = static_cast<float>(c.op.attributes.softcap),
+          .d_hidden = d_rows.data,
+          .d_hidden_stride = d_rows.stride,
+          .workspace = c.workspace};
+}
+
 namespace {
 
 // Counts logits, their gradient to the input and, of a trained head, to the weight.
@@ -32,11 +49,10 @@ void derive_head(Gradients& g, const Op& forward) { g.set_gradient(forward.in[0]
 
 int64_t head_workspace(const Call& c) {
   const StepSizes& sizes = c.m.capacity;
-  const ModuleUse& head = c.use();
   if (!c.op.attributes.fused_head)
-    return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), head.out, c.bytes(),
+    return head_scratch_bytes(std::min(kHeadChunk, sizes.targets), c.use().out, c.bytes(),
                               c.op.attributes.softcap != 0, sizes.gpu);
-  const LmHead args{.type = c.type(), .positions = sizes.targets, .width = head.in, .vocab = head.out};
+  const LmHead args = head_args(c);
   const int64_t bytes =
       sizes.gpu ? lm_head_cuda_workspace(args) : head_space(args, nullptr, sizes.threads).bytes;
   // The sum includes 64 B of alignment, and the loss and weight of each position.

@@ -2,6 +2,7 @@
 // The end of a list: logits and what objectives take from them. The list's owner runs it.
 #include "core/graph/op_record.h"
 #include "core/graph/recorder.h"
+#include "kernels/lm_head/lm_head_args.h"
 
 namespace forge {
 
@@ -15,5 +16,9 @@ extern const OpRecord evaluate;
 // Ends a step: makes what objectives take from the head, with the gradient of its input; or, for
 // an evaluation, without.
 void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabulary, double softcap, bool fused, bool training);
+
+// Returns the arguments of a head without logits. Its owner adds the losses, and the gradient of a
+// trained weight.
+LmHead head_args(const Call& call);
 
 }  // namespace forge

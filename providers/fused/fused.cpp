@@ -14,6 +14,7 @@
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/experts/experts_op.h"
 #include "kernels/linear/linear_op.h"
+#include "kernels/lm_head/head_op.h"
 #include "kernels/lora/folded_op.h"
 #include "kernels/offload/offload_op.h"
 #include "kernels/rows/rows_args.h"
@@ -71,7 +72,9 @@ class FusedProvider : public StepProvider {
     });
     const Op& op = m.graph.ops[head];
     HeadRows rows{.rows = tensor(m, op.in[0])};
-    rows.list = &m.graph, rows.op = &op, rows.targets = batch_.loss_targets;
+    rows.list = &m.graph, rows.op = &op;
+    if (op.attributes.fused_head)
+      rows.fused = head_args({m, op, m.workspace(head), modules_.all(), modules_.first(), batch_});
     if (keep) rows.d_rows = tensor(m, op.out[0]);
     if (void* scratch = m.workspace(head))
       rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));

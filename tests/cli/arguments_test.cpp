@@ -1,4 +1,4 @@
-#include "cli/arguments.h"
+#include "cli/command.h"
 
 #include <fstream>
 

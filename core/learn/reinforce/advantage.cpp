@@ -4,17 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "core/lib/base/error.h"
-
 namespace forge {
-namespace {
 
-struct Moments {
-  double mean = 0, deviation = 0;  // unbiased; 0 of one value
-};
-
-Moments moments_of(const std::vector<double>& values) {
-  Moments moments;
+MeanAndDeviation moments_of(const std::vector<double>& values) {
+  MeanAndDeviation moments;
   const auto count = static_cast<double>(values.size());
   for (const double value : values) moments.mean += value;
   moments.mean /= count;
@@ -22,6 +15,8 @@ Moments moments_of(const std::vector<double>& values) {
   moments.deviation = values.size() > 1 ? std::sqrt(moments.deviation / (count - 1)) : 0;
   return moments;
 }
+
+namespace {
 
 void whiten(const std::vector<CompletionReward>& rewards, Advantages& made) {
   double tokens = 0, mean = 0, variance = 0;
@@ -56,7 +51,7 @@ Advantages make_advantages(const std::vector<CompletionReward>& rewards, const A
     std::vector<double> own;
     for (const size_t i : members) own.push_back(*rewards[i].reward);
     all.insert(all.end(), own.begin(), own.end());
-    const Moments moments = moments_of(own);
+    const MeanAndDeviation moments = moments_of(own);
     const bool flat = members.size() > 1 && moments.deviation < kFlatDeviation;
     made.flat_groups += flat;
     const auto count = static_cast<double>(members.size());

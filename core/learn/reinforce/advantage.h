@@ -13,6 +13,12 @@
 
 namespace forge {
 
+struct MeanAndDeviation {
+  double mean = 0, deviation = 0;  // unbiased; 0 of one value
+};
+// Returns the moments of at least one value.
+MeanAndDeviation moments_of(const std::vector<double>& values);
+
 struct AdvantageRule {
   Baseline baseline = Baseline::group;
   AdvantageScale scale = AdvantageScale::group;

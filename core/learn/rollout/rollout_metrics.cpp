@@ -10,7 +10,8 @@
 
 namespace forge {
 
-Json spread_json(const std::vector<double>& values) {
+// Returns mean, deviation (unbiased), least and most of numbers; null without any.
+static Json spread_json(const std::vector<double>& values) {
   if (values.empty()) return {{"mean", nullptr}, {"std", nullptr}, {"min", nullptr}, {"max", nullptr}};
   const auto count = static_cast<double>(values.size());
   double mean = 0, squares = 0;

@@ -4,9 +4,6 @@
 
 namespace forge {
 
-// Returns mean, deviation (unbiased), least and most of numbers; null without any.
-Json spread_json(const std::vector<double>& values);
-
 // Returns reward, reward_std, rewards {NAME: {mean, std, min, max, unscored; explains, if several
 // have a weight}}, unscored, completions, completion_tokens {mean, std, min, max}, truncated_share,
 // distinct_2.

@@ -6,7 +6,6 @@
 // ignored from rounding much earlier than a bound on the gap could. Rollouts by older weights are
 // compared with those weights (one more forward pass): a bound large enough for what the weights
 // have become since would let an adapter that is not applied pass.
-#include <string>
 
 #include "core/learn/rollout/rollout.h"
 
