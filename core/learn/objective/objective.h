@@ -7,7 +7,7 @@
 //   row.pair(job.objective, chosen, rejected).loss
 //
 // Four couplings. `token`: the gradient of a position is known from that position alone, so the
-// head is visited once with the objective between its halves (core/train/likelihood.h). `answer`:
+// head is visited once with the objective between its halves (core/train/head.cpp). `answer`:
 // it is known once the sum over its answer is (sequence_loss.h), and the divisor is the number of
 // answers of the optimizer step. `pair`: it is known once the sums over both answers of a pair are,
 // so both are in one micro-batch, and the divisor is the number of pairs.
@@ -18,7 +18,7 @@
 // Symbols: s = Σ logp over the tokens of an answer, n their number, a = s / n, l = s − s of the
 // reference; z = l_c − l_r and h = l_c / n_c − l_r / n_r of a pair with the answers c (chosen) and
 // r (rejected). z₀ is kto's estimate of how far the model is from the reference
-// (core/data/batch/mismatch.h). For a reward model s is the score itself, and n is 1.
+// (core/data/mismatch.h). For a reward model s is the score itself, and n is 1.
 //
 // No loss depends on micro-batch, packing or accumulation. So the likelihood beside a preference is
 // the mean over pairs of each chosen answer's mean, and not the mean over a micro-batch's tokens as

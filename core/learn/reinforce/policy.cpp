@@ -34,11 +34,19 @@ Term sapo_term(double r, double a, const PolicyRule& rule) {
 // Returns the loss of a ratio. `lp` is the log-probability in the ratio's numerator: the token's,
 // or the mean or sum of the sequence.
 Term term_of(double r, double lp, double a, const PolicyRule& rule) {
-  if (rule.term == PolicyTerm::clip) return clip_term(r, a, rule);
-  if (rule.term == PolicyTerm::sapo) return sapo_term(r, a, rule);
-  if (rule.term == PolicyTerm::reinforce) return {-a * lp, -a};
-  const double weight = std::min(r, 1 + rule.clip_high);  // cispo
-  return {-weight * a * lp, -a * weight, r > 1 + rule.clip_high ? Limit::high : Limit::none};
+  switch (rule.term) {
+    case PolicyTerm::clip:
+      return clip_term(r, a, rule);
+    case PolicyTerm::sapo:
+      return sapo_term(r, a, rule);
+    case PolicyTerm::cispo: {
+      const double weight = std::min(r, 1 + rule.clip_high);
+      return {-weight * a * lp, -a * weight, r > 1 + rule.clip_high ? Limit::high : Limit::none};
+    }
+    case PolicyTerm::reinforce:
+      return {-a * lp, -a};
+  }
+  return {};
 }
 
 void count(PolicyLoss& loss, Limit limit) {
@@ -105,8 +113,15 @@ double step_divisor(MeanOf mean, const std::vector<int64_t>& tokens, int64_t max
   double all = 0;
   for (const int64_t count : tokens) all += static_cast<double>(count);
   const auto sequences = static_cast<double>(tokens.size());
-  if (mean == MeanOf::token) return all;
-  return mean == MeanOf::sequence ? sequences : sequences * static_cast<double>(max_new_tokens);
+  switch (mean) {
+    case MeanOf::token:
+      return all;
+    case MeanOf::sequence:
+      return sequences;
+    case MeanOf::constant:
+      return sequences * static_cast<double>(max_new_tokens);
+  }
+  return 0;
 }
 
 double token_weight(MeanOf mean, int64_t tokens) {
@@ -116,10 +131,17 @@ double token_weight(MeanOf mean, int64_t tokens) {
 KlTerm kl_term(double lp, double lp_reference, KlEstimator estimator) {
   constexpr double kMost = 20;
   const double x = lp - lp_reference;
-  if (estimator == KlEstimator::k1) return {x, 1};
-  if (estimator == KlEstimator::k2) return {x * x / 2, x};
-  const double d = std::min(-x, kMost);
-  return {std::expm1(d) - d, -x > kMost ? 0 : x};
+  switch (estimator) {
+    case KlEstimator::k1:
+      return {x, 1};
+    case KlEstimator::k2:
+      return {x * x / 2, x};
+    case KlEstimator::k3: {
+      const double d = std::min(-x, kMost);
+      return {std::expm1(d) - d, -x > kMost ? 0 : x};
+    }
+  }
+  return {};
 }
 
 }  // namespace forge
