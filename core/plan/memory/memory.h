@@ -9,7 +9,7 @@
 #include "core/job/job.h"
 #include "core/lib/base/instruction_set.h"
 #include "core/model/families/adapter_sites.h"
-#include "core/model/families/step_lists.h"
+#include "core/model/families/step.h"
 
 namespace forge {
 
