@@ -38,12 +38,6 @@ at::Tensor quantisation_error(const LinearSpec& linear, const AdapterSite& site,
   return exact.sub_(base_weight(linear, at::kFloat).to(at::kCPU, at::kFloat));
 }
 
-Trainable& part(TrainableSet& trainables, const AdapterSite& site, const char* suffix) {
-  Trainable* item = trainables.find(site.adapter + suffix);
-  FORGE_CHECK(item, "the parameter list lacks " << site.adapter << suffix);
-  return *item;
-}
-
 }  // namespace
 
 void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
@@ -51,9 +45,10 @@ void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<Ad
   for (const AdapterSite& site : sites) {
     LinearSpec* linear = find_linear(model, site.module);
     FORGE_CHECK(linear, "no linear layer " << site.module);
-    linear->lora_a = part(trainables, site, ".lora_A.weight").leaf;
-    linear->lora_b = part(trainables, site, ".lora_B.weight").leaf;
-    if (adapter.use_dora) linear->magnitude = part(trainables, site, ".lora_magnitude_vector").leaf;
+    linear->lora_a = trainables.at(site.adapter + ".lora_A.weight").leaf;
+    linear->lora_b = trainables.at(site.adapter + ".lora_B.weight").leaf;
+    if (adapter.use_dora)
+      linear->magnitude = trainables.at(site.adapter + ".lora_magnitude_vector").leaf;
     linear->scale = site.scale;
     linear->dropout = adapter.dropout;
     linear->dropout_stream = stream_of("dropout/" + site.module);
@@ -65,8 +60,8 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
   c10::NoGradGuard no_grad;
   ResidualInit residual;
   for (const AdapterSite& site : sites) {
-    at::Tensor a = part(trainables, site, ".lora_A.weight").master,
-               b = part(trainables, site, ".lora_B.weight").master;
+    at::Tensor a = trainables.at(site.adapter + ".lora_A.weight").master,
+               b = trainables.at(site.adapter + ".lora_B.weight").master;
     const LinearSpec& linear = *find_linear(model, site.module);
     const std::string stream = "lora_A/" + site.module;
     switch (adapter.init) {
@@ -100,7 +95,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
     // DoRA's magnitude is the norm of the full weight: with these starts, too, W + scale · B A is
     // the model's original weight.
     if (adapter.use_dora)
-      part(trainables, site, ".lora_magnitude_vector")
+      trainables.at(site.adapter + ".lora_magnitude_vector")
           .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));
   }
   return residual;
