@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <optional>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/random.h"
@@ -64,6 +65,7 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
                b = trainables.at(site.adapter + ".lora_B.weight").master;
     const LinearSpec& linear = *find_linear(model, site.module);
     const std::string stream = "lora_A/" + site.module;
+    std::optional<std::pair<at::Tensor, at::Tensor>> factors;  // the first A and B
     switch (adapter.init) {
       case LoraInit::standard:
       case LoraInit::eva:  // until start_from_inputs() has read the layers' inputs
@@ -72,26 +74,21 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
       case LoraInit::gaussian:
         draw_normal(a, seed, stream, 1 / static_cast<double>(site.rank));
         break;
-      case LoraInit::loftq: {
+      case LoraInit::loftq:
         // One step, as in PEFT's replace_lora_weights_loftq for bitsandbytes. The factors divide by
         // the adapter's scale, which PEFT leaves out: there a scale other than 1 corrects too much
         // or too little.
-        const auto factors = principal_factors(quantisation_error(linear, site, *original), site);
-        a.copy_(factors.first);
-        b.copy_(factors.second);
+        factors = principal_factors(quantisation_error(linear, site, *original), site);
         break;
-      }
       case LoraInit::pissa:
-      case LoraInit::olora: {
+      case LoraInit::olora:
         FORGE_CHECK(linear.weight.defined(), "a start out of a quantised weight, which the plan refuses: " << site.module);
-        const bool principal = adapter.init == LoraInit::pissa;
-        auto factors = principal ? principal_factors(linear.weight, site) : orthogonal_factors(linear.weight, site);
-        a.copy_(factors.first);
-        b.copy_(factors.second);
-        residual.factors[site.module] = factors;
+        factors = adapter.init == LoraInit::pissa ? principal_factors(linear.weight, site)
+                                                  : orthogonal_factors(linear.weight, site);
+        residual.factors[site.module] = *factors;
         break;
-      }
     }
+    if (factors) a.copy_(factors->first), b.copy_(factors->second);
     // DoRA's magnitude is the norm of the full weight: with these starts, too, W + scale · B A is
     // the model's original weight.
     if (adapter.use_dora)
