@@ -118,11 +118,6 @@ ValueId Gradients::gradient_in(ValueId value, int32_t buffer) {
              graph.add_value("d " + original.name, buffer, original.column, original.width);
 }
 
-ValueId Gradients::gradient_over(ValueId value, ValueId place) {
-  mirror(value, graph.value(place).buffer);
-  return gradient_in(value, graph.value(place).buffer);
-}
-
 ValueId Gradients::renewed(ValueId value, ValueId gradient) {
   const Value old = graph.value(gradient);
   return graph.add_value("d " + graph.value(value).name, old.buffer, old.column, old.width);
@@ -154,12 +149,8 @@ void Gradients::contribute(Op op, ValueId value) {
 }
 
 void Gradients::sum_into(ValueId value, ValueId more) {
-  Op op;
-  op.kind = kinds_.add;
-  op.layer = graph.ops.back().layer;
-  op.in = {gradients_[value], more};
-  op.out = {gradients_[value] = renewed(value, gradients_[value])};
-  push(std::move(op));
+  const ValueId so_far = gradients_[value], sum = gradients_[value] = renewed(value, so_far);
+  push({.kind = kinds_.add, .layer = graph.ops.back().layer, .in = {so_far, more}, .out = {sum}});
 }
 
 void Gradients::pass_on(ValueId value, ValueId d_sum) {

@@ -45,8 +45,6 @@ class Gradients {
   // buffer.
   ValueId new_gradient(ValueId value);
   ValueId gradient_in(ValueId value, int32_t buffer);
-  // Makes a gradient in the memory of another value.
-  ValueId gradient_over(ValueId value, ValueId place);
   ValueId set_gradient(ValueId value, ValueId gradient) { return gradients_[value] = gradient; }
   // Says that gradients of values in this one's buffer belong into that buffer, or into a new one.
   void mirror(ValueId value, int32_t buffer) { mirrors_[graph.value(value).buffer] = buffer; }

@@ -3,6 +3,18 @@
 #include <algorithm>
 
 namespace forge {
+namespace {
+
+// Returns the sum of a number of each of the op's modules.
+template <class Of>
+auto sum(const Graph& graph, const Op& op, Of of) {
+  decltype(of(graph.module(op))) total = 0;
+  for (size_t i = 0; i < op.modules.size(); ++i) total += of(graph.module(op, i));
+  return total;
+}
+
+}  // namespace
+
 namespace flops {
 
 double none(const Graph&, const Op&, double, double) { return 0; }
@@ -14,19 +26,15 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
 double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
 
 double weights(const Graph& graph, const Op& op) {
-  double count = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i)
-    count += held(graph.module(op, i)) * static_cast<double>(graph.module(op, i).in) * static_cast<double>(graph.module(op, i).out);
-  return count;
+  return sum(graph, op, [](const ModuleUse& module) {
+    return held(module) * static_cast<double>(module.in) * static_cast<double>(module.out);
+  });
 }
 
 double factors(const Graph& graph, const Op& op) {
-  double count = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    count += held(module) * static_cast<double>(module.rank) * static_cast<double>(module.in + module.out);
-  }
-  return count;
+  return sum(graph, op, [](const ModuleUse& module) {
+    return held(module) * static_cast<double>(module.rank) * static_cast<double>(module.in + module.out);
+  });
 }
 
 Sides sides(const Graph& graph, const Op& op) {
@@ -65,15 +73,11 @@ int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
 }
 
 int64_t ranks_of(const Graph& graph, const Op& op) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) sum += graph.module(op, i).rank;
-  return sum;
+  return sum(graph, op, [](const ModuleUse& module) { return module.rank; });
 }
 
 int64_t outs_of(const Graph& graph, const Op& op) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) sum += graph.module(op, i).out;
-  return sum;
+  return sum(graph, op, [](const ModuleUse& module) { return module.out; });
 }
 
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
@@ -14,41 +13,6 @@
 
 namespace forge {
 namespace {
-
-
-// Samples one token per row of logits [rows, vocab].
-class Sampler {
- public:
-  explicit Sampler(const SamplingConfig& config) : config_(config) {}
-
-  // Returns a token for each row, −1 if no logit is a number. streams, indices [rows]: the text's
-  // stream and the number of the new token.
-  const std::vector<int64_t>& draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
-                                   const std::vector<uint64_t>& indices) {
-    const at::Tensor host = logits.cpu();
-    tokens_.resize(streams.size());
-    logps_.resize(streams.size());
-    Sampling args{.rows = host.size(0), .vocab = host.size(1)};
-    args.logits = host.const_data_ptr<float>(), args.stride = host.stride(0);
-    args.temperature = static_cast<float>(config_.temperature), args.top_k = config_.top_k;
-    args.top_p = static_cast<float>(config_.top_p), args.min_p = static_cast<float>(config_.min_p);
-    args.seed = static_cast<uint64_t>(config_.seed);
-    args.streams = streams.data(), args.indices = indices.data(), args.tokens = tokens_.data();
-    args.logp = logps_.data();
-    workspace_.resize(static_cast<size_t>(sampling_cpu_workspace(args)));
-    args.workspace = workspace_.data();
-    sampling_cpu(args);
-    return tokens_;
-  }
-
-  float logp(size_t row) const { return logps_[row]; }
-
- private:
-  const SamplingConfig& config_;
-  std::vector<float> logps_;
-  std::vector<int64_t> tokens_;
-  std::vector<char> workspace_;
-};
 
 struct Text {
   int64_t number = 0;
@@ -65,7 +29,7 @@ class Generation {
  public:
   Generation(Decoder& decoder, const std::vector<std::vector<int32_t>>& prompts, const SamplingConfig& config,
              const GenerationRoom& room, const GenerationEvents& events, KeptTokens* kept)
-      : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), kept_(kept), sampler_(config) {
+      : decoder_(decoder), prompts_(prompts), config_(config), room_(room), events_(events), kept_(kept) {
     FORGE_CHECK(room.sequences >= config.samples, "room for " << room.sequences << " of " << config.samples << " texts of a prompt");
     const size_t texts = prompts.size() * static_cast<size_t>(config.samples);
     FORGE_CHECK(config.streams.empty() || config.streams.size() == texts, "a stream for each text");
@@ -195,6 +159,25 @@ class Generation {
     return rows;
   }
 
+  // Samples a token for each row of logits [rows, vocab], −1 if no logit of it is a number. streams,
+  // indices [rows]: the text's stream and the number of the new token.
+  void draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
+            const std::vector<uint64_t>& indices) {
+    const at::Tensor host = logits.cpu();
+    tokens_.resize(streams.size());
+    logps_.resize(streams.size());
+    Sampling args{.rows = host.size(0), .vocab = host.size(1)};
+    args.logits = host.const_data_ptr<float>(), args.stride = host.stride(0);
+    args.temperature = static_cast<float>(config_.temperature), args.top_k = config_.top_k;
+    args.top_p = static_cast<float>(config_.top_p), args.min_p = static_cast<float>(config_.min_p);
+    args.seed = static_cast<uint64_t>(config_.seed);
+    args.streams = streams.data(), args.indices = indices.data(), args.tokens = tokens_.data();
+    args.logp = logps_.data();
+    workspace_.resize(static_cast<size_t>(sampling_cpu_workspace(args)));
+    args.workspace = workspace_.data();
+    sampling_cpu(args);
+  }
+
   // Samples the next tokens of the texts from `first` on and removes those that end. Draws after a
   // wrong guess are not used.
   void take(const at::Tensor& logits, size_t first) {
@@ -207,16 +190,16 @@ class Generation {
         indices.push_back(static_cast<uint64_t>(text.end.tokens) + behind);
       }
     }
-    const std::vector<int64_t>& tokens = sampler_.draw(adjusted(logits, first), streams, indices);
+    draw(adjusted(logits, first), streams, indices);
     size_t kept = first, row = 0;
     for (size_t i = first; i < texts_.size(); ++i) {
       auto& [slot, text] = texts_[i];
       const std::vector<int32_t> guess = std::exchange(text.guess, {});
       size_t right = 0;
-      bool on = goes_on(text, tokens[row], sampler_.logp(row));
+      bool on = goes_on(text, tokens_[row], logps_[row]);
       while (on && right < guess.size() && text.last == guess[right]) {
         ++right;
-        on = goes_on(text, tokens[row + right], sampler_.logp(row + right));
+        on = goes_on(text, tokens_[row + right], logps_[row + right]);
       }
       row += 1 + guess.size();
       stats_.guessed_right += static_cast<int64_t>(right);
@@ -278,7 +261,10 @@ class Generation {
   const GenerationRoom room_;
   const GenerationEvents& events_;
   KeptTokens* const kept_;
-  Sampler sampler_;
+  // The latest draw.
+  std::vector<int64_t> tokens_;
+  std::vector<float> logps_;
+  std::vector<char> workspace_;
   std::vector<std::pair<int64_t, Text>> texts_;  // unfinished texts, by decoder index
   std::vector<int64_t> free_;                    // numbers
   size_t next_ = 0;                              // prompt

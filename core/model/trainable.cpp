@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "core/lib/base/error.h"
+
 namespace forge {
 
 namespace {
@@ -27,6 +29,12 @@ Trainable* TrainableSet::find(const std::string& name) {
   for (Trainable& item : items_)
     if (item.parameter.name == name) return &item;
   return nullptr;
+}
+
+Trainable& TrainableSet::at(const std::string& name) {
+  Trainable* item = find(name);
+  FORGE_CHECK(item, "the parameter list lacks " << name);
+  return *item;
 }
 
 void TrainableSet::zero_grad() {

@@ -37,6 +37,7 @@ class TrainableSet {
   std::vector<Trainable>& items() { return items_; }
   const std::vector<Trainable>& items() const { return items_; }
   Trainable* find(const std::string& name);
+  Trainable& at(const std::string& name);  // checked
   void add_whole(WholeWeight weight) { wholes_.push_back(std::move(weight)); }
   std::deque<WholeWeight>& wholes() { return wholes_; }
   const TrainedLayout& layout() const { return layout_; }

@@ -33,19 +33,17 @@ std::vector<VocabularySite> known_vocabulary_sites(const ModelSpec& model, const
   }
 }
 
-// True if adapter.modules_to_save names the vocabulary's table, which two stacks read.
-bool names_vocabulary(const ModelSpec& model, const AdapterConfig& adapter) {
-  return std::any_of(adapter.modules_to_save.begin(), adapter.modules_to_save.end(), [&](const std::string& name) {
-    return ends_with(embedding_name(model), name + ".weight") || ends_with(logits_head_name(model), name + ".weight");
+// True if adapter.modules_to_save names the module of this weight.
+bool saves(const AdapterConfig& adapter, const std::string& weight) {
+  return std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) {
+    return ends_with(weight, name + ".weight");
   });
 }
 
 // True if an embedding's rows have gradients.
 bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
-  const auto& saved = adapter.modules_to_save;
   const std::vector<VocabularySite> adapted = known_vocabulary_sites(model, adapter);
-  return adapter.type == AdapterType::none ||
-         std::any_of(saved.begin(), saved.end(), [&](const std::string& name) { return ends_with(embedding_name(model), name + ".weight"); }) ||
+  return adapter.type == AdapterType::none || saves(adapter, embedding_name(model)) ||
          std::any_of(adapted.begin(), adapted.end(), [](const VocabularySite& site) { return site.embedding; });
 }
 
@@ -63,7 +61,8 @@ std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) 
   if (job.data.overlong == Overlong::split)
     faults.push_back({"data.overlong", "a source and its answer cannot be split into pairs; write truncate, drop or error"});
   if (job.train.neftune_alpha > 0) faults.push_back({"train.neftune_alpha", what + ", and noise is not defined for its two embeddings; write 0"});
-  if (names_vocabulary(model, job.adapter))
+  if (saves(job.adapter, embedding_name(model)) ||
+      saves(job.adapter, logits_head_name(model)))  // which two stacks read
     faults.push_back({"adapter.modules_to_save", what + " with one shared table of embeddings, which is trained whole only with adapter: none"});
   if (!known_vocabulary_sites(model, job.adapter).empty())
     faults.push_back({"adapter.target_modules", what + " with one shared table of embeddings, which no adapter changes"});

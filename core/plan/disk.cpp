@@ -45,7 +45,8 @@ DiskUse disk_of(const Fitted& plan) {
   constexpr int64_t kLineBytes = 1 << 10;  // of metrics.jsonl and, where there is one, TensorBoard's file
   const int64_t logs = std::max(kSmallLogs, plan.steps / job.log.every_steps * kLineBytes);
   const double bytes = static_cast<double>(copies) * static_cast<double>(use.checkpoint_bytes);
-  use.bytes = static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
+  use.disk_bytes =
+      static_cast<int64_t>(std::min(bytes, 1e18)) + result + logs + rollout_bytes(plan);
   return use;
 }
 

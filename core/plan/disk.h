@@ -8,7 +8,7 @@ struct Plan;
 
 struct DiskUse {
   int64_t checkpoint_bytes = 0;  // one checkpoint
-  int64_t bytes = 0;             // all that the run keeps at its fullest moment
+  int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
 };
 DiskUse disk_of(const Fitted& plan);
 

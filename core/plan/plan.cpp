@@ -1,11 +1,12 @@
 #include "core/plan/plan.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/data/batch/order.h"
+#include "core/data/batch/packing.h"
 #include "core/learn/objective/objective.h"
 #include "core/plan/contradictions.h"
-#include "core/plan/disk.h"
 #include "core/plan/fit/fit.h"
 #include "core/plan/stages/judge_plan.h"
 #include "core/plan/warnings.h"
@@ -23,6 +24,20 @@ Parts first_epoch_of(const Batching& plan, const std::vector<int64_t>& lengths) 
 const Provider* plain_of(const std::vector<Provider>& providers) {
   const auto plain = std::find_if(providers.begin(), providers.end(), [](const Provider& p) { return p.name == std::string("reference"); });
   return plain == providers.end() ? nullptr : &*plain;
+}
+
+// Returns the fill of the batches. `first_epoch` has the steps of the first epoch.
+PackingFacts packing_of(const Fitted& plan, const std::vector<int64_t>& lengths, const Parts& first_epoch) {
+  constexpr size_t kMeasuredSteps = 1000;
+  const TrainConfig& train = plan.job.train;
+  if (lengths.empty()) return {};
+  const std::span steps(first_epoch.data(), std::min(first_epoch.size(), kMeasuredSteps));
+  BatchFill step_fill, micro_fill;
+  for (const auto& step : steps) {
+    if (train.global_batch_tokens) step_fill.add({step}, lengths, *train.global_batch_tokens);
+    micro_fill.add(micro_batches(step, lengths, plan.job), lengths, *train.micro_batch_tokens);
+  }
+  return {static_cast<double>(micro_fill.parts) / static_cast<double>(steps.size()), micro_fill.share(), step_fill.share()};
 }
 
 }  // namespace
@@ -45,9 +60,7 @@ Plan make_plan(const PlanInput& input) {
   if (!plan.train.estimated && !draws) plan.packing = packing_of(plan, input.train_lengths, first_epoch);
   plan.time = planned_time(plan, input.train_lengths, input.known_rates());
   if (draws && plan.time.step_seconds > 0) plan.rollout.sample_seconds = sample_seconds(plan, input.known_rates());
-  const DiskUse disk = disk_of(plan);
-  plan.checkpoint_bytes = disk.checkpoint_bytes;
-  plan.disk_bytes = disk.bytes;
+  static_cast<DiskUse&>(plan) = disk_of(plan);
   plan.warnings = warnings_of(plan, input);
   return plan;
 }

@@ -9,20 +9,27 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/disk.h"
 #include "core/plan/fit/fitted.h"
 #include "core/plan/identity.h"
-#include "core/plan/packing_facts.h"
 #include "core/plan/stages/plan_input.h"
 #include "core/plan/step_time.h"
 
 namespace forge {
 
-struct Plan : Fitted, Identity {
+// Fill of steps and micro-batches, over the first steps of the first epoch. Nothing is padded
+// either way: a micro-batch that is half full takes half the time, so this tells how few launches
+// the tokens take.
+struct PackingFacts {
+  double micro_batches_per_step = 0;  // 0: not known, the data are only estimated
+  double micro_batch_fill = 0;        // tokens over train.micro_batch_tokens
+  double step_fill = 0;               // tokens over train.global_batch_tokens; 0 without it
+};
+
+struct Plan : Fitted, Identity, DiskUse {
   std::vector<AttentionUse> attention;  // by kernel
   PackingFacts packing;
   PlannedTime time;
-  int64_t checkpoint_bytes = 0;  // one checkpoint
-  int64_t disk_bytes = 0;        // all that the run keeps at its fullest moment
   std::vector<std::string> warnings;
 };
 

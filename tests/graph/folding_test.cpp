@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/model/families/step_lists.h"
+#include "core/model/families/step.h"
 #include "core/model/graph/check.h"
 #include "core/model/graph/fold_residuals.h"
 #include "core/model/graph/print.h"

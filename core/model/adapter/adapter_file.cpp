@@ -8,7 +8,6 @@
 #include <set>
 
 #include "core/lib/base/file.h"
-#include "core/lib/base/text.h"
 #include "core/job/names.h"
 #include "core/model/families/stored_file.h"
 #include "core/lib/io/json.h"
@@ -91,13 +90,9 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   return json;
 }
 
-struct Output {
-  std::string name;
-  at::Tensor tensor;
-};
-
-std::vector<Output> adapter_tensors(const TrainableSet& trainables, const ResidualInit& residual) {
-  std::vector<Output> outputs;
+std::vector<std::pair<std::string, at::Tensor>> adapter_tensors(const TrainableSet& trainables,
+                                                                const ResidualInit& residual) {
+  std::vector<std::pair<std::string, at::Tensor>> outputs;
   for (const Trainable& item : trainables.items()) {
     at::Tensor value = item.master.to(at::kCPU, at::kFloat).contiguous();
     std::string name = item.parameter.name;
@@ -108,7 +103,7 @@ std::vector<Output> adapter_tensors(const TrainableSet& trainables, const Residu
       if (item.parameter.role == Role::lora_a) value = at::cat({value, factors->second.first}, 0);
       if (item.parameter.role == Role::lora_b) value = at::cat({value, factors->second.second.neg()}, 1);
     }
-    outputs.push_back({peft_name(name), value.contiguous()});
+    outputs.emplace_back(peft_name(name), value.contiguous());
   }
   return outputs;
 }
@@ -157,10 +152,10 @@ void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables
 void save_adapter(const std::string& folder, const TrainableSet& trainables, const std::vector<AdapterSite>& sites,
                   const AdapterConfig& adapter, const std::string& model_name, const ResidualInit& residual, const ModelSpec& spec) {
   c10::NoGradGuard no_grad;
-  std::vector<Output> outputs = adapter_tensors(trainables, residual);
+  const auto outputs = adapter_tensors(trainables, residual);
   std::vector<SafetensorsEntry> entries;
-  for (const Output& output : outputs)
-    entries.push_back({{output.name, output.tensor.sizes().vec(), DType::f32}, tensor_bytes(output.tensor)});
+  for (const auto& [name, tensor] : outputs)
+    entries.push_back({{name, tensor.sizes().vec(), DType::f32}, tensor_bytes(tensor)});
   write_safetensors(folder + "/adapter_model.safetensors", entries, {{"format", "pt"}});
   const auto& items = trainables.items();
   const bool scores = std::any_of(items.begin(), items.end(),

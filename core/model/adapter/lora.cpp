@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <optional>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/random.h"
@@ -38,12 +39,6 @@ at::Tensor quantisation_error(const LinearSpec& linear, const AdapterSite& site,
   return exact.sub_(base_weight(linear, at::kFloat).to(at::kCPU, at::kFloat));
 }
 
-Trainable& part(TrainableSet& trainables, const AdapterSite& site, const char* suffix) {
-  Trainable* item = trainables.find(site.adapter + suffix);
-  FORGE_CHECK(item, "the parameter list lacks " << site.adapter << suffix);
-  return *item;
-}
-
 }  // namespace
 
 void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<AdapterSite>& sites,
@@ -51,9 +46,10 @@ void attach_adapter(Model& model, TrainableSet& trainables, const std::vector<Ad
   for (const AdapterSite& site : sites) {
     LinearSpec* linear = find_linear(model, site.module);
     FORGE_CHECK(linear, "no linear layer " << site.module);
-    linear->lora_a = part(trainables, site, ".lora_A.weight").leaf;
-    linear->lora_b = part(trainables, site, ".lora_B.weight").leaf;
-    if (adapter.use_dora) linear->magnitude = part(trainables, site, ".lora_magnitude_vector").leaf;
+    linear->lora_a = trainables.at(site.adapter + ".lora_A.weight").leaf;
+    linear->lora_b = trainables.at(site.adapter + ".lora_B.weight").leaf;
+    if (adapter.use_dora)
+      linear->magnitude = trainables.at(site.adapter + ".lora_magnitude_vector").leaf;
     linear->scale = site.scale;
     linear->dropout = adapter.dropout;
     linear->dropout_stream = stream_of("dropout/" + site.module);
@@ -65,10 +61,11 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
   c10::NoGradGuard no_grad;
   ResidualInit residual;
   for (const AdapterSite& site : sites) {
-    at::Tensor a = part(trainables, site, ".lora_A.weight").master,
-               b = part(trainables, site, ".lora_B.weight").master;
+    at::Tensor a = trainables.at(site.adapter + ".lora_A.weight").master,
+               b = trainables.at(site.adapter + ".lora_B.weight").master;
     const LinearSpec& linear = *find_linear(model, site.module);
     const std::string stream = "lora_A/" + site.module;
+    std::optional<std::pair<at::Tensor, at::Tensor>> factors;  // the first A and B
     switch (adapter.init) {
       case LoraInit::standard:
       case LoraInit::eva:  // until start_from_inputs() has read the layers' inputs
@@ -77,30 +74,25 @@ ResidualInit initialize_adapter(Model& model, TrainableSet& trainables, const st
       case LoraInit::gaussian:
         draw_normal(a, seed, stream, 1 / static_cast<double>(site.rank));
         break;
-      case LoraInit::loftq: {
+      case LoraInit::loftq:
         // One step, as in PEFT's replace_lora_weights_loftq for bitsandbytes. The factors divide by
         // the adapter's scale, which PEFT leaves out: there a scale other than 1 corrects too much
         // or too little.
-        const auto factors = principal_factors(quantisation_error(linear, site, *original), site);
-        a.copy_(factors.first);
-        b.copy_(factors.second);
+        factors = principal_factors(quantisation_error(linear, site, *original), site);
         break;
-      }
       case LoraInit::pissa:
-      case LoraInit::olora: {
+      case LoraInit::olora:
         FORGE_CHECK(linear.weight.defined(), "a start out of a quantised weight, which the plan refuses: " << site.module);
-        const bool principal = adapter.init == LoraInit::pissa;
-        auto factors = principal ? principal_factors(linear.weight, site) : orthogonal_factors(linear.weight, site);
-        a.copy_(factors.first);
-        b.copy_(factors.second);
-        residual.factors[site.module] = factors;
+        factors = adapter.init == LoraInit::pissa ? principal_factors(linear.weight, site)
+                                                  : orthogonal_factors(linear.weight, site);
+        residual.factors[site.module] = *factors;
         break;
-      }
     }
+    if (factors) a.copy_(factors->first), b.copy_(factors->second);
     // DoRA's magnitude is the norm of the full weight: with these starts, too, W + scale · B A is
     // the model's original weight.
     if (adapter.use_dora)
-      part(trainables, site, ".lora_magnitude_vector")
+      trainables.at(site.adapter + ".lora_magnitude_vector")
           .master.copy_(at::linalg_vector_norm(base_weight(linear, model.type).to(at::kFloat), 2, {1}));
   }
   return residual;

@@ -10,7 +10,6 @@
 #include "core/model/families/adapter_sites.h"
 #include "core/model/model.h"
 #include "core/model/trainable.h"
-#include "core/model/families/parameters.h"
 
 namespace forge {
 

@@ -6,17 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/lib/base/error.h"
 #include "core/model/adapter/first_values.h"
 
 namespace forge {
 namespace {
-
-Trainable& part(TrainableSet& trainables, const std::string& name) {
-  Trainable* item = trainables.find(name);
-  FORGE_CHECK(item, "the parameter list lacks " << name);
-  return *item;
-}
 
 // The trained parts of one matrix, [vocabulary, hidden].
 struct Parts {
@@ -66,11 +59,11 @@ void attach_vocabulary(Model& model, TrainableSet& trainables, const std::vector
     Parts parts{.site = site, .base = slot};
     if (!site.tokens.empty()) {
       parts.tokens = at::tensor(site.tokens, at::kLong).to(model.device);
-      parts.rows = &part(trainables, site.rows());
+      parts.rows = &trainables.at(site.rows());
       parts.rows->master.copy_(slot.index_select(0, parts.tokens));
     } else {
-      parts.a = &part(trainables, site.a());
-      parts.b = &part(trainables, site.b());
+      parts.a = &trainables.at(site.a());
+      parts.b = &trainables.at(site.b());
     }
     Parameter whole{kSavedPrefix + site.module + ".weight", slot.sizes().vec(),
                     site.embedding ? Role::embedding : Role::head};
@@ -89,9 +82,9 @@ void initialize_vocabulary(TrainableSet& trainables, const std::vector<Vocabular
   for (const VocabularySite& site : sites) {
     if (site.rank == 0) continue;
     if (site.embedding)
-      draw_normal(part(trainables, site.b()).master, seed, "lora_B/" + site.module, 1);
+      draw_normal(trainables.at(site.b()).master, seed, "lora_B/" + site.module, 1);
     else
-      draw_uniform(part(trainables, site.a()).master, seed, "lora_A/" + site.module,
+      draw_uniform(trainables.at(site.a()).master, seed, "lora_A/" + site.module,
                    1 / std::sqrt(static_cast<double>(site.hidden)));
   }
 }

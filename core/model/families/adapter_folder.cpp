@@ -54,6 +54,14 @@ T get(const Json& json, const char* key, T otherwise, const std::string& path) {
   return found->get<T>();
 }
 
+// Returns the values of a key that has one or a list of them.
+template <class T>
+std::vector<T> get_list(const Json& json, const char* key, const std::string& path) {
+  const Json value = json.value(key, Json());
+  return is_of<T>(value) ? std::vector<T>{value.get<T>()}
+                         : get<std::vector<T>>(json, key, {}, path);
+}
+
 void refuse_other_methods(const Json& json, const std::string& path) {
   const Json method = json.value("peft_type", Json());
   if (method == "LORA") return;
@@ -98,33 +106,22 @@ void refuse_changed_base(const Json& json, const std::string& path) {
 }
 
 void read_targets(const Json& json, const std::string& path, AdapterConfig& config) {
-  if (json.contains("target_modules") && json["target_modules"].is_string()) {
-    config.target_modules = {json["target_modules"].get<std::string>()};
+  config.target_modules = get_list<std::string>(json, "target_modules", path);
+  if (json.value("target_modules", Json()).is_string()) {
     config.target_is_regex = lower(config.target_modules[0]) != "all-linear";
     if (!config.target_is_regex) config.target_modules = {"all-linear"};
-  } else {
-    config.target_modules = get<std::vector<std::string>>(json, "target_modules", {}, path);
   }
-  if (json.contains("layers_to_transform") && json["layers_to_transform"].is_number_integer())
-    config.layers_to_transform = {json["layers_to_transform"].get<int64_t>()};
-  else
-    config.layers_to_transform = get<std::vector<int64_t>>(json, "layers_to_transform", {}, path);
+  config.layers_to_transform = get_list<int64_t>(json, "layers_to_transform", path);
   config.modules_to_save = get<std::vector<std::string>>(json, "modules_to_save", {}, path);
-  config.exclude_is_regex = json.contains("exclude_modules") && json["exclude_modules"].is_string();
-  if (config.exclude_is_regex)
-    config.exclude_modules = {json["exclude_modules"].get<std::string>()};
-  else
-    config.exclude_modules = get<std::vector<std::string>>(json, "exclude_modules", {}, path);
+  config.exclude_is_regex = json.value("exclude_modules", Json()).is_string();
+  config.exclude_modules = get_list<std::string>(json, "exclude_modules", path);
   config.target_parameters = get<std::vector<std::string>>(json, "target_parameters", {}, path);
   for (std::vector<std::string>* names : {&config.target_modules, &config.modules_to_save, &config.exclude_modules})
     std::replace(names->begin(), names->end(), std::string(kOlderHead), std::string("lm_head"));
 }
 
 void read_layers_pattern(const Json& json, const std::string& path, AdapterFile& file) {
-  if (json.contains("layers_pattern") && json["layers_pattern"].is_string())
-    file.layers_pattern = {json["layers_pattern"].get<std::string>()};
-  else
-    file.layers_pattern = get<std::vector<std::string>>(json, "layers_pattern", {}, path);
+  file.layers_pattern = get_list<std::string>(json, "layers_pattern", path);
   std::erase(file.layers_pattern, "");
   // This is as in LoraConfig.__post_init__, for which an empty list is a list.
   const bool layers = !json.value("layers_to_transform", Json()).is_null(), expression = json.value("target_modules", Json()).is_string();
@@ -181,35 +178,27 @@ struct Decided {
   void (*copy)(const AdapterConfig& from, AdapterConfig& to);
 };
 
+template <auto... members>
+void copy(const AdapterConfig& from, AdapterConfig& to) {
+  ((to.*members = from.*members), ...);
+}
+
 constexpr Decided kDecided[] = {
-    {"adapter.rank", [](const AdapterConfig& from, AdapterConfig& to) { to.rank = from.rank; }},
-    {"adapter.alpha", [](const AdapterConfig& from, AdapterConfig& to) { to.alpha = from.alpha; }},
-    {"adapter.use_rslora",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.use_rslora = from.use_rslora; }},
-    {"adapter.use_dora", [](const AdapterConfig& from, AdapterConfig& to) { to.use_dora = from.use_dora; }},
-    {"adapter.rank_pattern",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.rank_pattern = from.rank_pattern; }},
-    {"adapter.alpha_pattern",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.alpha_pattern = from.alpha_pattern; }},
+    {"adapter.rank", copy<&AdapterConfig::rank>},
+    {"adapter.alpha", copy<&AdapterConfig::alpha>},
+    {"adapter.use_rslora", copy<&AdapterConfig::use_rslora>},
+    {"adapter.use_dora", copy<&AdapterConfig::use_dora>},
+    {"adapter.rank_pattern", copy<&AdapterConfig::rank_pattern>},
+    {"adapter.alpha_pattern", copy<&AdapterConfig::alpha_pattern>},
     {"adapter.target_modules",
-     [](const AdapterConfig& from, AdapterConfig& to) {
-       to.target_modules = from.target_modules;
-       to.target_is_regex = from.target_is_regex;
-     }},
-    {"adapter.target_parameters",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.target_parameters = from.target_parameters; }},
+     copy<&AdapterConfig::target_modules, &AdapterConfig::target_is_regex>},
+    {"adapter.target_parameters", copy<&AdapterConfig::target_parameters>},
     {"adapter.exclude_modules",
-     [](const AdapterConfig& from, AdapterConfig& to) {
-       to.exclude_modules = from.exclude_modules;
-       to.exclude_is_regex = from.exclude_is_regex;
-     }},
-    {"adapter.layers_to_transform",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.layers_to_transform = from.layers_to_transform; }},
-    {"adapter.modules_to_save",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.modules_to_save = from.modules_to_save; }},
-    {"adapter.trainable_token_indices",
-     [](const AdapterConfig& from, AdapterConfig& to) { to.trainable_token_indices = from.trainable_token_indices; }},
-    {"adapter.bias", [](const AdapterConfig& from, AdapterConfig& to) { to.bias = from.bias; }},
+     copy<&AdapterConfig::exclude_modules, &AdapterConfig::exclude_is_regex>},
+    {"adapter.layers_to_transform", copy<&AdapterConfig::layers_to_transform>},
+    {"adapter.modules_to_save", copy<&AdapterConfig::modules_to_save>},
+    {"adapter.trainable_token_indices", copy<&AdapterConfig::trainable_token_indices>},
+    {"adapter.bias", copy<&AdapterConfig::bias>},
 };
 
 std::set<std::string> saved_paths(const ModelSpec& spec, const AdapterConfig& adapter) {
@@ -252,14 +241,6 @@ bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const Adapt
       "leave them out to use the adapter's own, or leave out adapter.init_from to train a new adapter");
 }
 
-}  // namespace
-
-std::string peft_name(const std::string& parameter) {
-  return starts_with(parameter, kSavedPrefix) ? parameter : kSavedPrefix + parameter;
-}
-
-namespace {
-
 Json read_config(const std::string& folder) {
   const std::string path = config_path(folder);
   if (!is_directory(folder))
@@ -273,46 +254,6 @@ Json read_config(const std::string& folder) {
   if (!json.is_object()) throw fault(path, "expected an object");
   return json;
 }
-
-}  // namespace
-
-std::string base_model_of(const std::string& folder) {
-  return get<std::string>(read_config(folder), "base_model_name_or_path", "", config_path(folder));
-}
-
-AdapterFile read_adapter_config(const std::string& folder) {
-  const std::string path = config_path(folder);
-  const Json json = read_config(folder);
-  refuse_other_methods(json, path);
-  refuse_unknown_settings(json, path);
-  refuse_changed_base(json, path);
-  AdapterFile file{.folder = folder};
-  AdapterConfig& config = file.config;
-  config.type = AdapterType::lora;
-  config.rank = get<int64_t>(json, "r", 8, path);
-  config.alpha = get<double>(json, "lora_alpha", 8, path);
-  config.dropout = get<double>(json, "lora_dropout", 0, path);
-  config.use_rslora = get<bool>(json, "use_rslora", false, path);
-  config.use_dora = get<bool>(json, "use_dora", false, path);
-  config.rank_pattern = get<InOrder<int64_t>>(json, "rank_pattern", {}, path);
-  config.alpha_pattern = get<InOrder<double>>(json, "alpha_pattern", {}, path);
-  config.init_from = folder;
-  read_targets(json, path, config);
-  read_layers_pattern(json, path, file);
-  file.ties_weights = get<bool>(json, "ensure_weight_tying", false, path);
-  file.saves_vocabulary = std::any_of(config.modules_to_save.begin(), config.modules_to_save.end(), names_tied);
-  read_tokens(json, path, config);
-  read_saved_embeddings(folder, config);
-  config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
-  file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
-  // PEFT lists both names that a transformers model may use for its head.
-  if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
-  if (config.rank < 1 || config.rank > 65536)
-    throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
-  return file;
-}
-
-namespace {
 
 // Returns the rows of the embedding that the file needs, for a vocabulary that was made larger
 // before training. 0: no more than the base's.
@@ -356,6 +297,13 @@ void require_no_tying(const AdapterFile& file, const ModelSpec& spec) {
       .hint("load base and adapter with PEFT, and train or serve what merge_and_unload() gives");
 }
 
+std::vector<Parameter> trained_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                          Quantization quantization) {
+  std::vector<Parameter> trained = run_parameters(spec, adapter, quantization);
+  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  return trained;
+}
+
 // Returns the result of `select` for the file's settings; its faults are in the words of a job
 // file.
 template <class Select>
@@ -369,7 +317,55 @@ auto fitting(const AdapterFile& file, const ModelSpec& spec, const Select& selec
   }
 }
 
+// True for the base's own matrix, which PEFT stores beside factors of the embedding or the head.
+bool is_base_copy(const std::string& name, const std::set<std::string>& wanted) {
+  constexpr std::string_view kWrapped = ".base_layer.weight";
+  if (!ends_with(name, kWrapped)) return false;
+  const std::string module = name.substr(0, name.size() - kWrapped.size());
+  return wanted.count(module + ".lora_embedding_A") > 0 || wanted.count(module + ".lora_A.weight") > 0;
+}
+
 }  // namespace
+
+std::string peft_name(const std::string& parameter) {
+  return starts_with(parameter, kSavedPrefix) ? parameter : kSavedPrefix + parameter;
+}
+
+std::string base_model_of(const std::string& folder) {
+  return get<std::string>(read_config(folder), "base_model_name_or_path", "", config_path(folder));
+}
+
+AdapterFile read_adapter_config(const std::string& folder) {
+  const std::string path = config_path(folder);
+  const Json json = read_config(folder);
+  refuse_other_methods(json, path);
+  refuse_unknown_settings(json, path);
+  refuse_changed_base(json, path);
+  AdapterFile file{.folder = folder};
+  AdapterConfig& config = file.config;
+  config.type = AdapterType::lora;
+  config.rank = get<int64_t>(json, "r", 8, path);
+  config.alpha = get<double>(json, "lora_alpha", 8, path);
+  config.dropout = get<double>(json, "lora_dropout", 0, path);
+  config.use_rslora = get<bool>(json, "use_rslora", false, path);
+  config.use_dora = get<bool>(json, "use_dora", false, path);
+  config.rank_pattern = get<InOrder<int64_t>>(json, "rank_pattern", {}, path);
+  config.alpha_pattern = get<InOrder<double>>(json, "alpha_pattern", {}, path);
+  config.init_from = folder;
+  read_targets(json, path, config);
+  read_layers_pattern(json, path, file);
+  file.ties_weights = get<bool>(json, "ensure_weight_tying", false, path);
+  file.saves_vocabulary = std::any_of(config.modules_to_save.begin(), config.modules_to_save.end(), names_tied);
+  read_tokens(json, path, config);
+  read_saved_embeddings(folder, config);
+  config.bias = *enum_of<LoraBias>(get<std::string>(json, "bias", "none", path));
+  file.scores = get<std::string>(json, "task_type", "", path) == "SEQ_CLS";
+  // PEFT lists both names that a transformers model may use for its head.
+  if (file.scores) config.modules_to_save = with_score(config.modules_to_save);
+  if (config.rank < 1 || config.rank > 65536)
+    throw fault(path, "r is " + std::to_string(config.rank) + ", expected 1 to 65536");
+  return file;
+}
 
 ModelSpec spec_for(const AdapterFile& file, const ModelSpec& spec) {
   if (spec.score_head && !file.scores)
@@ -396,9 +392,9 @@ std::vector<AdapterSite> sites_of(const AdapterFile& file, const ModelSpec& spec
 }
 
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec) {
-  std::vector<Parameter> trained = fitting(file, spec, [&] { return run_parameters(spec, settings_for(file, spec), Quantization::none); });
-  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
-  return trained;
+  return fitting(file, spec, [&] {
+    return trained_parameters(spec, settings_for(file, spec), Quantization::none);
+  });
 }
 
 void inherit_adapter(LoadedJob& loaded) {
@@ -431,8 +427,8 @@ void check_start_adapter(const Job& job, const ModelSpec& spec, Data data) {
         .hint("adapter.init_from is a PEFT adapter folder");
   const AdapterFile file = read_adapter_config(folder);
   if (!same_adapter(spec, job.adapter, file)) refuse_differences(job, file);
-  std::vector<Parameter> trained = run_parameters(spec, job.adapter, job.model.quantization);
-  std::erase_if(trained, [](const Parameter& parameter) { return !parameter.trainable; });
+  const std::vector<Parameter> trained =
+      trained_parameters(spec, job.adapter, job.model.quantization);
   check_adapter_weights(*open_adapter_weights(folder, data), folder, trained);
 }
 
@@ -453,18 +449,6 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
   });
   return older ? current_names(std::move(file), kSavedPrefix) : std::move(file);
 }
-
-namespace {
-
-// True for the base's own matrix, which PEFT stores beside factors of the embedding or the head.
-bool is_base_copy(const std::string& name, const std::set<std::string>& wanted) {
-  constexpr std::string_view kWrapped = ".base_layer.weight";
-  if (!ends_with(name, kWrapped)) return false;
-  const std::string module = name.substr(0, name.size() - kWrapped.size());
-  return wanted.count(module + ".lora_embedding_A") > 0 || wanted.count(module + ".lora_A.weight") > 0;
-}
-
-}  // namespace
 
 void check_adapter_weights(const TensorFile& weights, const std::string& folder,
                            const std::vector<Parameter>& trained, int64_t widen) {

@@ -27,24 +27,22 @@ bool all_linear(const AdapterConfig& adapter) {
 
 bool excluded(const AdapterConfig& adapter, const std::string& path) {
   if (adapter.exclude_is_regex) return Pattern(adapter.exclude_modules.at(0), "adapter.exclude_modules").matches(path);
-  for (const std::string& name : adapter.exclude_modules)
-    if (names(name, path)) return true;
-  return false;
+  return std::ranges::any_of(adapter.exclude_modules,
+                             [&](const std::string& name) { return names(name, path); });
 }
 
 // True if modules_to_save names the module: the path has the name as whole components. Such a
 // module has no adapter.
 bool kept_whole(const AdapterConfig& adapter, const std::string& path) {
-  for (const std::string& name : adapter.modules_to_save)
-    if (("." + path + ".").find("." + name + ".") != std::string::npos) return true;
-  return false;
+  const std::string dotted = "." + path + ".";
+  return std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) {
+    return dotted.find("." + name + ".") != std::string::npos;
+  });
 }
 
 bool layer_wanted(const AdapterConfig& adapter, int64_t layer) {
-  if (adapter.layers_to_transform.empty()) return true;
-  for (int64_t wanted : adapter.layers_to_transform)
-    if (wanted == layer) return true;
-  return false;
+  const std::vector<int64_t>& wanted = adapter.layers_to_transform;
+  return wanted.empty() || std::ranges::find(wanted, layer) != wanted.end();
 }
 
 // Decides for one module which of the targets matches it: their index, or -1.
@@ -181,19 +179,19 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
 struct Selection {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;  // places with factors
-  std::vector<int64_t> matches;     // sites of each target
-  std::vector<int64_t> parameters;  // those of its sites
-  std::vector<bool> used;        // targets that match a module, also an excluded one (PEFT writes both lists)
+  std::vector<TargetMatch> targets;  // without PEFT's numbers
+  std::vector<bool> used;            // targets that match a module, also an excluded one (PEFT writes both lists)
+
+  bool any() const { return !sites.empty() || !vocabulary.empty(); }
 };
 
 void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, const Selection& selection,
                            std::vector<KeyFault>& faults) {
-  const bool any = !selection.sites.empty() || !selection.vocabulary.empty();
-  if (any && adapter.init_from) return;  // PEFT wrote these names, and passes over those that match nothing
+  if (selection.any() && adapter.init_from) return;  // PEFT wrote these names, and passes over those that match nothing
   if (adapter.init_from) name_missing_layers(spec, adapter, faults);
   std::vector<std::string> leaves;
   for (size_t i = 0; i < adapter.target_modules.size(); ++i) {
-    if (selection.matches[i] > 0 || (selection.used[i] && any)) continue;
+    if (selection.targets[i].modules > 0 || (selection.used[i] && selection.any())) continue;
     const std::string& target = adapter.target_modules[i];
     if (leaves.empty())
       for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
@@ -212,14 +210,11 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
 void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
   for (const Module& module : modules_of(spec)) {
     if (module.path.find("bias") != std::string::npos)
-      faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
-    else if (module.bias && module.experts > 0)
-      faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(ModuleKind::experts, module.path)});
-    else if (module.bias && kept_whole(adapter, module.path))
-      faults.push_back({"adapter.bias", "all would train the bias of " + module.path + " twice: modules_to_save has it"});
-    else
-      continue;
-    return;
+      return faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
+    if (module.bias && module.experts > 0)
+      return faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(ModuleKind::experts, module.path)});
+    if (module.bias && kept_whole(adapter, module.path))
+      return faults.push_back({"adapter.bias", "all would train the bias of " + module.path + " twice: modules_to_save has it"});
   }
 }
 
@@ -261,8 +256,7 @@ int64_t parameters_of(const AdapterSite& site, const AdapterConfig& adapter) {
 
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   Selection selection;
-  selection.matches.assign(adapter.target_modules.size(), 0);
-  selection.parameters.assign(adapter.target_modules.size(), 0);
+  for (const std::string& target : adapter.target_modules) selection.targets.push_back({target});
   selection.used.assign(adapter.target_modules.size(), false);
   if (adapter.type == AdapterType::none) return selection;
   const Targets targets(adapter);
@@ -281,7 +275,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     const bool vocabulary = module.role == Role::head || module.path + ".weight" == embedding_name(spec);
     if (!joined && ((module.role != Role::linear && !vocabulary) || module.path == kScoreModule)) {
       faults.push_back({"adapter.target_modules", module.path + " is not a linear layer (modules_to_save trains it whole)"});
-      selection.matches[target] += 1;
+      selection.targets[target].modules += 1;
       continue;
     }
     AdapterSite site{module.path, module.path, module.layer, module.in_features, module.out_features};
@@ -292,8 +286,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
-    if (!joined) selection.matches[target] += 1;
-    if (!joined) selection.parameters[target] += parameters_of(site, adapter);
+    if (!joined) selection.targets[target].modules += 1;
+    if (!joined) selection.targets[target].parameters += parameters_of(site, adapter);
     if (vocabulary)
       selection.vocabulary.push_back({module.path, module.role != Role::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
     else
@@ -307,21 +301,12 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     require_directions(selection.sites, adapter.init, faults);
   refuse_unused_targets(spec, adapter, selection, faults);
   if (!selection.vocabulary.empty()) refuse_for_vocabulary(adapter, selection.vocabulary[0].module, faults);
-  const bool any = !selection.sites.empty() || !selection.vocabulary.empty();
-  if (any && !adapter.init_from) ranks.collect_unused(faults);
-  if (any && !adapter.init_from) alphas.collect_unused(faults);
+  if (selection.any() && !adapter.init_from) ranks.collect_unused(faults);
+  if (selection.any() && !adapter.init_from) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
   throw KeyError(ErrorKind::job, std::move(faults),
                  "the linear layers are " + known_modules(spec) + "; or write all-linear");
 }
-
-}  // namespace
-
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
-  return select(spec, adapter).sites;
-}
-
-namespace {
 
 // True if trainable_token_indices' `name` means this module: "" is the embedding, other names are
 // suffixes.
@@ -376,7 +361,24 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
   if (!faults.empty()) throw KeyError(ErrorKind::job, std::move(faults));
 }
 
+// Leaves out what PEFT's all-linear does not find under transformers 5.
+void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const std::vector<AdapterSite>& sites, TargetMatch& match) {
+  std::set<std::string> routers;
+  for (const Module& module : modules_of(spec))
+    if (module.use == LinearUse::router) routers.insert(module.path);
+  for (const AdapterSite& site : sites) {
+    if (site.experts > 0) continue;  // named in target_parameters
+    if (site.module.find(".experts.") == std::string::npos && routers.count(site.module) == 0) continue;
+    match.peft_modules -= 1;
+    match.peft_parameters -= parameters_of(site, adapter);
+  }
+}
+
 }  // namespace
+
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
+  return select(spec, adapter).sites;
+}
 
 AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter) {
   Selection selection = select(spec, adapter);
@@ -395,33 +397,13 @@ void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::str
           .hint("load base and adapter with PEFT, and write what merge_and_unload() gives");
 }
 
-namespace {
-
-// Leaves out what PEFT's all-linear does not find under transformers 5.
-void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const std::vector<AdapterSite>& sites, TargetMatch& match) {
-  std::set<std::string> routers;
-  for (const Module& module : modules_of(spec))
-    if (module.use == LinearUse::router) routers.insert(module.path);
-  for (const AdapterSite& site : sites) {
-    if (site.experts > 0) continue;  // named in target_parameters
-    if (site.module.find(".experts.") == std::string::npos && routers.count(site.module) == 0) continue;
-    match.peft_modules -= 1;
-    match.peft_parameters -= parameters_of(site, adapter);
-  }
-}
-
-}  // namespace
-
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter) {
-  const Selection selection = select(spec, adapter);
-  std::vector<TargetMatch> table;
-  if (adapter.type == AdapterType::none) return table;
-  for (size_t i = 0; i < selection.matches.size(); ++i) {
-    const int64_t modules = selection.matches[i], parameters = selection.parameters[i];
-    table.push_back({adapter.target_modules[i], modules, parameters, modules, parameters});
-  }
-  if (all_linear(adapter)) count_as_peft(spec, adapter, selection.sites, table.front());
-  return table;
+  if (adapter.type == AdapterType::none) return {};
+  Selection selection = select(spec, adapter);
+  for (TargetMatch& match : selection.targets)
+    match.peft_modules = match.modules, match.peft_parameters = match.parameters;
+  if (all_linear(adapter)) count_as_peft(spec, adapter, selection.sites, selection.targets.front());
+  return std::move(selection.targets);
 }
 
 }  // namespace forge

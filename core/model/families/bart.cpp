@@ -6,11 +6,8 @@
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 #include "core/model/families/parameters.h"
-#include "kernels/activation/activation_op.h"
-#include "kernels/attention/attention_op.h"
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/layer_norm/layer_norm_op.h"
-#include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
 namespace forge {
@@ -49,25 +46,12 @@ void write(const ModelSpec& spec, Json& config) {
 
 // Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight) {
-  const int64_t width = m.hidden_size;
-  const std::string q_name = module + ".q_proj", k_name = module + ".k_proj", v_name = module + ".v_proj", o_name = module + ".out_proj";
-  AttentionOptions options = attention_of(m, 0);
-  options.sight = sight;
-  ValueId mixed;
-  if (x == seen) {
-    auto [q, k, v] = linear(g, x, {{q_name.c_str(), width, true}, {k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
-    mixed = attention(g, q, k, v, heads_of(m), options);
-  } else {
-    ValueId q = linear(g, x, {q_name.c_str(), width, true});
-    auto [k, v] = linear(g, seen, {{k_name.c_str(), width, true}, {v_name.c_str(), width, true}});
-    mixed = attention(g, q, k, v, heads_of(m), options);
-  }
-  return linear(g, mixed, {o_name.c_str(), width, true});
+  return attention_over(g, m, module, {".q_proj", ".k_proj", ".v_proj", ".out_proj"}, x, seen,
+                        sight);
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = activation(g, linear(g, x, {"fc1", m.intermediate_size, true}), ActivationKind::gelu);
-  return linear(g, x, {"fc2", m.hidden_size, true});
+  return plain_mlp(g, m, x, "fc1", "fc2", ActivationKind::gelu);
 }
 
 // Records the norm after an addition. Its result is the residual stream.
@@ -115,7 +99,6 @@ ValueId stacks(Recorder& g, const ModelSpec& m) {
 Family bart_family() {
   return {.name = "bart",
           .architecture = "BartForConditionalGeneration",
-          .gguf_architecture = "",
           .max_position_embeddings = 1024,
           .activation = "gelu",
           .norm_eps = 1e-5,

@@ -9,54 +9,42 @@ namespace forge {
 namespace {
 
 constexpr int64_t kWindow = 4096, kPeriod = 4;
-constexpr double kMostScale = 1e6;
 
-void set_constants(ModelSpec& spec) {
+void read(Settings& settings, ModelSpec& spec, const char* logit_scale) {
   spec.layer_norm = true;
   spec.rope.interleaved = true;
-}
-
-void read(Settings& settings, ModelSpec& spec) {
-  set_constants(spec);
-  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
-  spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
+  spec.logit_scale = settings.number(logit_scale, 1e-9, 1e6, 0.0625);
 }
 
 void read_cohere(Settings& settings, ModelSpec& spec) {
-  read(settings, spec);
+  read(settings, spec, "logit_scale");
   settings.must_be("use_qk_norm", false, "no norms of q and k");
 }
 
 // Layers with full attention have no rotary positions.
 void read_cohere2(Settings& settings, ModelSpec& spec) {
-  read(settings, spec);
+  read(settings, spec, "logit_scale");
   const int64_t period = settings.integer("sliding_window_pattern", 1, kMostLayers, kPeriod);
   read_periodic_windows(settings, spec, kWindow, period);
   spec.no_rope_layers = spec.full_layers;
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_cohere_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
-  set_constants(spec);
-  spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
+  read(settings, spec, ".logit_scale");
 }
 
-void read_cohere2_gguf(GgufSettings& settings, ModelSpec& spec) {
-  set_constants(spec);
-  spec.logit_scale = settings.number("logit_scale", 1e-9, kMostScale, 0.0625);
+void read_cohere2_gguf(Settings& settings, ModelSpec& spec) {
+  read(settings, spec, ".logit_scale");
   set_periodic_windows(settings, spec, kWindow, kPeriod);
   spec.no_rope_layers = spec.full_layers;
 }
 
-void write(const ModelSpec& spec, Json& config) {
-  config["attention_bias"] = spec.qkv_bias;
-  config["logit_scale"] = spec.logit_scale;
-}
+void write(const ModelSpec& spec, Json& config) { config["logit_scale"] = spec.logit_scale; }
 
 void write_cohere2(const ModelSpec& spec, Json& config) {
   write(spec, config);
-  config["sliding_window"] = window_json(spec);
-  config["layer_types"] = layer_types_json(spec);
+  write_windows(spec, config);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -76,9 +64,10 @@ Family cohere_family() {
           .rope_theta = 500000,
           .tied = true,
           .spelling = {{"rms_norm_eps", "layer_norm_eps"}},
+          .flags = {kAttentionBias},
           .read = read_cohere,
           .write = write,
-          .read_gguf = read_gguf,
+          .read_gguf = read_cohere_gguf,
           .layer = layer};
 }
 

@@ -3,6 +3,7 @@
 #include "core/model/families/config_spec.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/lib/base/text.h"
 #include "core/model/families/config_keys.h"
@@ -115,11 +116,27 @@ std::string built_instead(Settings& settings, const std::string& known, const st
   return "config.json names " + named + " together with model_type " + known + ": built as " + built + ", as transformers does";
 }
 
-}  // namespace
-
-ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
-
-namespace {
+// Keys of transformers' PreTrainedConfig and of tools that write into config.json.
+const std::set<std::string> kHarmless{
+    // provenance and storage
+    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "name_or_path",
+    "auto_map", "is_llama_config", "unsloth_fixed", "unsloth_version", "model_name", "license",
+    "trust_remote_code", "transformers.js_config", "finetuning_task", "torchscript", "use_bfloat16",
+    "tf_legacy_loss", "max_sequence_length",
+    // initialisation, caching, outputs, distribution: nothing a loaded decoder computes in
+    // training
+    "use_cache", "output_attentions", "output_hidden_states", "return_dict",
+    "return_dict_in_generate", "output_scores", "use_return_dict", "base_model_tp_plan",
+    "base_model_pp_plan", "attn_implementation", "keys_to_ignore_at_inference", "tokenizer_class", "prefix",
+    "problem_type", "id2label", "label2id", "num_labels", "task_specific_params", "gradient_checkpointing",
+    "cache_implementation",
+    // generation, which forge takes from the command line
+    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+    "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+    "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+    "num_return_sequences", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "sep_token_id",
+    "decoder_start_token_id", "max_new_tokens", "unk_token_id", "chat_template"};
 
 // Reads the language model of a class with towers, from the settings of text_settings().
 ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
@@ -145,6 +162,12 @@ ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& 
 
 }  // namespace
 
+bool harmless_setting(const std::string& key) {
+  return starts_with(key, "_") || kHarmless.count(key) > 0;
+}
+
+ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
+
 ReadConfig read_config(const Json& config, const std::string& name) {
   Settings settings(config, name);
   ReadConfig read;
@@ -169,7 +192,12 @@ ReadConfig read_config(const Json& config, const std::string& name) {
   spec.initializer_range = settings.number("initializer_range", 0, 100, 0.02);
   if (keys.reads.count("rope_parameters") > 0) read_rope(settings, family, spec);
   read_tokens(settings, spec);
-  family.read(settings, spec);
+  for (const FlagSetting& flag : family.flags) {
+    const bool value = settings.flag(flag.key, flag.absent);
+    for (bool ModelSpec::*member : flag.members)
+      if (member) spec.*member = value;
+  }
+  if (family.read) family.read(settings, spec);
   refuse_other_decoders(settings, family);
   read.notes.dropouts = read_dropouts(settings, config, keys);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);

@@ -10,7 +10,6 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/rms_norm/norm_op.h"
 #include "kernels/rows/rows_op.h"
-#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -126,17 +125,13 @@ ValueId latent_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId
   return linear(g, trim_heads(g, mixed, heads), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
-ValueId shared_experts(Recorder& g, const ModelSpec& m, ValueId x) {
-  auto [gate, up] = linear(g, x, {{"mlp.shared_experts.gate_proj", m.shared_expert_size}, {"mlp.shared_experts.up_proj", m.shared_expert_size}});
-  return linear(g, glu(g, gate, up, GateKind::silu), {"mlp.shared_experts.down_proj", m.hidden_size});
-}
-
 ValueId layer_with(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h, const ExpertNames& names, const RouteRule& rule) {
   h = add(g, h, latent_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   const ValueId x = norm(g, m, h, "post_attention_layernorm");
   if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
   const ValueId routed = sparse_mlp(g, m, x, names, rule);
-  return add(g, h, add(g, routed, shared_experts(g, m, x)));
+  return add(g, h,
+             add(g, routed, gated_mlp(g, m, x, {"mlp.shared_experts", m.shared_expert_size})));
 }
 
 ValueId v2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -156,7 +151,6 @@ ValueId v3_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family deepseek_v2_family() {
   return {.name = "deepseek_v2",
           .architecture = "DeepseekV2ForCausalLM",
-          .gguf_architecture = "",
           .max_position_embeddings = 2048,
           .read = read_v2,
           .write = write_v2,

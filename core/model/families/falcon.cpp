@@ -1,7 +1,6 @@
 // Falcon (Almazrouei et al., 2023): q, k and v in one matrix, group by group; attention and MLP
 // read the same stream through one norm; layer norms and gelu.
 #include "core/model/families/family.h"
-#include "kernels/activation/activation_op.h"
 #include "kernels/latent/heads_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
@@ -11,7 +10,6 @@ namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = true;
-  spec.qkv_bias = spec.o_bias = spec.mlp_bias = settings.flag("bias", false);
   const bool grouped = settings.flag("new_decoder_architecture", false);
   if (!settings.flag("multi_query", true))
     spec.num_kv_heads = grouped ? spec.num_kv_heads : spec.num_heads;
@@ -28,15 +26,14 @@ void read(Settings& settings, ModelSpec& spec) {
 }
 
 // llama.cpp computes attention and MLP in parallel, without biases.
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
-  settings.must_be("tensor_data_layout", "jploski", "all rows of q before those of k and of v");
+void read_gguf(Settings& settings, ModelSpec& spec) {
+  settings.must_be(".tensor_data_layout", "jploski", "all rows of q before those of k and of v");
   spec.layer_norm = spec.norm_bias = spec.parallel_residual = true;
 }
 
 // Writes the older spelling for one head of k and v, or for as many as q has.
 void write(const ModelSpec& spec, Json& config) {
   const bool one = spec.num_kv_heads == 1, all = spec.num_kv_heads == spec.num_heads;
-  config["bias"] = spec.qkv_bias;
   config["alibi"] = false;
   config["parallel_attn"] = spec.parallel_residual;
   config["new_decoder_architecture"] = !one && !all;
@@ -51,8 +48,7 @@ ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = activation(g, linear(g, x, {"mlp.dense_h_to_4h", m.intermediate_size, m.mlp_bias}), ActivationKind::gelu);
-  return linear(g, x, {"mlp.dense_4h_to_h", m.hidden_size, m.mlp_bias});
+  return plain_mlp(g, m, x, "mlp.dense_h_to_4h", "mlp.dense_4h_to_h", ActivationKind::gelu);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -82,6 +78,7 @@ Family falcon_family() {
                        {"num_key_value_heads", "num_kv_heads"},
                        {"hidden_act", "activation"}},
           .modules = {.embedding = "transformer.word_embeddings", .layers = "transformer.h.", .final_norm = "transformer.ln_f"},
+          .flags = {{"bias", false, kAllBiases}},
           .read = read,
           .write = write,
           .read_gguf = read_gguf,

@@ -1,14 +1,14 @@
 #pragma once
 // Family describes a model family: the settings that only it has, its decoder layer, and its names
-// in the files of transformers and llama.cpp. Each family has its own file; families.cpp lists
-// them.
+// in the files of transformers and llama.cpp. A family has its own file, or one with its kin;
+// families.cpp lists them.
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "core/graph/recorder.h"
-#include "core/model/families/gguf_spec.h"
 #include "core/model/families/model_spec.h"
 #include "core/model/families/settings.h"
 #include "kernels/attention/attention_op.h"
@@ -23,10 +23,22 @@ struct OuterModules {
   const char* stored_head = "";  // the head's name in checkpoints, if it is another
 };
 
+// A flag of config.json that sets members of the spec, all to one value.
+using FlagMembers = std::array<bool ModelSpec::*, 3>;
+struct FlagSetting {
+  const char* key;
+  bool absent;  // its value if config.json has none
+  FlagMembers members;
+};
+constexpr FlagMembers kAttentionBiases{&ModelSpec::qkv_bias, &ModelSpec::o_bias};
+constexpr FlagMembers kAllBiases{&ModelSpec::qkv_bias, &ModelSpec::o_bias, &ModelSpec::mlp_bias};
+constexpr FlagSetting kAttentionBias{"attention_bias", false, kAttentionBiases};
+constexpr FlagSetting kMlpBias{"mlp_bias", false, {&ModelSpec::mlp_bias}};
+
 struct Family {
-  std::string name;               // ModelSpec::family, and config.json's model_type
-  std::string architecture;       // config.json: architectures[0]
-  std::string gguf_architecture;  // general.architecture; empty: never read from a GGUF
+  std::string name;                    // ModelSpec::family, and config.json's model_type
+  std::string architecture;            // config.json: architectures[0]
+  std::string gguf_architecture = {};  // general.architecture; empty: never read from a GGUF
   bool mixture = false;           // has experts; tells families of one GGUF architecture apart
   bool gguf_windows = false;      // its GGUF files have a window; tells families apart, too
   // Defaults of the architecture's configuration class in transformers, for keys that config.json
@@ -46,13 +58,15 @@ struct Family {
   bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
   bool encoder_decoder = false;     // reads a source; `stacks` replaces `layer`
   bool further_layers = false;  // files hold layers after the last, which predict further tokens
-  // Reads the settings that only this family has, and refuses those that it would have to ignore.
+  std::vector<FlagSetting> flags = {};  // read before `read`, written before `write`
+  // Reads the other settings that only this family has, and refuses those that it would have to
+  // ignore; null: nothing more.
   void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
-  // Writes those settings into `config`.
+  // Writes those settings into `config`; null: nothing more.
   void (*write)(const ModelSpec& spec, Json& config) = nullptr;
   // Reads those settings from a GGUF's metadata, after the sizes, biases and window; null: nothing
   // more.
-  void (*read_gguf)(GgufSettings& settings, ModelSpec& spec) = nullptr;
+  void (*read_gguf)(Settings& settings, ModelSpec& spec) = nullptr;
   // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden].
   ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
   // Records an encoder, and a decoder that attends to its output → the normed supervised rows
@@ -123,12 +137,36 @@ AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);
 // q, k, v → mixed: rotated by position if the layer has rotary positions, then attention.
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v);
+// x → self_attn.{q,k,v}_proj
+std::array<ValueId, 3> project_qkv(Recorder& g, const ModelSpec& m, ValueId x);
 // x → self_attn.{q,k,v}_proj, norms of q and k, attention, self_attn.o_proj
 ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x);
+// A gated MLP's module, the width inside it, and the names of its layers.
+struct GatedMlp {
+  std::string module;
+  int64_t size = 0;
+  bool bias = false;
+  GateKind kind = GateKind::silu;
+  const char *gate = ".gate_proj", *up = ".up_proj", *down = ".down_proj";
+};
+// x → f(gate) · up, down
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, const GatedMlp& mlp);
 // x → mlp.{gate,up}_proj, f(gate) · up, mlp.down_proj
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
 // Like gated_mlp(), for gate and up in one matrix, mlp.gate_up_proj.
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
+// x → f(in), out: an MLP without a gate
+ValueId plain_mlp(Recorder& g, const ModelSpec& m, ValueId x, const std::string& in,
+                  const std::string& out, ActivationKind kind);
+
+// Names of the layers of an encoder-decoder's attention, after its module.
+struct ProjectionNames {
+  const char *q, *k, *v, *out;
+};
+// x → attention of `module`, with keys and values from `seen`, which may be x
+ValueId attention_over(Recorder& g, const ModelSpec& m, const std::string& module,
+                       const ProjectionNames& names, ValueId x, ValueId seen, Sight sight,
+                       const PositionBias& bias = {});
 
 // A family's names of its router and experts. An expert's layer is `experts`, its number, and
 // `gate`, `up` or `down`.
@@ -149,15 +187,20 @@ void write_router(const ModelSpec& spec, Json& config);
 
 // Returns sliding_window: `absent` if the key is missing, 0 for null.
 int64_t window_setting(Settings& settings, int64_t absent);
+// Sets the window and the layers with full attention, as read_layer_types() does; none without
+// `full`.
+void read_windows(Settings& settings, ModelSpec& spec, int64_t absent_window,
+                  const std::function<bool(int64_t layer)>& full = [](int64_t) { return false; });
 // Set the window, and the layers with full attention: those that the file lists, else every
 // `period`-th layer. `absent_window` is the window if the file states none.
 void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
-void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
-// Returns the window; null if there is none.
-Json window_json(const ModelSpec& spec);
-Json layer_types_json(const ModelSpec& spec);
+void set_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period);
+// Write sliding_window, null if there is none; and layer_types with it.
+void write_window(const ModelSpec& spec, Json& config);
+void write_layer_types(const ModelSpec& spec, Json& config);
+void write_windows(const ModelSpec& spec, Json& config);
 // Refuses the window of a GGUF that does not say which layers it is for.
-void refuse_window(GgufSettings& settings, ModelSpec& spec);
+void refuse_window(Settings& settings, ModelSpec& spec);
 // Sets the layers with full attention: those that layer_types lists, else those for which `full` is
 // true. The others have spec.sliding_window.
 void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/lib/base/text.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 
@@ -46,10 +45,10 @@ bool require_factors(const char* tensor, const std::vector<float>& factors, Sett
   return false;
 }
 
-void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, Settings& settings, ModelSpec& spec) {
+void read_rope_factors(const GgufRopeFactors& factors, Settings& settings, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   if (factors.empty()) {
-    if (rope.type == RopeType::longrope) metadata.unsupported("rope.scaling.type", "is \"longrope\", and the file has no factors");
+    if (rope.type == RopeType::longrope) settings.unsupported(".rope.scaling.type", "is \"longrope\", and the file has no factors");
     return;
   }
   if (rope.type != RopeType::standard && rope.type != RopeType::longrope)
@@ -68,67 +67,67 @@ void read_rope_factors(const GgufRopeFactors& factors, GgufSettings& metadata, S
   rope.short_factors.assign(factors.up_to.begin(), factors.up_to.end());
   rope.long_factors.assign(factors.past.begin(), factors.past.end());
   rope.original_max_position_embeddings =
-      metadata.integer("rope.scaling.original_context_length", 1, int64_t{1} << 40, spec.max_position_embeddings);
-  rope.attention_factor = metadata.number("rope.scaling.attn_factor", 1e-6, 1e6, 1);
+      settings.integer(".rope.scaling.original_context_length", 1, int64_t{1} << 40, spec.max_position_embeddings);
+  rope.attention_factor = settings.number(".rope.scaling.attn_factor", 1e-6, 1e6, 1);
   rope.factor = std::max(1.0, static_cast<double>(spec.max_position_embeddings) / static_cast<double>(rope.original_max_position_embeddings));
 }
 
-void read_rope(GgufSettings& metadata, const Family& family, bool longrope, ModelSpec& spec) {
+void read_rope(Settings& settings, const Family& family, bool longrope, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
-  rope.theta = metadata.number("rope.freq_base", 1, 1e12, 10000.0);
-  const int64_t turned = metadata.integer("rope.dimension_count", 1, kMostHeadDim, spec.head_dim);
+  rope.theta = settings.number(".rope.freq_base", 1, 1e12, 10000.0);
+  const int64_t turned = settings.integer(".rope.dimension_count", 1, kMostHeadDim, spec.head_dim);
   rope.partial_rotary_factor = static_cast<double>(turned) / static_cast<double>(spec.head_dim);
   if (turned != spec.head_dim && !family.partial_rotary)
-    metadata.unsupported("rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
+    settings.unsupported(".rope.dimension_count", "is " + std::to_string(turned) + ", this family rotates whole heads");
   // llama.cpp takes a file without a type for linear. Its factor is 1 unless one is stated; 0
   // states none.
-  const std::string type = metadata.text("rope.scaling.type", "linear");
-  const double old_factor = metadata.number("rope.scale_linear", 0, 1e6, 0);
-  const double factor = metadata.number("rope.scaling.factor", 0, 1e6, 0);
+  const std::string type = settings.text(".rope.scaling.type", "linear");
+  const double old_factor = settings.number(".rope.scale_linear", 0, 1e6, 0);
+  const double factor = settings.number(".rope.scaling.factor", 0, 1e6, 0);
   if (type == "longrope") {
     rope.type = RopeType::longrope;  // with the factors of read_rope_factors()
     return;
   }
-  if (!longrope && type != "yarn") metadata.must_be("rope.scaling.attn_factor", 1.0, "cosines and sines as they are");
+  if (!longrope && type != "yarn") settings.must_be(".rope.scaling.attn_factor", 1.0, "cosines and sines as they are");
   if (type == "none") return;
   rope.factor = factor > 0 ? factor : old_factor > 0 ? old_factor : 1;
   if (type == "linear") {
     if (rope.factor != 1) rope.type = RopeType::linear;
   } else if (type == "yarn") {
     rope.type = RopeType::yarn;
-    rope.original_max_position_embeddings = metadata.integer("rope.scaling.original_context_length", 1,
+    rope.original_max_position_embeddings = settings.integer(".rope.scaling.original_context_length", 1,
                                                              int64_t{1} << 40, spec.max_position_embeddings);
-    rope.beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
-    rope.beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
-    rope.attention_factor = metadata.number("rope.scaling.yarn_attn_factor", 0, 1e6, 0);
-    metadata.must_be("rope.scaling.yarn_ext_factor", 1.0, "full extrapolation");
-    metadata.must_be("rope.scaling.attn_factor", 1.0, "the factor that follows from rope.scaling.factor");
+    rope.beta_fast = settings.number(".rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
+    rope.beta_slow = settings.number(".rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
+    rope.attention_factor = settings.number(".rope.scaling.yarn_attn_factor", 0, 1e6, 0);
+    settings.must_be(".rope.scaling.yarn_ext_factor", 1.0, "full extrapolation");
+    settings.must_be(".rope.scaling.attn_factor", 1.0, "the factor that follows from rope.scaling.factor");
   } else {
-    metadata.unsupported("rope.scaling.type", "is \"" + type + "\", forge computes none, linear, yarn and longrope");
+    settings.unsupported(".rope.scaling.type", "is \"" + type + "\", forge computes none, linear, yarn and longrope");
   }
 }
 
-void read_sizes(GgufSettings& metadata, ModelSpec& spec) {
-  spec.hidden_size = metadata.integer("embedding_length", 1, 1 << 18);
-  spec.intermediate_size = metadata.integer("feed_forward_length", 1, 1 << 20);
-  spec.num_layers = metadata.integer("block_count", 1, 1 << 10);
-  spec.num_heads = metadata.integer("attention.head_count", 1, 1 << 12);
-  spec.num_kv_heads = metadata.integer("attention.head_count_kv", 1, 1 << 12, spec.num_heads);
-  spec.head_dim = metadata.integer("attention.key_length", 1, 1 << 12, spec.hidden_size / spec.num_heads);
-  spec.max_position_embeddings = metadata.integer("context_length", 1, int64_t{1} << 40);
-  const bool rms = !metadata.has("attention.layer_norm_epsilon");
-  spec.rms_norm_eps = metadata.number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0, 1);
-  metadata.must_be("attention.value_length", spec.head_dim, "keys and values of one size");
-  spec.sliding_window = metadata.integer("attention.sliding_window", 0, int64_t{1} << 40, 0);
+void read_sizes(Settings& settings, ModelSpec& spec) {
+  spec.hidden_size = settings.integer(".embedding_length", 1, 1 << 18);
+  spec.intermediate_size = settings.integer(".feed_forward_length", 1, 1 << 20);
+  spec.num_layers = settings.integer(".block_count", 1, 1 << 10);
+  spec.num_heads = settings.integer(".attention.head_count", 1, 1 << 12);
+  spec.num_kv_heads = settings.integer(".attention.head_count_kv", 1, 1 << 12, spec.num_heads);
+  spec.head_dim = settings.integer(".attention.key_length", 1, 1 << 12, spec.hidden_size / spec.num_heads);
+  spec.max_position_embeddings = settings.integer(".context_length", 1, int64_t{1} << 40);
+  const bool rms = !settings.has(".attention.layer_norm_epsilon");
+  spec.rms_norm_eps = settings.number(rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon", 0, 1);
+  settings.must_be(".attention.value_length", spec.head_dim, "keys and values of one size");
+  spec.sliding_window = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0);
 }
 
-void read_experts(GgufSettings& metadata, ModelSpec& spec) {
-  spec.num_experts = metadata.integer("expert_count", 1, kMostExperts);
-  spec.experts_per_token = metadata.integer("expert_used_count", 1, spec.num_experts);
-  spec.expert_size = metadata.integer("expert_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
+void read_experts(Settings& settings, ModelSpec& spec) {
+  spec.num_experts = settings.integer(".expert_count", 1, kMostExperts);
+  spec.experts_per_token = settings.integer(".expert_used_count", 1, spec.num_experts);
+  spec.expert_size = settings.integer(".expert_feed_forward_length", 1, kMostIntermediate, spec.intermediate_size);
   spec.normalise_experts = true;
-  metadata.must_be("expert_weights_scale", 1.0, "weights that are not scaled");
-  metadata.must_be("expert_gating_func", 1, "the softmax of all experts");
+  settings.must_be(".expert_weights_scale", 1.0, "weights that are not scaled");
+  settings.must_be(".expert_gating_func", 1, "the softmax of all experts");
 }
 
 void read_tensors(const TensorFile& file, const OuterModules& modules, Settings& settings, ModelSpec& spec) {
@@ -143,6 +142,50 @@ void read_tensors(const TensorFile& file, const OuterModules& modules, Settings&
     settings.broken("token_embd.weight", "is missing or not a matrix");
   else
     spec.vocab_size = file.tensors()[static_cast<size_t>(embedding)].shape[0];
+}
+
+// Returns a setting that may be stated for each layer: one number if all are equal, else the list.
+// Returns null for any other array.
+Json setting_of_layers(const Gguf& gguf, const std::string& key) {
+  constexpr int64_t kMostListed = 1 << 12;
+  const GgufValue& value = *gguf.find(key);
+  const size_t dot = key.find('.');
+  const bool of_model = dot != key.npos && gguf_architecture(key.substr(0, dot));
+  const bool words = value.element == GgufType::string || value.element == GgufType::array;
+  if (!of_model || words || value.count == 0 || value.count > kMostListed) return nullptr;
+  const bool real = value.element == GgufType::f32 || value.element == GgufType::f64;
+  Json list = Json::array();
+  if (value.element == GgufType::boolean)
+    for (const char flag : value.bytes) list.push_back(flag != 0);
+  else
+    list = real ? Json(gguf.get_numbers(key)) : Json(gguf.get_ints(key));
+  return std::all_of(list.begin(), list.end(), [&](const Json& number) { return number == list[0]; }) ? Json(list[0]) : list;
+}
+
+// Returns the strings, numbers and flags of the metadata. Arrays (vocabularies) stay in the file,
+// except settings of layers.
+Json scalar_metadata(const Gguf& gguf) {
+  Json json = Json::object();
+  for (const std::string& key : gguf.keys()) {
+    switch (gguf.find(key)->type) {
+      case GgufType::array:
+        if (Json setting = setting_of_layers(gguf, key); !setting.is_null()) json[key] = std::move(setting);
+        break;
+      case GgufType::string:
+        json[key] = gguf.get_string(key, "");
+        break;
+      case GgufType::boolean:
+        json[key] = gguf.get_bool(key, false);
+        break;
+      case GgufType::f32:
+      case GgufType::f64:
+        json[key] = gguf.get_number(key, 0);
+        break;
+      default:
+        json[key] = gguf.get_int(key, 0);
+    }
+  }
+  return json;
 }
 
 // True for a key of a model that never changes the computation, or changes it only under another
@@ -168,21 +211,21 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   Settings settings(metadata, name);
   ModelSpec spec;
   spec.architecture = settings.text("general.architecture", "");
-  GgufSettings own(settings, spec.architecture);
-  const int64_t experts = own.integer("expert_count", 0, kMostExperts, 0);
-  const Family& family = family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = own.integer("attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
+  settings.own(spec.architecture);
+  const int64_t experts = settings.integer(".expert_count", 0, kMostExperts, 0);
+  const Family& family = family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
   spec.family = family.name;
-  read_sizes(own, spec);
+  read_sizes(settings, spec);
   if (family.mixture)
-    read_experts(own, spec);
+    read_experts(settings, spec);
   else if (experts > 0)
-    own.unsupported("expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
+    settings.unsupported(".expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
   read_tensors(file, family.modules, settings, spec);
-  own.must_be("attention.causal", true, "each token sees those before it");
-  read_rope(own, family, !factors.up_to.empty(), spec);
-  read_rope_factors(factors, own, settings, spec);
-  if (family.read_gguf) family.read_gguf(own, spec);
-  if (spec.window_rope_theta == 0) own.must_be("rope.freq_base_swa", spec.rope.theta, "one base of the angles for all layers");
+  settings.must_be(".attention.causal", true, "each token sees those before it");
+  read_rope(settings, family, !factors.up_to.empty(), spec);
+  read_rope_factors(factors, settings, spec);
+  if (family.read_gguf) family.read_gguf(settings, spec);
+  if (spec.window_rope_theta == 0) settings.must_be(".rope.freq_base_swa", spec.rope.theta, "one base of the angles for all layers");
   if (settings.has("tokenizer.ggml.eos_token_id"))
     spec.eos_token_ids = settings.ids("tokenizer.ggml.eos_token_id");
   spec.bos_token_id = settings.integer("tokenizer.ggml.bos_token_id", 0, 1 << 24, -1);
@@ -190,6 +233,11 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_gguf_key, "use another GGUF of the model, or its Hugging Face folder");
   return spec;
+}
+
+ModelSpec model_spec_of_gguf(const std::string& path) {
+  const auto file = open_gguf(path, Data::optional);
+  return model_spec_from_gguf(scalar_metadata(file->gguf()), *file, file->rope_factors(), path);
 }
 
 }  // namespace forge

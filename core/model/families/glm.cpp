@@ -10,15 +10,12 @@ namespace {
 void read(Settings& settings, ModelSpec& spec) {
   if (!settings.has("head_dim")) spec.head_dim = 128;
   spec.rope.interleaved = true;
-  spec.qkv_bias = settings.flag("attention_bias", true);
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   spec.rope.interleaved = true;
 }
-
-void write(const ModelSpec& spec, Json& config) { config["attention_bias"] = spec.qkv_bias; }
 
 ValueId glm_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
@@ -43,8 +40,8 @@ Family glm_family() {
           .norm_eps = 1.5625e-7,
           .partial_rotary = true,
           .partial_rotary_factor = 0.5,
+          .flags = {{"attention_bias", true, {&ModelSpec::qkv_bias}}},
           .read = read,
-          .write = write,
           .read_gguf = read_gguf,
           .layer = glm_layer};
 }

@@ -2,7 +2,6 @@
 // matrix, an MLP without a gate. Its linear layers are Conv1D in transformers: files hold them
 // transposed.
 #include "core/model/families/family.h"
-#include "kernels/activation/activation_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
 
@@ -25,7 +24,7 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.find("reorder_and_upcast_attn");  // the precision of scores, which are fp32 here
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   set_constants(spec);
 }
@@ -39,8 +38,9 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t width = m.hidden_size;
   auto [q, k, v] = g.split(linear(g, norm(g, m, h, "ln_1"), {"attn.c_attn", 3 * width, true}), {width, width, width});
   h = add(g, h, linear(g, attend(g, m, layer, q, k, v), {"attn.c_proj", width, true}));
-  ValueId x = linear(g, norm(g, m, h, "ln_2"), {"mlp.c_fc", m.intermediate_size, true});
-  return add(g, h, linear(g, activation(g, x, ActivationKind::gelu_tanh), {"mlp.c_proj", width, true}));
+  return add(
+      g, h,
+      plain_mlp(g, m, norm(g, m, h, "ln_2"), "mlp.c_fc", "mlp.c_proj", ActivationKind::gelu_tanh));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // rotary positions on a part of each head, attention and MLP reading the same stream, layer norms
 // and gelu.
 #include "core/model/families/family.h"
-#include "kernels/activation/activation_op.h"
 #include "kernels/latent/heads_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
@@ -12,22 +11,18 @@ namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.mlp_bias = true;
-  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", true);
-  spec.parallel_residual = settings.flag("use_parallel_residual", true);
   spec.tanh_gelu = settings.text("hidden_act", "gelu") != "gelu";
   if (spec.num_heads * spec.head_dim != spec.hidden_size)
     settings.broken("num_attention_heads", "does not divide hidden_size");
 }
 
 // llama.cpp does not read files without the biases.
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = spec.qkv_bias = spec.o_bias = spec.mlp_bias = true;
-  spec.parallel_residual = settings.flag("use_parallel_residual", true);
+  spec.parallel_residual = settings.flag(".use_parallel_residual", true);
 }
 
 void write(const ModelSpec& spec, Json& config) {
-  config["attention_bias"] = spec.qkv_bias;
-  config["use_parallel_residual"] = spec.parallel_residual;
   if (spec.tanh_gelu) config["hidden_act"] = "gelu_fast";
 }
 
@@ -38,8 +33,8 @@ ValueId attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
-  x = activation(g, linear(g, x, {"mlp.dense_h_to_4h", m.intermediate_size, true}), m.tanh_gelu ? ActivationKind::gelu_tanh : ActivationKind::gelu);
-  return linear(g, x, {"mlp.dense_4h_to_h", m.hidden_size, true});
+  return plain_mlp(g, m, x, "mlp.dense_h_to_4h", "mlp.dense_4h_to_h",
+                   m.tanh_gelu ? ActivationKind::gelu_tanh : ActivationKind::gelu);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -69,6 +64,8 @@ Family gpt_neox_family() {
                       .layers = "gpt_neox.layers.",
                       .final_norm = "gpt_neox.final_layer_norm",
                       .stored_head = "embed_out"},
+          .flags = {{"attention_bias", true, kAttentionBiases},
+                    {"use_parallel_residual", true, {&ModelSpec::parallel_residual}}},
           .read = read,
           .write = write,
           .read_gguf = read_gguf,

@@ -24,25 +24,21 @@ RopeSpec silent_rope(double theta) {
 }
 
 void read(Settings& settings, ModelSpec& spec) {
-  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", true);
   spec.attention_sinks = true;
   spec.num_experts = settings.integer("num_local_experts", 1, kMostExperts, 128);
   read_router(settings, spec, 4);
   spec.expert_size = spec.intermediate_size;
   spec.gate_limit = settings.number("swiglu_limit", 1e-6, 1e6, 7);
   spec.gate_alpha = settings.number("swiglu_alpha", 1e-6, 1e6, 1.702);
-  spec.sliding_window = window_setting(settings, kWindow);
-  read_layer_types(settings, spec, [](int64_t layer) { return layer % 2 != 0; });
+  read_windows(settings, spec, kWindow, [](int64_t layer) { return layer % 2 != 0; });
   if (!settings.find("rope_scaling") && !settings.find("rope_parameters")) spec.rope = silent_rope(spec.rope.theta);
 }
 
 void write(const ModelSpec& spec, Json& config) {
-  config["attention_bias"] = spec.qkv_bias;
   config["num_local_experts"] = spec.num_experts;
   config["swiglu_limit"] = spec.gate_limit;
   config["swiglu_alpha"] = spec.gate_alpha;
-  config["sliding_window"] = window_json(spec);
-  config["layer_types"] = layer_types_json(spec);
+  write_windows(spec, config);
   write_router(spec, config);
 }
 
@@ -65,11 +61,11 @@ ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
 Family gpt_oss_family() {
   return {.name = "gpt_oss",
           .architecture = "GptOssForCausalLM",
-          .gguf_architecture = "",
           .max_position_embeddings = 131072,
           .num_kv_heads = 8,
           .norm_eps = 1e-5,
           .rope_theta = 150000,
+          .flags = {{"attention_bias", true, kAttentionBiases}},
           .read = read,
           .write = write,
           .layer = layer};

@@ -9,25 +9,21 @@ namespace {
 constexpr double kLeast = 1e-6, kMost = 1e6;
 
 void read(Settings& settings, ModelSpec& spec) {
-  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
-  spec.mlp_bias = settings.flag("mlp_bias", false);
   spec.embedding_scale = settings.number("embedding_multiplier", kLeast, kMost, 1);
   spec.attention_scale = settings.number("attention_multiplier", kLeast, kMost, 1);
   spec.residual_scale = settings.number("residual_multiplier", kLeast, kMost, 1);
   spec.logit_scale = 1 / settings.number("logits_scaling", kLeast, kMost, 1);
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
-  spec.embedding_scale = settings.number("embedding_scale", kLeast, kMost, 1);
-  spec.attention_scale = settings.number("attention.scale", 0, kMost, 0);
-  spec.residual_scale = settings.number("residual_scale", kLeast, kMost, 1);
-  spec.logit_scale = 1 / settings.number("logit_scale", kLeast, kMost, 1);
+  spec.embedding_scale = settings.number(".embedding_scale", kLeast, kMost, 1);
+  spec.attention_scale = settings.number(".attention.scale", 0, kMost, 0);
+  spec.residual_scale = settings.number(".residual_scale", kLeast, kMost, 1);
+  spec.logit_scale = 1 / settings.number(".logit_scale", kLeast, kMost, 1);
 }
 
 void write(const ModelSpec& spec, Json& config) {
-  config["attention_bias"] = spec.qkv_bias;
-  config["mlp_bias"] = spec.mlp_bias;
   config["embedding_multiplier"] = spec.embedding_scale;
   config["attention_multiplier"] = attention_of(spec, 0).scale;
   config["residual_multiplier"] = spec.residual_scale;
@@ -48,6 +44,7 @@ Family granite_family() {
           .architecture = "GraniteForCausalLM",
           .gguf_architecture = "granite",
           .max_position_embeddings = 2048,
+          .flags = {kAttentionBias, kMlpBias},
           .read = read,
           .write = write,
           .read_gguf = read_gguf,

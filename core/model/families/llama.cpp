@@ -5,28 +5,13 @@
 #include "kernels/rows/rows_op.h"
 
 namespace forge {
-namespace {
-
-void read(Settings& settings, ModelSpec& spec) {
-  spec.qkv_bias = spec.o_bias = settings.flag("attention_bias", false);
-  spec.mlp_bias = settings.flag("mlp_bias", false);
-}
-
-void write(const ModelSpec& spec, Json& config) {
-  config["attention_bias"] = spec.qkv_bias;
-  config["mlp_bias"] = spec.mlp_bias;
-}
-
-}  // namespace
 
 Family llama_family() {
   return {.name = "llama",
           .architecture = "LlamaForCausalLM",
           .gguf_architecture = "llama",
           .max_position_embeddings = 2048,
-          .num_kv_heads = 0,
-          .read = read,
-          .write = write,
+          .flags = {kAttentionBias, kMlpBias},
           .read_gguf = refuse_window,
           .layer = llama_layer};
 }

@@ -150,10 +150,8 @@ bool starts_score_head(const ModelSpec& spec) { return spec.score_head && !ends_
 ModelSpec read_model_spec(const std::string& path) {
   if (!is_directory(path)) {
     if (ends_with(lower(path), ".gguf")) return model_spec_of_gguf(path);
-    if (!file_exists(path))
-      throw Error(ErrorKind::environment, path + ": no such model")
-          .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
-    throw Error(ErrorKind::environment, path + ": not a model")
+    throw Error(ErrorKind::environment,
+                path + (file_exists(path) ? ": not a model" : ": no such model"))
         .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
   }
   const Json config = model_config({.path = path});

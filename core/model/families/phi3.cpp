@@ -8,12 +8,7 @@
 namespace forge {
 namespace {
 
-void read(Settings& settings, ModelSpec& spec) {
-  spec.sliding_window = window_setting(settings, 0);
-  read_layer_types(settings, spec, [](int64_t) { return false; });
-}
-
-void write(const ModelSpec& spec, Json& config) { config["sliding_window"] = window_json(spec); }
+void read(Settings& settings, ModelSpec& spec) { read_windows(settings, spec, 0); }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
@@ -31,11 +26,10 @@ Family phi3_family() {
           .architecture = "Phi3ForCausalLM",
           .gguf_architecture = "phi3",
           .max_position_embeddings = 4096,
-          .num_kv_heads = 0,
           .norm_eps = 1e-5,
           .partial_rotary = true,
           .read = read,
-          .write = write,
+          .write = write_window,
           .layer = layer};
 }
 

@@ -18,9 +18,8 @@ std::string shown(const Json& value) {
 }
 
 bool empty(const Json& value) {
-  return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
-         (value.is_string() && value.get_ref<const std::string&>().empty()) ||
-         ((value.is_array() || value.is_object()) && value.empty());
+  return value.is_null() || value == false || value == "" ||
+         (value.is_structured() && value.empty());
 }
 
 // Keys that forge reads even if the class does not: tokens, labels and initial weights.
@@ -38,7 +37,9 @@ Settings::Settings(const Json& json, std::string name) : json_(json), name_(std:
 
 std::vector<std::string> Settings::names_of(const std::string& key) const {
   const auto spelling = spelling_.find(key);
-  std::vector<std::string> names{spelling == spelling_.end() ? key : spelling->second};
+  std::vector<std::string> names{key.starts_with('.')          ? architecture_ + key
+                                 : spelling == spelling_.end() ? key
+                                                               : spelling->second};
   if (!keys_) return names;
   if (const auto alias = keys_->aliases.find(names[0]); alias != keys_->aliases.end()) names.push_back(alias->second);
   for (const auto& [name, stands_for] : keys_->aliases)

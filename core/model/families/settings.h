@@ -44,6 +44,9 @@ class Settings {
   // Sets the names in config.json of settings that are asked for by another name ("hidden_size":
   // "n_embd").
   void spell(std::map<std::string, std::string> spelling) { spelling_ = std::move(spelling); }
+  // Sets the architecture of a GGUF, whose keys are asked for by a dot and their own name: ".block_count"
+  // is "llama.block_count".
+  void own(std::string architecture) { architecture_ = std::move(architecture); }
   // Sets the keys of the class that reads this file in transformers, with their other names. `keys`
   // must outlive this.
   void use(const ConfigKeys& keys) { keys_ = &keys; }
@@ -80,7 +83,7 @@ class Settings {
   bool unread_by_class(const std::string& key) const;
 
   const Json& json_;
-  std::string name_, remark_;
+  std::string name_, remark_, architecture_;
   std::set<std::string> read_;
   std::map<std::string, std::string> spelling_;
   const ConfigKeys* keys_ = nullptr;

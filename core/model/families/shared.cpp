@@ -1,10 +1,12 @@
 // Settings and parts of layers that several families share.
-#include <algorithm>
 #include <cmath>
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_op.h"
+#include "kernels/experts/expert_linear_op.h"
+#include "kernels/experts/experts_op.h"
 #include "kernels/layer_norm/layer_norm_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/rms_norm/norm_op.h"
@@ -35,11 +37,15 @@ ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueI
   return attention(g, q, k, v, heads_of(m), attention_of(m, layer));
 }
 
-ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+std::array<ValueId, 3> project_qkv(Recorder& g, const ModelSpec& m, ValueId x) {
   const int64_t q_size = m.num_heads * m.head_dim, kv_size = m.num_kv_heads * m.head_dim;
-  auto [q, k, v] = linear(g, x, {{"self_attn.q_proj", q_size, m.qkv_bias},
-                                {"self_attn.k_proj", kv_size, m.qkv_bias},
-                                {"self_attn.v_proj", kv_size, m.qkv_bias}});
+  return linear(g, x, {{"self_attn.q_proj", q_size, m.qkv_bias},
+                       {"self_attn.k_proj", kv_size, m.qkv_bias},
+                       {"self_attn.v_proj", kv_size, m.qkv_bias}});
+}
+
+ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x) {
+  auto [q, k, v] = project_qkv(g, m, x);
   if (m.qk_norm) {
     q = head_norm(g, q, "self_attn.q_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
     k = head_norm(g, k, "self_attn.k_norm", m.head_dim, m.rms_norm_eps, m.norm_offset);
@@ -47,10 +53,16 @@ ValueId self_attention(Recorder& g, const ModelSpec& m, int64_t layer, ValueId x
   return linear(g, attend(g, m, layer, q, k, v), {"self_attn.o_proj", m.hidden_size, m.o_bias});
 }
 
-ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate_kind) {
-  auto [gate, up] = linear(g, x, {{"mlp.gate_proj", m.intermediate_size, m.mlp_bias},
-                                 {"mlp.up_proj", m.intermediate_size, m.mlp_bias}});
-  return linear(g, glu(g, gate, up, gate_kind), {"mlp.down_proj", m.hidden_size, m.mlp_bias});
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, const GatedMlp& mlp) {
+  const std::string gate_name = mlp.module + mlp.gate, up_name = mlp.module + mlp.up,
+                    down_name = mlp.module + mlp.down;
+  auto [gate, up] = linear(
+      g, x, {{gate_name.c_str(), mlp.size, mlp.bias}, {up_name.c_str(), mlp.size, mlp.bias}});
+  return linear(g, glu(g, gate, up, mlp.kind), {down_name.c_str(), m.hidden_size, mlp.bias});
+}
+
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate) {
+  return gated_mlp(g, m, x, {"mlp", m.intermediate_size, m.mlp_bias, gate});
 }
 
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
@@ -59,24 +71,59 @@ ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
   return linear(g, glu(g, gate, up, GateKind::silu), {"mlp.down_proj", m.hidden_size});
 }
 
+ValueId plain_mlp(Recorder& g, const ModelSpec& m, ValueId x, const std::string& in,
+                  const std::string& out, ActivationKind kind) {
+  x = activation(g, linear(g, x, {in.c_str(), m.intermediate_size, m.mlp_bias}), kind);
+  return linear(g, x, {out.c_str(), m.hidden_size, m.mlp_bias});
+}
+
+ValueId attention_over(Recorder& g, const ModelSpec& m, const std::string& module,
+                       const ProjectionNames& names, ValueId x, ValueId seen, Sight sight,
+                       const PositionBias& bias) {
+  const int64_t width = m.num_heads * m.head_dim;
+  const std::string q_name = module + names.q, k_name = module + names.k, v_name = module + names.v,
+                    out_name = module + names.out;
+  AttentionOptions options = attention_of(m, 0);
+  options.sight = sight, options.bias = bias;
+  ValueId mixed;
+  if (x == seen) {
+    auto [q, k, v] = linear(g, x,
+                            {{q_name.c_str(), width, m.qkv_bias},
+                             {k_name.c_str(), width, m.qkv_bias},
+                             {v_name.c_str(), width, m.qkv_bias}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
+  } else {
+    ValueId q = linear(g, x, {q_name.c_str(), width, m.qkv_bias});
+    auto [k, v] =
+        linear(g, seen, {{k_name.c_str(), width, m.qkv_bias}, {v_name.c_str(), width, m.qkv_bias}});
+    mixed = attention(g, q, k, v, heads_of(m), options);
+  }
+  return linear(g, mixed, {out_name.c_str(), m.hidden_size, m.o_bias});
+}
+
 int64_t window_setting(Settings& settings, int64_t absent) {
   if (!settings.find("sliding_window")) return settings.has("sliding_window") ? 0 : absent;
   return settings.integer("sliding_window", 0, int64_t{1} << 40);
 }
 
-Json window_json(const ModelSpec& spec) {
-  return spec.sliding_window > 0 ? Json(spec.sliding_window) : Json(nullptr);
+void write_window(const ModelSpec& spec, Json& config) {
+  config["sliding_window"] = spec.sliding_window > 0 ? Json(spec.sliding_window) : Json(nullptr);
 }
 
-Json layer_types_json(const ModelSpec& spec) {
+void write_layer_types(const ModelSpec& spec, Json& config) {
   Json types = Json::array();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer)
     types.push_back(spec.window(layer) > 0 ? "sliding_attention" : "full_attention");
-  return types;
+  config["layer_types"] = types;
 }
 
-void refuse_window(GgufSettings& settings, ModelSpec&) {
-  settings.must_be("attention.sliding_window", 0, "full attention");
+void write_windows(const ModelSpec& spec, Json& config) {
+  write_window(spec, config);
+  write_layer_types(spec, config);
+}
+
+void refuse_window(Settings& settings, ModelSpec&) {
+  settings.must_be(".attention.sliding_window", 0, "full attention");
 }
 
 void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<bool(int64_t layer)>& full) {
@@ -103,16 +150,22 @@ void read_layer_types(Settings& settings, ModelSpec& spec, const std::function<b
   if (spec.sliding_window == 0) spec.full_layers.clear(), spec.window_rope_theta = 0;
 }
 
-void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
+void read_windows(Settings& settings, ModelSpec& spec, int64_t absent_window,
+                  const std::function<bool(int64_t layer)>& full) {
   spec.sliding_window = window_setting(settings, absent_window);
-  read_layer_types(settings, spec, [period](int64_t layer) { return (layer + 1) % period == 0; });
+  read_layer_types(settings, spec, full);
 }
 
-void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
-  if (!settings.has("attention.sliding_window")) spec.sliding_window = absent_window;
+void read_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
+  read_windows(settings, spec, absent_window,
+               [period](int64_t layer) { return (layer + 1) % period == 0; });
+}
+
+void set_periodic_windows(Settings& settings, ModelSpec& spec, int64_t absent_window, int64_t period) {
+  if (!settings.has(".attention.sliding_window")) spec.sliding_window = absent_window;
   // The value is a period, one flag for all layers, or a flag for each layer: true if it has the
   // window.
-  const std::string key = "attention.sliding_window_pattern";
+  const std::string key = ".attention.sliding_window_pattern";
   const Json* pattern = settings.find(key);
   if (pattern && pattern->is_boolean()) period = *pattern ? INT64_MAX : 1;
   const bool listed = pattern && pattern->is_array();
@@ -123,6 +176,53 @@ void set_periodic_windows(GgufSettings& settings, ModelSpec& spec, int64_t absen
     const bool full = listed ? (*pattern)[static_cast<size_t>(layer)] == false : (layer + 1) % period == 0;
     if (full) spec.full_layers.push_back(layer);
   }
+}
+
+// ---- the sparse MLP
+//
+// A router, experts of gated MLPs, and in some a shared one that every token goes through.
+//
+// Modules and their adapters are named as files name them: one for each matrix of each expert.
+// transformers 5 joins experts in memory, and PEFT reads adapters of single experts and converts
+// them (Mixtral, Qwen3-MoE: tried, with equal losses); transformers 4 and the files know no other
+// names. PEFT 0.21 reads Qwen2-MoE's only with transformers 4: with 5 it converts nothing and
+// refuses the router.
+
+RouteRule route_rule(const ModelSpec& m) {
+  return {.per_token = m.experts_per_token,
+          .normalise = m.normalise_experts,
+          .scale = m.expert_scale,
+          .groups = m.expert_groups,
+          .groups_per_token = m.groups_per_token,
+          .balance = m.router_loss > 0};
+}
+
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names) {
+  return sparse_mlp(g, m, x, names, route_rule(m));
+}
+
+ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule) {
+  const Routing routing =
+      route(g, linear(g, x, {names.router, m.num_experts, false, names.router_use}), rule, names.correction);
+  const ValueId rows = dispatch(g, x, routing);
+  const ValueId gate = expert_linear(g, rows, routing, names.experts, names.gate, m.expert_size),
+                up = expert_linear(g, rows, routing, names.experts, names.up, m.expert_size);
+  const ValueId down = expert_linear(g, glu(g, gate, up, GateKind::silu), routing, names.experts, names.down, m.hidden_size);
+  return combine(g, down, routing);
+}
+
+void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {
+  spec.experts_per_token = settings.integer("num_experts_per_tok", 1, kMostExperts, per_token);
+  if (spec.experts_per_token > spec.num_experts)
+    settings.broken("num_experts_per_tok", "is more than the number of experts, " + std::to_string(spec.num_experts));
+  const double coefficient = settings.number("router_aux_loss_coef", 0, 1e6, 0.001);
+  spec.router_loss = settings.flag("output_router_logits", false) ? coefficient : 0;
+}
+
+void write_router(const ModelSpec& spec, Json& config) {
+  config["num_experts_per_tok"] = spec.experts_per_token;
+  config["output_router_logits"] = spec.router_loss > 0;
+  if (spec.router_loss > 0) config["router_aux_loss_coef"] = spec.router_loss;
 }
 
 }  // namespace forge

@@ -29,7 +29,7 @@ void read(Settings& settings, ModelSpec& spec) {
   read_layer_types(settings, spec, [&](int64_t layer) { return spec.turns(layer); });
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   for (int64_t layer = 0; layer < spec.num_layers; ++layer)
     if (turns_nothing(layer, kInterval)) spec.no_rope_layers.push_back(layer);
@@ -42,8 +42,7 @@ void write(const ModelSpec& spec, Json& config) {
   config["attention_bias"] = spec.qkv_bias;
   config["mlp_bias"] = spec.mlp_bias;
   config["use_sliding_window"] = spec.sliding_window > 0;
-  config["sliding_window"] = window_json(spec);
-  config["layer_types"] = layer_types_json(spec);
+  write_windows(spec, config);
 }
 
 }  // namespace

@@ -8,19 +8,12 @@ namespace {
 
 void read(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = true;
-  spec.qkv_bias = settings.flag("use_qkv_bias", false);
-  spec.parallel_residual = settings.flag("use_parallel_residual", false);
   settings.must_be("qk_layernorm", false, "no norms of q and k");
 }
 
-void read_gguf(GgufSettings& settings, ModelSpec& spec) {
+void read_gguf(Settings& settings, ModelSpec& spec) {
   spec.layer_norm = spec.norm_bias = true;
-  spec.parallel_residual = settings.flag("use_parallel_residual", false);
-}
-
-void write(const ModelSpec& spec, Json& config) {
-  config["use_qkv_bias"] = spec.qkv_bias;
-  config["use_parallel_residual"] = spec.parallel_residual;
+  spec.parallel_residual = settings.flag(".use_parallel_residual", false);
 }
 
 ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
@@ -46,8 +39,9 @@ Family stablelm_family() {
           .partial_rotary = true,
           .partial_rotary_factor = 0.25,
           .spelling = {{"rms_norm_eps", "layer_norm_eps"}},
+          .flags = {{"use_qkv_bias", false, {&ModelSpec::qkv_bias}},
+                    {"use_parallel_residual", false, {&ModelSpec::parallel_residual}}},
           .read = read,
-          .write = write,
           .read_gguf = read_gguf,
           .layer = layer};
 }

@@ -27,9 +27,9 @@ bool is_bare(const ModelSpec& spec, const TensorFile& file) {
 
 // True for a tensor that is not part of the base model.
 bool beside_base(const ModelSpec& spec, const std::string& name) {
-  for (const std::string& module : {head_name(spec), std::string("lm_head."), std::string("score."), std::string("final_logits_bias")})
-    if (starts_with(name, module)) return true;
-  return false;
+  const auto begins = [&](std::string_view module) { return starts_with(name, module); };
+  return begins(head_name(spec)) || begins("lm_head.") || begins("score.") ||
+         begins("final_logits_bias");
 }
 
 class StoredFile : public WrappedFile {

@@ -5,12 +5,9 @@
 
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
-#include "kernels/activation/activation_op.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/embedding/embedding_op.h"
-#include "kernels/linear/linear_op.h"
 #include "kernels/rows/rows_op.h"
-#include "kernels/swiglu/glu_op.h"
 
 namespace forge {
 namespace {
@@ -55,29 +52,13 @@ void write(const ModelSpec& spec, Json& config) {
 // Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight,
                   const PositionBias& bias) {
-  const int64_t width = m.num_heads * m.head_dim;
-  const std::string q_name = module + ".q", k_name = module + ".k", v_name = module + ".v", o_name = module + ".o";
-  const AttentionOptions options{.scale = m.attention_scale, .sight = sight, .bias = bias};
-  ValueId mixed;
-  if (x == seen) {
-    auto [q, k, v] = linear(g, x, {{q_name.c_str(), width}, {k_name.c_str(), width}, {v_name.c_str(), width}});
-    mixed = attention(g, q, k, v, heads_of(m), options);
-  } else {
-    ValueId q = linear(g, x, {q_name.c_str(), width});
-    auto [k, v] = linear(g, seen, {{k_name.c_str(), width}, {v_name.c_str(), width}});
-    mixed = attention(g, q, k, v, heads_of(m), options);
-  }
-  return linear(g, mixed, {o_name.c_str(), m.hidden_size});
+  return attention_over(g, m, module, {".q", ".k", ".v", ".o"}, x, seen, sight, bias);
 }
 
 ValueId mlp(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x) {
-  const std::string in = module + ".wi", gate_name = module + ".wi_0", up_name = module + ".wi_1", out = module + ".wo";
-  if (!m.gated_mlp) {
-    x = activation(g, linear(g, x, {in.c_str(), m.intermediate_size}), ActivationKind::relu);
-    return linear(g, x, {out.c_str(), m.hidden_size});
-  }
-  auto [gate, up] = linear(g, x, {{gate_name.c_str(), m.intermediate_size}, {up_name.c_str(), m.intermediate_size}});
-  return linear(g, glu(g, gate, up, GateKind::gelu_tanh), {out.c_str(), m.hidden_size});
+  if (!m.gated_mlp) return plain_mlp(g, m, x, module + ".wi", module + ".wo", ActivationKind::relu);
+  return gated_mlp(
+      g, m, x, {module, m.intermediate_size, false, GateKind::gelu_tanh, ".wi_0", ".wi_1", ".wo"});
 }
 
 PositionBias bias_of(Recorder& g, const ModelSpec& m, const std::string& stack) {
@@ -119,7 +100,6 @@ ValueId stacks(Recorder& g, const ModelSpec& m) {
 Family t5_family() {
   return {.name = "t5",
           .architecture = "T5ForConditionalGeneration",
-          .gguf_architecture = "",
           .max_position_embeddings = 512,
           .activation = "relu",
           .tied = true,

@@ -40,19 +40,13 @@ std::vector<StatePart> parts_of(const OptimizerConfig& optimizer) {
 }
 
 StateKind kind_of(const Parameter& parameter, OptimizerType type) {
-  const bool matrix = parameter.shape.size() >= 2;
-  switch (type) {
-    case OptimizerType::adamw_8bit:
-      return parameter.role != Role::embedding && parameter.count() >= kFewestCoded ? StateKind::coded : StateKind::plain;
-    case OptimizerType::adafactor:
-      return matrix ? StateKind::matrix : StateKind::plain;
-    case OptimizerType::muon: {
-      const bool hidden = parameter.role == Role::linear || parameter.role == Role::lora_a || parameter.role == Role::lora_b;
-      return matrix && hidden && parameter.layer >= 0 ? StateKind::matrix : StateKind::plain;
-    }
-    default:
-      return StateKind::plain;
-  }
+  const bool coded = type == OptimizerType::adamw_8bit && parameter.role != Role::embedding &&
+                     parameter.count() >= kFewestCoded;
+  const bool hidden = parameter.layer >= 0 && (parameter.role == Role::linear || parameter.role == Role::lora_a || parameter.role == Role::lora_b);
+  const bool whole = type == OptimizerType::adafactor || (type == OptimizerType::muon && hidden);
+  return coded                                  ? StateKind::coded
+         : whole && parameter.shape.size() >= 2 ? StateKind::matrix
+                                                : StateKind::plain;
 }
 
 // Returns the bytes of an update's workspace. muon: a product of the matrix's size and two squares

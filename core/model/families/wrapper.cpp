@@ -71,8 +71,6 @@ const Wrapper* find_wrapper(const Json& type, const std::string& architecture) {
   return nullptr;
 }
 
-const Wrapper* wrapper_of(const ModelSpec& spec) { return spec.wrapper.empty() ? nullptr : find_wrapper(spec.wrapper, ""); }
-
 Json text_settings(const Wrapper& wrapper, const Json& config, const std::string& name) {
   const Json stated = config.value("text_config", Json());
   if (!stated.is_object())

@@ -28,8 +28,6 @@ struct Wrapper {
 // null for a model without towers.
 const std::vector<Wrapper>& wrappers();
 const Wrapper* find_wrapper(const Json& type, const std::string& architecture);
-// Returns the row of ModelSpec::wrapper; null without one.
-const Wrapper* wrapper_of(const ModelSpec& spec);
 
 // Returns the settings of the language model in a wrapper's config.json: text_config over the
 // defaults of its class in transformers (published files leave out values that equal them), with

@@ -6,37 +6,24 @@ namespace forge {
 namespace {
 
 Json rope_json(const RopeSpec& rope) {
-  Json json{{"rope_theta", rope.theta}, {"rope_type", "default"}};
+  Json json{{"rope_theta", rope.theta}, {"rope_type", name_of(rope.type)}};
   if (rope.partial_rotary_factor != 1) json["partial_rotary_factor"] = rope.partial_rotary_factor;
-  switch (rope.type) {
-    case RopeType::standard:
-      break;
-    case RopeType::linear:
-      json["rope_type"] = "linear";
-      break;
-    case RopeType::dynamic:
-      json["rope_type"] = "dynamic";
-      break;
-    case RopeType::llama3:
-      json["rope_type"] = "llama3";
-      json["low_freq_factor"] = rope.low_freq_factor;
-      json["high_freq_factor"] = rope.high_freq_factor;
-      break;
-    case RopeType::longrope:
-      json["rope_type"] = "longrope";
-      json["short_factor"] = rope.short_factors;
-      json["long_factor"] = rope.long_factors;
-      if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
-      break;
-    case RopeType::yarn:
-      json["rope_type"] = "yarn";
-      json["beta_fast"] = rope.beta_fast;
-      json["beta_slow"] = rope.beta_slow;
-      if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
-      if (rope.mscale > 0) json["mscale"] = rope.mscale;
-      if (rope.mscale_all_dim > 0) json["mscale_all_dim"] = rope.mscale_all_dim;
-      if (!rope.truncate) json["truncate"] = false;
-      break;
+  if (rope.type == RopeType::llama3) {
+    json["low_freq_factor"] = rope.low_freq_factor;
+    json["high_freq_factor"] = rope.high_freq_factor;
+  }
+  if (rope.type == RopeType::longrope) {
+    json["short_factor"] = rope.short_factors;
+    json["long_factor"] = rope.long_factors;
+    if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  }
+  if (rope.type == RopeType::yarn) {
+    json["beta_fast"] = rope.beta_fast;
+    json["beta_slow"] = rope.beta_slow;
+    if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+    if (rope.mscale > 0) json["mscale"] = rope.mscale;
+    if (rope.mscale_all_dim > 0) json["mscale_all_dim"] = rope.mscale_all_dim;
+    if (!rope.truncate) json["truncate"] = false;
   }
   if (rope.type != RopeType::standard) json["factor"] = rope.factor;
   if (rope.original_max_position_embeddings > 0)
@@ -75,7 +62,8 @@ Json config_of_spec(const ModelSpec& spec) {
               {"rope_theta", spec.rope.theta},
               {"tie_word_embeddings", spec.tie_word_embeddings},
               {"vocab_size", spec.vocab_size}};
-  family.write(spec, config);
+  for (const FlagSetting& flag : family.flags) config[flag.key] = spec.*flag.members[0];
+  if (family.write) family.write(spec, config);
   for (const auto& [name, its_own] : family.spelling)
     if (auto found = config.find(name); found != config.end()) {
       config[its_own] = *found;

@@ -21,29 +21,26 @@ bool within(const Graph& graph, const Op& op, int64_t most) {
   return true;
 }
 
-// View of the ops from one on that belong to the same layer.
-class Ahead {
- public:
-  Ahead(const std::vector<Op>& ops, size_t at) : ops_(ops), at_(at) {}
-  const Op* next(OpKind kind) const {
-    return at_ + 1 < ops_.size() && ops_[at_ + 1].layer == ops_[at_].layer && ops_[at_ + 1].kind == kind ? &ops_[at_ + 1] : nullptr;
-  }
-  bool read_behind(ValueId value, size_t from) const {
-    for (size_t i = at_ + from; i < ops_.size() && ops_[i].layer == ops_[at_].layer; ++i)
-      if (reads(ops_[i], value)) return true;
-    return false;
-  }
+// Returns the op that comes so many behind the one at `at`, if it is of this kind and belongs to the
+// same layer.
+const Op* behind(const std::vector<Op>& ops, size_t at, size_t count, OpKind kind) {
+  const bool fits = at + count < ops.size() && ops[at + count].layer == ops[at].layer &&
+                    ops[at + count].kind == kind;
+  return fits ? &ops[at + count] : nullptr;
+}
 
- private:
-  const std::vector<Op>& ops_;
-  size_t at_;
-};
+// True if an op of the same layer reads the value, from so many behind the one at `at` on.
+bool read_behind(const std::vector<Op>& ops, size_t at, size_t from, ValueId value) {
+  for (size_t i = at + from; i < ops.size() && ops[i].layer == ops[at].layer; ++i)
+    if (reads(ops[i], value)) return true;
+  return false;
+}
 
 // Returns the op that makes s of the adapter that reads y, if it follows directly.
 const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& glu = ops[at];
   if (glu.kind != &ops::glu || !two_inputs(graph, glu)) return nullptr;
-  const Op* sums = Ahead(ops, at).next(&ops::adapter_sums);
+  const Op* sums = behind(ops, at, 1, &ops::adapter_sums);
   const bool fits = sums && sums->in[0] == glu.out[0] && sums->modules.size() == 1 && within(graph, *sums, kMostGatedSums);
   return fits ? sums : nullptr;
 }
@@ -52,25 +49,24 @@ const Op* sums_behind(const Graph& graph, const std::vector<Op>& ops, size_t at)
 // read again.
 const Op* reader_behind(const Graph& graph, const std::vector<Op>& ops, size_t at) {
   const Op& back = ops[at];
-  const Ahead ahead(ops, at);
-  const Op* reader = back.out.size() > 2 ? ahead.next(&ops::adapter_input_gradient) : nullptr;
+  const Op* reader =
+      back.out.size() > 2 ? behind(ops, at, 1, &ops::adapter_input_gradient) : nullptr;
   const bool fits = reader && reader->in[1] == back.out[2] && reader->modules.size() == 1 && within(graph, *reader, kMostGatedGradients) &&
-                    !ahead.read_behind(back.out[2], 2) && !ahead.read_behind(back.in[0], 1);
+                    !read_behind(ops, at, 2, back.out[2]) && !read_behind(ops, at, 1, back.in[0]);
   return fits ? reader : nullptr;
 }
 
 // Returns the op that makes d s and d B of gate's and up's adapters, whose d y is d gate and d up
 // side by side.
-const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t at, size_t behind) {
+const Op* makers_behind(const Graph& graph, const std::vector<Op>& ops, size_t at, size_t count) {
+  const Op* makers = behind(ops, at, count, &ops::adapter_sums_gradient);
+  if (!makers) return nullptr;
   const Op& back = ops[at];
-  const size_t place = at + behind;
-  if (place >= ops.size() || ops[place].layer != back.layer || ops[place].kind != &ops::adapter_sums_gradient) return nullptr;
-  const Op& makers = ops[place];
-  const Value &gate = graph.value(back.out[0]), &up = graph.value(back.out[1]), &both = graph.value(makers.in[0]);
-  const bool fits = makers.modules.size() == 2 && within(graph, makers, kMostGatedGradients) && gate.buffer == both.buffer &&
+  const Value &gate = graph.value(back.out[0]), &up = graph.value(back.out[1]), &both = graph.value(makers->in[0]);
+  const bool fits = makers->modules.size() == 2 && within(graph, *makers, kMostGatedGradients) && gate.buffer == both.buffer &&
                     up.buffer == both.buffer && gate.column == both.column && up.column == gate.column + gate.width &&
-                    both.width == gate.width + up.width && graph.module(makers, 0).out == gate.width;
-  return fits ? &makers : nullptr;
+                    both.width == gate.width + up.width && graph.module(*makers, 0).out == gate.width;
+  return fits ? makers : nullptr;
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/graph/recorder.h"
 #include "core/lib/base/key_error.h"
-#include "core/lib/base/text.h"
 #include "core/model/families/modules.h"
 
 namespace forge {
@@ -11,15 +11,13 @@ namespace {
 
 std::string module_of(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
 
-// Returns "embed_tokens" for "model.embed_tokens", as PEFT's configurations name it.
-std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-
 bool saved_whole(const ModelSpec& spec, const AdapterConfig& adapter, const std::string& module) {
   const std::vector<Module> saved = saved_modules(spec, adapter);
   return std::any_of(saved.begin(), saved.end(), [&](const Module& other) { return other.path == module; });
 }
 
-// Adds the added ids to those that the adapter trains of one module.
+// Adds the added ids to those that the adapter trains of one module, which PEFT's configurations
+// name by its last part: "embed_tokens" for "model.embed_tokens".
 void train_rows(AdapterConfig& adapter, const std::string& module, const std::vector<int64_t>& ids) {
   auto& lists = adapter.trainable_token_indices;
   std::vector<int64_t>& own = lists[last_part(module)];

@@ -14,12 +14,6 @@
 namespace forge {
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
-}
-
 bool computed_anyway(const ModelSpec& spec, const std::string& name) {
   return ignored_tensor(config_keys_of(family_of(spec).name), name) || ends_with(name, ".inv_freq") ||
          ends_with(name, ".masked_bias");
@@ -67,12 +61,12 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
       continue;
     }
     if (tensor.shape != found->second)
-      wrong.push_back(path + ": tensor " + tensor.name + " has shape " + shape_text(tensor.shape) +
-                      ", expected " + shape_text(found->second));
+      wrong.push_back(path + ": tensor " + tensor.name + " has shape " +
+                      format_shape(tensor.shape) + ", expected " + format_shape(found->second));
     wanted.erase(found);
   }
   for (const auto& [name, shape] : wanted)
-    missing.push_back(path + ": tensor " + name + " " + shape_text(shape) + " is missing");
+    missing.push_back(path + ": tensor " + name + " " + format_shape(shape) + " is missing");
   std::vector<std::string> faults;
   add_some(wrong, faults);
   add_some(missing, faults);

@@ -81,16 +81,14 @@ static void add_reward(const RewardConfig& reward, KnownHashes& hashes, std::vec
 
 std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& hashes, ModelInit init) {
   std::vector<StartFile> files;
-  if (init == ModelInit::random && is_directory(model_path)) {
-    add_folder(model_path, kModel, kModelFiles, hashes, files);
-    return files;
-  }
-  if (model_format(model_path) == ModelFormat::gguf) {
+  const bool drawn = init == ModelInit::random && is_directory(model_path);
+  if (!drawn && model_format(model_path) == ModelFormat::gguf) {
     files.push_back(read(model_path, kGguf, true, hashes));
     return files;
   }
-  for (const std::string& name : weight_file_names(model_path))
-    files.push_back(read(model_path + "/" + name, kModel + name, true, hashes));
+  if (!drawn)
+    for (const std::string& name : weight_file_names(model_path))
+      files.push_back(read(model_path + "/" + name, kModel + name, true, hashes));
   add_folder(model_path, kModel, kModelFiles, hashes, files);
   return files;
 }

@@ -4,7 +4,8 @@
 
 #include "core/lib/base/text.h"
 #include "core/plan/fit/offload.h"
-#include "core/plan/fit/remedy.h"
+#include "core/plan/fit/search.h"
+#include "core/plan/stages/inventory.h"
 
 namespace forge {
 namespace {
@@ -64,6 +65,22 @@ Schedule with_whole_batch(Schedule plan) {
                                                                            : "as many examples in order as train.micro_batch_tokens holds");
   }
   return plan;
+}
+
+// Returns the plan with the sizes and choices of a try.
+Fitted with_trial(const Schedule& plan, const Trial& trial, int64_t available_bytes) {
+  Fitted fitted{plan, trial};
+  TrainConfig& train = fitted.job.train;
+  train.micro_batch_tokens = trial.micro_batch.tokens;
+  train.micro_batch_size = trial.micro_batch.examples;
+  train.activation_checkpointing = trial.checkpointing;
+  train.activation_offloading = trial.activations;
+  fitted.job.optimizer.offload = trial.state;
+  fitted.step = trial.step;
+  fitted.parameters = count_parameters(parameters_of(plan));
+  fitted.targets = target_matches(plan.model, plan.job.adapter);
+  fitted.available_bytes = available_bytes;
+  return fitted;
 }
 
 }  // namespace

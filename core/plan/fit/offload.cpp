@@ -22,11 +22,10 @@ int64_t state_bytes_if_offloaded(const Compute& plan) {
   return total_bytes(fixed_memory(plan, parameters_of(plan), Offload::host).on_host);
 }
 
-bool of_activations(const MemoryLine& line) { return line.name == kLayerInputs; }
 // Returns the bytes of layers' inputs among the lines of the host.
 int64_t activation_bytes(const std::vector<MemoryLine>& host_memory) {
   int64_t bytes = 0;
-  for (const MemoryLine& line : host_memory) bytes += of_activations(line) ? line.bytes : 0;
+  for (const MemoryLine& line : host_memory) bytes += line.name == kLayerInputs ? line.bytes : 0;
   return bytes;
 }
 int64_t state_bytes(const std::vector<MemoryLine>& host_memory) { return total_bytes(host_memory) - activation_bytes(host_memory); }

@@ -1,12 +1,11 @@
-#include "core/plan/fit/remedy.h"
-
+// Refuses a plan that does not fit, with the change of the job that would make it fit.
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/job/names.h"
 #include "core/lib/base/text.h"
 #include "core/plan/fit/offload.h"
+#include "core/plan/fit/search.h"
 
 namespace forge {
 namespace {
@@ -22,130 +21,113 @@ struct Attempt {
   Search search;
 };
 
-// A change of the job that needs less memory. The list is in the order of what a change costs the
-// user.
-struct Remedy {
-  std::vector<Setting> (*settings)(const Schedule& plan, const Trial& fitting);
-  std::optional<Attempt> (*change)(Attempt attempt);  // nothing: there is nothing to change
-};
-
-std::optional<Attempt> free_checkpointing(Attempt attempt) {
-  if (!std::exchange(attempt.search.fixed_checkpointing, false)) return {};
-  return attempt;
+bool free_checkpointing(Attempt& attempt) {
+  return std::exchange(attempt.search.fixed_checkpointing, false);
 }
-std::optional<Attempt> free_batch(Attempt attempt) {
-  if (!std::exchange(attempt.search.fixed_batch, false)) return {};
-  return attempt;
-}
-std::optional<Attempt> free_both(Attempt attempt) {
-  const std::optional<Attempt> checkpointing = free_checkpointing(std::move(attempt));
-  return checkpointing ? free_batch(*checkpointing) : std::nullopt;
-}
-std::optional<Attempt> offload_activations(Attempt attempt) {
+bool free_batch(Attempt& attempt) { return std::exchange(attempt.search.fixed_batch, false); }
+bool free_both(Attempt& attempt) { return free_checkpointing(attempt) && free_batch(attempt); }
+bool offload_activations(Attempt& attempt) {
   Schedule& plan = attempt.plan;
-  if (!attempt.search.fixed_offloading || plan.job.train.activation_offloading == Offload::host) return {};
-  if (!activation_offload_refusal(plan.device.cuda).empty()) return {};
+  if (!attempt.search.fixed_offloading || plan.job.train.activation_offloading == Offload::host) return false;
   plan.job.train.activation_offloading = Offload::host;
-  return attempt;
+  return activation_offload_refusal(plan.device.cuda).empty();
 }
-std::optional<Attempt> offload(Attempt attempt) {
+bool offload(Attempt& attempt) {
   Schedule& plan = attempt.plan;
-  if (!attempt.search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return {};
+  if (!attempt.search.fixed_offload || plan.job.optimizer.offload == Offload::host || !can_offload(plan)) return false;
   plan.job.optimizer.offload = Offload::host;
-  return attempt;
-}
-// Frees the settings that later remedies need free anyway.
-Attempt freed(Attempt attempt) {
-  attempt.search.fixed_checkpointing = attempt.search.fixed_batch = false;
-  return attempt;
+  return true;
 }
 
-std::optional<Attempt> narrow(Attempt asked) {
-  Attempt attempt = freed(std::move(asked));
+bool narrow(Attempt& attempt) {
   Schedule& plan = attempt.plan;
-  if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return {};
-  const bool cuda = plan.device.cuda;
-  if (cuda ? plan.device.gpu.compute_capability < 80 : instructions_of(plan.device.cpu) < InstructionSet::avx512_bf16) return {};
+  if (*plan.job.train.precision != Precision::fp32 || plan.storage != Precision::fp32) return false;
   plan.job.train.precision = plan.storage = Precision::bf16;
-  return attempt;
+  return plan.device.cuda ? plan.device.gpu.compute_capability >= 80
+                          : instructions_of(plan.device.cpu) >= InstructionSet::avx512_bf16;
 }
 
-std::optional<Attempt> quantize(Attempt asked) {
-  Attempt attempt = freed(std::move(asked));
+bool quantize(Attempt& attempt) {
   Job& job = attempt.plan.job;
-  if (job.adapter.type == AdapterType::none || job.model.quantization != Quantization::none) return {};
-  if (changes_base(job.adapter)) return {};  // needs the base in full
+  if (job.adapter.type == AdapterType::none || job.model.quantization != Quantization::none) return false;
+  if (changes_base(job.adapter)) return false;  // needs the base in full
   job.model.quantization = Quantization::nf4;
   job.model.double_quantization = true;
-  return attempt;
+  return true;
 }
 
-std::optional<Attempt> lower_rank(Attempt asked) {
-  Attempt attempt = freed(std::move(asked));
+bool lower_rank(Attempt& attempt) {
   AdapterConfig& adapter = attempt.plan.job.adapter;
-  if (adapter.type == AdapterType::none || adapter.rank <= 8) return {};
+  if (adapter.type == AdapterType::none || adapter.rank <= 8) return false;
   adapter.rank = 8;
-  return attempt;
+  return true;
 }
 
 // Applies to jobs that train every weight, where the optimizer's state is the larger part of that
 // memory.
-std::optional<Attempt> smaller_state(Attempt asked, OptimizerType type) {
-  Attempt attempt = freed(std::move(asked));
+template <OptimizerType type>
+bool smaller_state(Attempt& attempt) {
   Job& job = attempt.plan.job;
-  if (job.adapter.type != AdapterType::none || job.optimizer.type != OptimizerType::adamw) return {};
+  if (job.adapter.type != AdapterType::none || job.optimizer.type != OptimizerType::adamw) return false;
   job.optimizer.type = type;
-  return attempt;
-}
-std::optional<Attempt> state_of_8_bits(Attempt attempt) { return smaller_state(std::move(attempt), OptimizerType::adamw_8bit); }
-std::optional<Attempt> factored_state(Attempt attempt) { return smaller_state(std::move(attempt), OptimizerType::adafactor); }
-
-std::optional<Attempt> adapt(Attempt asked) {
-  Attempt attempt = freed(std::move(asked));
-  AdapterConfig& adapter = attempt.plan.job.adapter;
-  if (adapter.type == AdapterType::lora) return {};
-  adapter.type = AdapterType::lora;
-  return attempt;
+  return true;
 }
 
-std::optional<Attempt> adapt_quantized(Attempt attempt) {
-  const std::optional<Attempt> adapted = adapt(std::move(attempt));
-  return adapted ? quantize(*adapted) : std::nullopt;
+bool adapt(Attempt& attempt) {
+  return std::exchange(attempt.plan.job.adapter.type, AdapterType::lora) != AdapterType::lora;
 }
+bool adapt_quantized(Attempt& attempt) { return adapt(attempt) && quantize(attempt); }
 
-std::optional<Attempt> shorten(Attempt asked) {
+bool shorten(Attempt& attempt) {
   static const ExampleCounts unknown;
-  Attempt attempt = freed(std::move(asked));
   DataSummary& train = attempt.plan.train;
-  if (train.longest < 256) return {};
+  if (train.longest < 256) return false;
   train.longest /= 2;
   train.tokens = std::min(train.tokens, train.examples * train.longest);
   attempt.search.counts = &unknown;
-  return attempt;
+  return true;
 }
 
-Setting checkpointing_of(const Trial& fitting) {
-  return {"train.activation_checkpointing", fitting.checkpointing == Checkpointing::chosen ? "auto" : name_of(fitting.checkpointing)};
-}
-Setting batch_of(const Schedule& plan, const Trial& fitting) {
-  return plan.job.data.packing ? Setting{"train.micro_batch_tokens", std::to_string(fitting.micro_batch.tokens)}
-                               : Setting{"train.micro_batch_size", std::to_string(fitting.micro_batch.examples)};
-}
 using Settings = std::vector<Setting>;
+Settings checkpointing_of(const Schedule&, const Trial& fitting) {
+  const bool chosen = fitting.checkpointing == Checkpointing::chosen;
+  return {{"train.activation_checkpointing", chosen ? "auto" : name_of(fitting.checkpointing)}};
+}
+Settings batch_of(const Schedule& plan, const Trial& fitting) {
+  if (plan.job.data.packing)
+    return {{"train.micro_batch_tokens", std::to_string(fitting.micro_batch.tokens)}};
+  return {{"train.micro_batch_size", std::to_string(fitting.micro_batch.examples)}};
+}
+Settings both_of(const Schedule& plan, const Trial& fitting) {
+  return {checkpointing_of(plan, fitting)[0], batch_of(plan, fitting)[0]};
+}
+Settings length_of(const Schedule& plan, const Trial&) {
+  return {{"data.max_length", std::to_string(plan.train.longest)}};
+}
+
+// A change of the job that needs less memory. The list is in the order of what a change costs the
+// user.
+struct Remedy {
+  bool (*change)(Attempt& attempt);  // false: there is nothing to change
+  bool frees;                        // the search chooses micro-batch and recomputation again
+  const char *key = "", *value = "";
+  Settings (*settings)(const Schedule& plan,
+                       const Trial& fitting) = nullptr;  // in place of one value
+};
 constexpr Remedy kRemedies[] = {
-    {[](const Schedule&, const Trial& fitting) { return Settings{checkpointing_of(fitting)}; }, free_checkpointing},
-    {[](const Schedule& plan, const Trial& fitting) { return Settings{batch_of(plan, fitting)}; }, free_batch},
-    {[](const Schedule& plan, const Trial& fitting) { return Settings{checkpointing_of(fitting), batch_of(plan, fitting)}; }, free_both},
-    {[](const Schedule&, const Trial&) { return Settings{{"train.activation_offloading", "host"}}; }, offload_activations},
-    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.offload", "host"}}; }, offload},
-    {[](const Schedule&, const Trial&) { return Settings{{"train.precision", "bf16"}}; }, narrow},
-    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "qlora"}}; }, quantize},
-    {[](const Schedule&, const Trial&) { return Settings{{"adapter.rank", "8"}}; }, lower_rank},
-    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.type", "adamw_8bit"}}; }, state_of_8_bits},
-    {[](const Schedule&, const Trial&) { return Settings{{"optimizer.type", "adafactor"}}; }, factored_state},
-    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "lora"}}; }, adapt},
-    {[](const Schedule&, const Trial&) { return Settings{{"adapter.type", "qlora"}}; }, adapt_quantized},
-    {[](const Schedule& plan, const Trial&) { return Settings{{"data.max_length", std::to_string(plan.train.longest)}}; }, shorten},
+    {free_checkpointing, false, "", "", checkpointing_of},
+    {free_batch, false, "", "", batch_of},
+    {free_both, false, "", "", both_of},
+    {offload_activations, false, "train.activation_offloading", "host"},
+    {offload, false, "optimizer.offload", "host"},
+    {narrow, true, "train.precision", "bf16"},
+    {quantize, true, "adapter.type", "qlora"},
+    {lower_rank, true, "adapter.rank", "8"},
+    {smaller_state<OptimizerType::adamw_8bit>, true, "optimizer.type", "adamw_8bit"},
+    {smaller_state<OptimizerType::adafactor>, true, "optimizer.type", "adafactor"},
+    {adapt, true, "adapter.type", "lora"},
+    {adapt_quantized, true, "adapter.type", "qlora"},
+    {shorten, true, "", "", length_of},
 };
 
 struct FoundRemedy {
@@ -173,11 +155,15 @@ constexpr size_t kShownRemedies = 3;
 std::vector<FoundRemedy> remedies_for(const Schedule& asked, const Search& original) {
   std::vector<FoundRemedy> found;
   for (const Remedy& remedy : kRemedies) {
-    const std::optional<Attempt> attempt = remedy.change({asked, original});
-    if (!attempt || least_held(*attempt) >= original.available_bytes) continue;
-    const SearchResult result = find_fit(attempt->plan, attempt->search);
+    Attempt attempt{asked, original};
+    if (!remedy.change(attempt)) continue;
+    if (remedy.frees) attempt.search.fixed_checkpointing = attempt.search.fixed_batch = false;
+    if (least_held(attempt) >= original.available_bytes) continue;
+    const SearchResult result = find_fit(attempt.plan, attempt.search);
     if (!result.fits) continue;
-    found.push_back({remedy.settings(attempt->plan, result.trial), result.trial.peak_bytes});
+    const Settings constant{{remedy.key, remedy.value}};
+    found.push_back({remedy.settings ? remedy.settings(attempt.plan, result.trial) : constant,
+                     result.trial.predicted_peak_bytes});
     if (found.size() == kShownRemedies) break;
   }
   return found;
@@ -195,22 +181,21 @@ std::string texts_of(const std::vector<FoundRemedy>& remedies) {
 void refuse(const Schedule& asked, const Trial& smallest, const Search& search) {
   const MemoryLine& largest = largest_line(smallest.memory);
   const std::vector<FoundRemedy> remedies = remedies_for(asked, search);
-  if (smallest.peak_bytes <= search.available_bytes) refuse_host(asked, smallest.host_memory);  // which has less room than is missing on the card
+  if (smallest.predicted_peak_bytes <= search.available_bytes) refuse_host(asked, smallest.host_memory);  // which has less room than is missing on the card
   const std::string shortage = search.fixed_offload ? "" : state_shortage(asked);
   std::vector<std::string> moved;
   if (!search.fixed_offloading && smallest.activations == Offload::host) moved.push_back("the layers' inputs");
   if (!search.fixed_offload && smallest.state == Offload::host) moved.push_back("the optimizer's state");
   const bool limited = asked.job.hardware.memory_limit == search.available_bytes,
              none = remedies.empty();
-  throw Error(
-      ErrorKind::fit,
-      "needs " + format_bytes(smallest.peak_bytes) + ", " + format_bytes(search.available_bytes) +
-          " available on " + asked.device.name() + (limited ? " (hardware.memory_limit)" : "") +
-          (moved.empty() ? "" : ", even with " + join(moved, " and ") + " in the host's memory") +
-          "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
-          largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
-          (none ? ""
-                : "; the cheapest remedy: " + texts_of(remedies)))
+  throw Error(ErrorKind::fit,
+              "needs " + format_bytes(smallest.predicted_peak_bytes) + ", " +
+                  format_bytes(search.available_bytes) + " available on " + asked.device.name() +
+                  (limited ? " (hardware.memory_limit)" : "") +
+                  (moved.empty() ? "" : ", even with " + join(moved, " and ") + " in the host's memory") +
+                  "; the largest part is " + largest.name + " (" + format_bytes(largest.bytes) + ": " +
+                  largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
+                  (none ? "" : "; the cheapest remedy: " + texts_of(remedies)))
       .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"
                  : "set " + remedies[0].text());
 }

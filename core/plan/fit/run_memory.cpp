@@ -86,9 +86,9 @@ ActivationShape base_shape(const Compute& plan, const StepChoice& step, const In
 
 std::vector<MemoryLine> reference_lines(const Compute& plan, const RunModels& models, const StepChoice& step, const Fullest& most) {
   const Inventory& inventory = models.policy;
-  std::vector<MemoryLine> lines = models.provider->activation_lines(base_shape(plan, step, inventory, most));
-  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "objective"; });
-  for (MemoryLine& line : lines) line.name = "reference: " + line.name;
+  std::vector<MemoryLine> lines = named(
+      "reference: ", models.provider->activation_lines(base_shape(plan, step, inventory, most)),
+      {"objective"});
   int64_t saved = 0;
   for (const Parameter& parameter : inventory.parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);

@@ -3,12 +3,21 @@
 // goes.
 #include <optional>
 
+#include "core/plan/fit/fitted.h"
 #include "core/plan/fit/fullest.h"
-#include "core/plan/fit/trial.h"
 #include "core/plan/stages/inventory.h"
 #include "core/plan/stages/provider.h"
 
 namespace forge {
+
+// One try of the search for memory: its sizes and choices, and the memory that a run takes with
+// them.
+struct Trial : RunMemory {
+  MicroBatch micro_batch;
+  Checkpointing checkpointing = Checkpointing::none;
+  Offload activations = Offload::none, state = Offload::none;  // train.activation_offloading, optimizer.offload
+  StepChoice step;
+};
 
 // Lines that do not depend on the micro-batch: memory held on the device and on the host, memory
 // that updating and loading take, and what the value network holds on the device.

@@ -117,9 +117,9 @@ class Recomputation {
   }
   bool fits() {
     trial_.memory = memory_lines(plan_, models_, trial_, train_, eval_);
-    trial_.peak_bytes = total_bytes(trial_.memory);
+    trial_.predicted_peak_bytes = total_bytes(trial_.memory);
     trial_.host_memory = lines_on_host(plan_, models_, trial_);
-    return trial_.peak_bytes <= search_.available_bytes && total_bytes(trial_.host_memory) <= host_room(plan_);
+    return trial_.predicted_peak_bytes <= search_.available_bytes && total_bytes(trial_.host_memory) <= host_room(plan_);
   }
   bool fits_first(size_t count) {
     trial_.checkpointing = Checkpointing::chosen;
@@ -157,7 +157,8 @@ Trial first_trial(const Schedule& plan, Offload activations, Offload state) {
 SearchResult search_from(const Schedule& plan, const Search& search, const Trial& start) {
   Recomputation recomputation(plan, search, start);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
-  Trial fastest, smallest{.peak_bytes = INT64_MAX};
+  Trial fastest, smallest;
+  smallest.predicted_peak_bytes = INT64_MAX;
   double best = std::numeric_limits<double>::infinity();
   const std::vector<int64_t> all = search.fixed_batch ? std::vector<int64_t>{0} : sizes(plan, search.knee, 1);
   const auto take = [&](int64_t tokens) { recomputation.take(tokens > 0 ? micro_batch_of(plan, tokens) : start.micro_batch); };
@@ -175,7 +176,8 @@ SearchResult search_from(const Schedule& plan, const Search& search, const Trial
                       : size == whole            ? recomputation.fits(Checkpointing::none)
                                                  : recomputation.fits_chosen(limit - floor);
     if (!fits) {
-      if (recomputation.trial().peak_bytes < smallest.peak_bytes) smallest = recomputation.trial();
+      if (recomputation.trial().predicted_peak_bytes < smallest.predicted_peak_bytes)
+        smallest = recomputation.trial();
       continue;
     }
     const double cost = floor + recomputation.extra();
@@ -193,7 +195,7 @@ SearchResult find_fit(const Schedule& plan, const Search& search) {
   const bool activations_may = !search.fixed_offloading && activation_offload_refusal(plan.device.cuda).empty(),
              state_may = !search.fixed_offload && can_offload(plan);
   const auto missing = [&](const Trial& tried) {
-    return std::max<int64_t>(0, tried.peak_bytes - search.available_bytes) +
+    return std::max<int64_t>(0, tried.predicted_peak_bytes - search.available_bytes) +
            std::max<int64_t>(0, total_bytes(tried.host_memory) - host_room(plan));
   };
   std::optional<SearchResult> least;

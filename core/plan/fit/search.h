@@ -31,4 +31,8 @@ std::vector<int64_t> sizes(const Schedule& plan, int64_t from, int64_t to);
 // beside the layers, then the optimizer's state, which a step waits for.
 SearchResult find_fit(const Schedule& plan, const Search& search);
 
+// Throws Error(fit) with the largest part and the cheapest remedy: the change of the job that would
+// make it fit. `smallest` is the try with which the search ended.
+[[noreturn]] void refuse(const Schedule& asked, const Trial& smallest, const Search& search);
+
 }  // namespace forge

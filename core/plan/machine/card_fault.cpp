@@ -19,10 +19,7 @@ struct DriverNeed {
 };
 constexpr DriverNeed kNeeds[] = {{"cuda13", 13000, "580"}};
 
-std::string dotted(int64_t tens) {
-  return std::to_string(tens / 10) + "." + std::to_string(tens % 10);
-}
-std::string cuda_text(int64_t version) { return dotted(version / 1000 * 10 + version % 1000 / 10); }
+std::string cuda_text(int64_t cuda) { return capability_text(cuda / 1000 * 10 + cuda % 1000 / 10); }
 
 CardFault driver_fault(const GpuInfo& gpu, std::string_view engine) {
   for (const DriverNeed& need : kNeeds)
@@ -62,9 +59,9 @@ CardFault generation_fault(int64_t compute_capability, const std::string& target
   for (const std::string& target : split(targets, ';')) {
     const int64_t built = std::stoll(target);
     if (built / 10 == compute_capability / 10 && built % 10 <= compute_capability % 10) return {};
-    known.push_back(dotted(built));
+    known.push_back(capability_text(built));
   }
-  return {"its compute capability is " + dotted(compute_capability) +
+  return {"its compute capability is " + capability_text(compute_capability) +
               ", and the CUDA engine was built for " + join(known, ", "),
           fmt::format("scripts/build.sh -DFORGE_CUDA_TARGETS={} builds it for this GPU",
                       compute_capability)};

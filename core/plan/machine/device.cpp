@@ -26,6 +26,14 @@ Device gpu_device(const Hardware& hardware, size_t index) {
   return device;
 }
 
+// Returns a card of the database as if it were in this machine.
+Device planned_card(const Hardware& hardware, const GpuCard& card) {
+  Device device = cpu_device(hardware);
+  device.cuda = true;
+  device.gpu = gpu_info(card);
+  return device;
+}
+
 // Returns the indices of the GPUs, most free memory first.
 std::vector<size_t> by_free_memory(const std::vector<GpuInfo>& gpus) {
   std::vector<size_t> order(gpus.size());
@@ -49,10 +57,7 @@ Device named_card(const Hardware& hardware, const std::string& name) {
   const GpuCard& card = find_gpu(name);
   for (size_t i = 0; i < hardware.gpus.size(); ++i)
     if (gpu_card_of(hardware.gpus[i]) == &card) return gpu_device(hardware, i);
-  Device device = cpu_device(hardware);
-  device.cuda = true;
-  device.gpu = gpu_info(card);
-  return device;
+  return planned_card(hardware, card);
 }
 
 bool whole_number(const std::string& text) {
@@ -107,7 +112,12 @@ struct Choosing {
     if (asked == "cuda")
       throw KeyError(ErrorKind::environment, key, "cuda: no GPU here: " + hardware.gpu_note,
                      setting("auto") + " uses the CPU if there is no GPU");
-    return {cpu_device(hardware), first ? instead_of(*first) : broken_driver(), ""};
+    if (first)
+      return {cpu_device(hardware),
+              "the CPU computes, not the " + first->first.gpu.name + ": " + text_of(first->second),
+              ""};
+    return {cpu_device(hardware),
+            hardware.gpu_fault ? "the CPU computes: " + hardware.gpu_note : "", ""};
   }
 
   // Chooses for cuda:N, or cuda:NAME.
@@ -129,12 +139,6 @@ struct Choosing {
     } catch (const Error& error) {
       throw KeyError(ErrorKind::job, key, error.what());
     }
-  }
-  static std::string instead_of(const std::pair<Device, CardFault>& card) {
-    return "the CPU computes, not the " + card.first.gpu.name + ": " + text_of(card.second);
-  }
-  std::string broken_driver() const {
-    return hardware.gpu_fault ? "the CPU computes: " + hardware.gpu_note : "";
   }
 };
 
@@ -158,10 +162,7 @@ Device device_by_name(const Hardware& hardware, const std::string& name) {
   constexpr unsigned long kFirstCardNumber = 100;
   if (whole_number(name) && std::stoul(name) < kFirstCardNumber)
     return indexed(hardware, name, "", "--gpu " + name, ErrorKind::usage);
-  Device device = cpu_device(hardware);
-  device.cuda = true;
-  device.gpu = gpu_info(find_gpu(name));
-  return device;
+  return planned_card(hardware, find_gpu(name));
 }
 
 }  // namespace forge

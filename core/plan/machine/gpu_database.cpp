@@ -1,6 +1,5 @@
 #include "core/plan/machine/gpu_database.h"
 
-#include <algorithm>
 #include <cctype>
 
 #include "core/lib/base/text.h"
@@ -151,15 +150,11 @@ const GpuCard& find_gpu(const std::string& name) {
   // People omit the series: 4090, 1080 Ti, 6000 Ada.
   for (const char* series : {"", "rtx", "gtx", "rtxpro"})
     if (const GpuCard* card = find_key(series + key_of(name))) return *card;
-  std::vector<std::string> names, keys;
-  for (const GpuCard& card : gpu_cards()) {
-    names.push_back(card.name);
-    keys.push_back(key_of(card.name));
-  }
+  std::vector<std::string> keys;
+  for (const GpuCard& card : gpu_cards()) keys.push_back(key_of(card.name));
   const std::string close = nearest(key_of(name), keys);
-  const auto found = std::find(keys.begin(), keys.end(), close);
   const std::string suggestion =
-      close.empty() ? "" : " (did you mean \"" + names[static_cast<size_t>(found - keys.begin())] + "\"?)";
+      close.empty() ? "" : std::string(" (did you mean \"") + find_key(close)->name + "\"?)";
   throw Error(ErrorKind::usage, "unknown GPU \"" + name + "\"" + suggestion)
       .hint("`forge list gpus` prints the cards forge knows");
 }

@@ -1,7 +1,6 @@
 #include "core/plan/machine/profile.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/job/diagnostics.h"
 #include "core/job/names.h"
@@ -29,7 +28,14 @@ class ProfileReader {
 
   std::string text(const std::string& key, const std::vector<std::string>& choices = {}) {
     const Node* node = find(key, true);
-    return node ? read(*node, key, read_text(*node), choices) : std::string();
+    if (!node) return "";
+    const Reading<std::string> reading = read_text(*node);
+    const std::string value = checked(*node, key, reading);
+    if (reading.value && !choices.empty() &&
+        std::find(choices.begin(), choices.end(), value) == choices.end())
+      faults_.add(node->at, key_path(key),
+                  "\"" + value + "\" is not one of " + join(choices, ", "));
+    return value;
   }
 
   int64_t integer(const std::string& key) {
@@ -38,18 +44,9 @@ class ProfileReader {
   }
 
   std::vector<std::string> texts(const std::string& key) {
-    std::vector<std::string> all;
-    if (const Node* list = items(key))
-      for (const Node& item : list->items) all.push_back(checked(item, key, read_text(item)));
-    return all;
+    return list<std::string>(key, read_text);
   }
-
-  std::vector<int64_t> integers(const std::string& key) {
-    std::vector<int64_t> all;
-    if (const Node* list = items(key))
-      for (const Node& item : list->items) all.push_back(checked(item, key, read_integer(item)));
-    return all;
-  }
+  std::vector<int64_t> integers(const std::string& key) { return list<int64_t>(key, read_integer); }
 
   void number(const std::string& key, std::optional<double>& value) {
     if (const Node* node = find(key)) value = checked(*node, key, read_number(*node));
@@ -64,25 +61,20 @@ class ProfileReader {
  private:
   std::string key_path(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
-  const Node* items(const std::string& key) {
+  template <class Value, class Read>
+  std::vector<Value> list(const std::string& key, Read read) {
+    std::vector<Value> all;
     const Node* node = find(key);
     if (node && !node->is_list()) faults_.add(node->at, key_path(key), "expected a list");
-    return node && node->is_list() ? node : nullptr;
+    if (node && node->is_list())
+      for (const Node& item : node->items) all.push_back(checked(item, key, read(item)));
+    return all;
   }
 
   template <class Value>
   Value checked(const Node& node, const std::string& key, const Reading<Value>& reading) {
     if (!reading.value) faults_.add(node.at, key_path(key), reading.message(), reading.hint);
     return reading.value.value_or(Value());
-  }
-
-  std::string read(const Node& node, const std::string& key, const Reading<std::string>& reading,
-                   const std::vector<std::string>& choices) {
-    const std::string value = checked(node, key, reading);
-    if (reading.value && !choices.empty() &&
-        std::find(choices.begin(), choices.end(), value) == choices.end())
-      faults_.add(node.at, key_path(key), "\"" + value + "\" is not one of " + join(choices, ", "));
-    return value;
   }
 
   const Node& map_;

@@ -46,14 +46,11 @@ void add_adapters(std::vector<Work>& work, const char* kind, double rows, const 
   }
 }
 
-// Returns the number of matrices in one module.
-double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
-
 // Returns the mean rows of an expert. Experts differ in how many rows they get; their rate is that
 // of the mean.
 double rows_of_expert(const Graph& graph, const Op& op, double rows) {
   double experts = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) experts += held(graph.module(op, i));
+  for (size_t i = 0; i < op.modules.size(); ++i) experts += flops::held(graph.module(op, i));
   return rows * static_cast<double>(op.attributes.route.per_token) / experts;
 }
 
@@ -64,7 +61,7 @@ void add_experts(std::vector<Work>& work, const char* kind, double rows, const G
     const ModuleUse& module = graph.module(op, i);
     if (trained_only && !module.trained) continue;
     in = static_cast<double>(module.in), out = static_cast<double>(module.out);
-    multiplied += each * held(module);
+    multiplied += each * flops::held(module);
   }
   work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
 }
@@ -76,7 +73,7 @@ void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows,
     const ModuleUse& module = graph.module(op, i);
     if (module.rank == 0) continue;
     width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
-    amount += 2 * each * held(module) * width * rank;
+    amount += 2 * each * flops::held(module) * width * rank;
   }
   work.push_back({kind, {each, width, rank}, amount});
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <string_view>
 
 #include "core/job/names.h"
 #include "core/lib/base/ceil_div.h"
@@ -99,6 +98,13 @@ int64_t total_bytes(const std::vector<MemoryLine>& lines) {
   int64_t total = 0;
   for (const MemoryLine& line : lines) total += line.bytes;
   return total;
+}
+
+std::vector<MemoryLine> named(const std::string& prefix, std::vector<MemoryLine> lines,
+                              const std::set<std::string>& without) {
+  std::erase_if(lines, [&](const MemoryLine& line) { return without.contains(line.name); });
+  for (MemoryLine& line : lines) line.name = prefix + line.name;
+  return lines;
 }
 
 const MemoryLine& largest_line(const std::vector<MemoryLine>& lines) {

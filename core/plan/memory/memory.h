@@ -2,6 +2,7 @@
 // The memory of a run as named lines, each with the formula that gave its bytes.
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 #include "core/job/job.h"
 #include "core/lib/base/instruction_set.h"
 #include "core/model/families/adapter_sites.h"
-#include "core/model/families/step_lists.h"
+#include "core/model/families/step.h"
 
 namespace forge {
 
@@ -21,6 +22,9 @@ struct MemoryLine {
 };
 
 int64_t total_bytes(const std::vector<MemoryLine>& lines);
+// Returns the lines with `prefix` before their names, without those that are named in `without`.
+std::vector<MemoryLine> named(const std::string& prefix, std::vector<MemoryLine> lines,
+                              const std::set<std::string>& without = {});
 const MemoryLine& largest_line(const std::vector<MemoryLine>& lines);
 
 int64_t bytes_of(Precision precision);
@@ -78,7 +82,6 @@ struct ActivationShape : StepChoice {
   int64_t supervised_tokens = 0;                           // the most supervised tokens of one micro-batch
   bool several_sequences = true;                           // a micro-batch may hold more than one example
   int64_t threads = 1;  // attention's blocks on a CPU are each thread's own
-  bool needs_entropy = false;
   bool training = true;  // dropout applies
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <unordered_set>
-#include <vector>
 
 #include "core/job/names.h"
 #include "core/lib/base/ceil_div.h"

@@ -4,7 +4,6 @@
 
 #include "core/job/names.h"
 #include "core/learn/objective/objective.h"
-#include "core/lib/base/text.h"
 #include "core/model/families/parameters.h"
 
 namespace forge {

@@ -6,10 +6,9 @@
 namespace forge {
 
 void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job) {
-  ActivationShape shape;
-  shape.spec = model, shape.adapter = adapter, shape.residual = residual_of(job), shape.quantization = job.model.quantization;
-  record_modules(shape, inventory.sites);
-  inventory.lists = shape.lists;
+  const Quantization quantization = job.model.quantization;
+  inventory.lists = std::make_shared<StepLists>(StepShape{
+      model, module_training(model, adapter, inventory.sites, quantization), {}, residual_of(job)});
 }
 
 bool computes_reference(const Setup& plan) {

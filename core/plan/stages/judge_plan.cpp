@@ -25,10 +25,9 @@ std::vector<MemoryLine> judge_fixed_lines(const Compute& plan, const JudgeModel&
   if (judge.adapter.empty())
     for (Parameter& parameter : parameters) parameter.trainable = false;
   const Precision precision = *plan.job.train.precision;
-  std::vector<MemoryLine> lines = fixed_lines(parameters, job, precision, precision, false);
-  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "gradients" || line.name == "optimizer state"; });
-  for (MemoryLine& line : lines) line.name = "reward " + judge.reward + ": " + line.name;
-  return lines;
+  return named("reward " + judge.reward + ": ",
+               fixed_lines(parameters, job, precision, precision, false),
+               {"gradients", kOptimizerState});
 }
 
 ActivationShape judge_shape(const Compute& plan, const JudgeModel& judge) {

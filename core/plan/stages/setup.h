@@ -28,9 +28,11 @@ struct ValueOrigin {
 using Origins = std::map<std::string, ValueOrigin>;  // by dotted key: "train.precision"
 
 // The origin of a value that follows from other values, the model, the data or the machine.
-ValueOrigin derived(const std::string& reason);
+inline ValueOrigin derived(const std::string& why) { return {OriginKind::derived, "derived", why}; }
 // The origin of a default that depends on other values.
-ValueOrigin by_default(const std::string& reason);
+inline ValueOrigin by_default(const std::string& why) {
+  return {OriginKind::unset, "default", why};
+}
 
 // A value for a key of the job, with its origin if the key was open.
 template <class T>

@@ -38,17 +38,15 @@ static Job value_job(const Compute& plan, Offload state) {
 }
 
 std::vector<MemoryLine> value_fixed_lines(const Compute& plan, Offload state) {
-  std::vector<MemoryLine> lines =
-      fixed_lines(value_inventory(plan).parameters, value_job(plan, state), *plan.job.train.precision, plan.storage, false);
-  std::erase_if(lines, [](const MemoryLine& line) { return line.name == "frozen weights" || line.name == "quantised weights"; });
-  for (MemoryLine& line : lines) line.name = "value: " + line.name;
-  return lines;
+  const Precision precision = *plan.job.train.precision;
+  return named(
+      "value: ",
+      fixed_lines(value_inventory(plan).parameters, value_job(plan, state), precision, plan.storage, false),
+      {"frozen weights", "quantised weights"});
 }
 
 std::vector<MemoryLine> value_host_lines(const Compute& plan, Offload state) {
-  std::vector<MemoryLine> lines = host_lines(value_inventory(plan).parameters, value_job(plan, state));
-  for (MemoryLine& line : lines) line.name = "value: " + line.name;
-  return lines;
+  return named("value: ", host_lines(value_inventory(plan).parameters, value_job(plan, state)));
 }
 
 int64_t value_checkpoint_bytes(const Setup& plan) {
