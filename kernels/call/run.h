@@ -1,6 +1,6 @@
 #pragma once
 // One op of a list while it runs: a call with the device and the weights that it converts. The
-// device may be one that only lists what it is given (gpu_launches.cpp). No torch.
+// device may be one that only lists what it is given (listed_launches.cpp). No torch.
 #include "kernels/device/device.h"
 #include "kernels/call/call.h"
 #include "kernels/call/step_weights.h"

@@ -20,7 +20,7 @@
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
-#include "providers/fused/expert_balance.h"
+#include "kernels/experts/expert_balance.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/modules.h"
 #include "providers/fused/step_graphs.h"

@@ -1,4 +1,4 @@
-#include "providers/fused/gpu_launches.h"
+#include "kernels/call/listed_launches.h"
 
 #include <algorithm>
 
@@ -22,7 +22,6 @@
 #include "kernels/rope/rope_cuda.h"
 #include "kernels/rows/rows_cuda.h"
 #include "kernels/swiglu/swiglu_cuda.h"
-#include "providers/aten/aten_plan.h"
 
 namespace forge {
 namespace {
@@ -123,8 +122,8 @@ bool is_listed(OpKind kind) {
 
 }  // namespace
 
-GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step) {
-  if (!is_listed(op.kind) || !aten_reason(graph, op, sizes).empty()) return {};
+GpuLaunches listed_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step) {
+  if (!is_listed(op.kind)) return {};
   ListingDevice device(sizes);
   const PlannedCall planned(graph, op, sizes, step);
   const Call& call = planned;
