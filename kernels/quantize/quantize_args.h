@@ -18,6 +18,9 @@ namespace forge {
 // (by_16.h).
 enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q8_0_by_16, q4_0_by_16 };
 
+// Bytes of the numbers of nf4, fp4, the dynamic map and E4M3 (code_books() in quantize.h).
+constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256 + 256);
+
 inline bool by_book(BlockCoding coding) { return coding <= BlockCoding::eight_bits; }
 
 // One launch decodes a weight, nested absmax included, into rows of any stride (the workspace of a
