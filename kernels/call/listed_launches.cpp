@@ -88,11 +88,6 @@ void set_runs(DeviceOps& ops) {
   (set(ops.row<Args>()), ...);
 }
 
-template <class Args, const char* (*kRefusal)(const Args&)>
-void set_refusal(DeviceOps& ops) {
-  ops.row<Args>().refusal = [](const Args& args) { return std::string(kRefusal(args)); };
-}
-
 const DeviceOps& listing_ops() {
   static const DeviceOps all = [] {
     DeviceOps ops;
@@ -102,10 +97,9 @@ const DeviceOps& listing_ops() {
              GatedGradients, GatedSums, Gemm, LatentHeads, LayerNormBackward, LayerNormForward, LoraBackward, LoraForward, QuantizeRows,
              RegroupHeads, RmsNormBackward, RmsNormForward, Rope, ScaleRows, ScaledProduct, SumColumns, SwigluBackward, SwigluForward,
              TransposeBytes, TrimHeads>(ops);
-    set_refusal<AdapterSums, thin_refusal<AdapterSums>>(ops);
-    set_refusal<AdapterSumsGradient, thin_refusal<AdapterSumsGradient>>(ops);
-    set_refusal<GatedSums, gated_refusal>(ops);
-    set_refusal<GatedGradients, gated_refusal>(ops);
+    ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>);
+    ops.row<GatedGradients>().refusal = gated_refusal;
+    ops.row<GatedSums>().refusal = gated_refusal;
     return ops;
   }();
   return all;
