@@ -7,8 +7,7 @@ namespace forge {
 
 void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
   if (args.rows == 0 || args.features == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DropoutArgs<T> a{static_cast<const T*>(args.x),
                      static_cast<T*>(args.y),
                      args.example,

@@ -34,8 +34,7 @@ std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args) {
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DequantizeArgs<T> a{
         args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
         args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,

@@ -7,8 +7,7 @@ namespace forge {
 
 void sampling_cuda(const Sampling& args, CudaStream stream) {
   if (args.rows == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const bool greedy = args.temperature <= 0;
     SamplingArgs<T> a{static_cast<const T*>(args.logits),
                       args.streams,
