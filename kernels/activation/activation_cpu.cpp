@@ -54,13 +54,11 @@ void activation_backward(const ActivationBackward& a, int64_t begin, int64_t end
 namespace forge {
 
 void activation_forward_cpu(const ActivationForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, activation_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, activation_forward));
 }
 
 void activation_backward_cpu(const ActivationBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, activation_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, activation_backward));
 }
 
 }  // namespace forge

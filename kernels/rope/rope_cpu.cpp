@@ -63,8 +63,7 @@ void rope_tokens(const Rope& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void rope_cpu(const Rope& args, CpuLevel level) {
-  auto tokens = FORGE_PICK(level, rope_tokens);
-  parallel_ranges(args.tokens, 8, [&](int64_t begin, int64_t end) { tokens(args, begin, end); });
+  parallel_loop(args, args.tokens, 8, FORGE_PICK(level, rope_tokens));
 }
 
 }  // namespace forge

@@ -92,13 +92,11 @@ void clamped_glu_backward(const ClampedGluBackward& a, int64_t begin, int64_t en
 namespace forge {
 
 void clamped_glu_forward_cpu(const ClampedGluForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, clamped_glu_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, clamped_glu_forward));
 }
 
 void clamped_glu_backward_cpu(const ClampedGluBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, clamped_glu_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, clamped_glu_backward));
 }
 
 }  // namespace forge

@@ -74,13 +74,11 @@ void swiglu_backward(const SwigluBackward& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void swiglu_forward_cpu(const SwigluForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, swiglu_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, swiglu_forward));
 }
 
 void swiglu_backward_cpu(const SwigluBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, swiglu_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK(level, swiglu_backward));
 }
 
 }  // namespace forge
