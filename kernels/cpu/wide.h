@@ -58,6 +58,20 @@ FORGE_INLINE void add_product(Wide& sum, Wide x, Wide y) { sum = fma(x, y, sum);
 FORGE_INLINE void add_product(Wide& sum, F x, F y) { sum.a = fma(x, y, sum.a); }
 FORGE_INLINE float sum(Wide x) { return sum(x.a + x.b); }
 
+// Of bf16, simd_*.h have these.
+template <class T>
+FORGE_INLINE void load_two(const T* p, F& a, F& b) {
+  a = load(p), b = load(p + kLanes);
+}
+template <class T>
+FORGE_INLINE void load_two_like(const T*, const float* p, F& a, F& b) {
+  load_two(p, a, b);
+}
+template <class T>
+FORGE_INLINE void store_two(T* p, F a, F b) {
+  store(p, a), store(p + kLanes, b);
+}
+
 template <class T>
 struct WholeWide {
   // Prefetches one page ahead: the processor's own prefetching ends with the page and begins anew
@@ -82,7 +96,7 @@ struct WholeWide {
   // fp32 numbers that belong to the elements of a T.
   FORGE_INLINE Wide load_table(const float* p) const {
     Wide x;
-    load_two_like<T>(p, x.a, x.b);
+    load_two_like(static_cast<const T*>(nullptr), p, x.a, x.b);
     return x;
   }
 };
