@@ -54,17 +54,13 @@ void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
     // A vector has four columns: 16 bytes of the fp32 gradient.
     const bool wide =
         sixteen_byte<T>({args.d_y}, {args.width, args.d_y_stride}) && sixteen_byte<float>({args.d_table}, {});
-    auto run = [&]<int N>(Width<N>) {
+    dispatch_width<float>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape = grid_of(args.tokens, args.width, N);
       if (args.order != nullptr)
         launch("embedding_sorted", embedding_sorted_kernel<T, N>, shape, stream, a);
       else
         launch("embedding_atomic", embedding_atomic_kernel<T, N>, shape, stream, a);
-    };
-    if (wide)
-      run(Width<4>{});
-    else
-      run(Width<1>{});
+    });
   });
 }
 
