@@ -1,6 +1,6 @@
 #include "kernels/activation/activation.cuh"
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/device/dispatch.cuh"
 
 namespace forge {

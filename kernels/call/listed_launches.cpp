@@ -2,26 +2,26 @@
 
 #include <algorithm>
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/call/run.h"
 #include "kernels/dora/dora_op.h"
-#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/expert_linear_op.h"
-#include "kernels/experts/experts_cuda.h"
-#include "kernels/fp8/fp8_cuda.h"
-#include "kernels/latent/latent_cuda.h"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/head_op.h"
 #include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/update_op.h"
-#include "kernels/quantize/quantize_cuda.h"
-#include "kernels/rms_norm/rms_norm_cuda.h"
-#include "kernels/rope/rope_cuda.h"
-#include "kernels/rows/rows_cuda.h"
-#include "kernels/swiglu/swiglu_cuda.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {

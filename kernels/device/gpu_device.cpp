@@ -5,25 +5,25 @@
 #include <map>
 #include <vector>
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/device/runtime.h"
-#include "kernels/dora/dora_cuda.h"
-#include "kernels/embedding/embedding_cuda.h"
-#include "kernels/experts/experts_cuda.h"
-#include "kernels/fp8/fp8_cuda.h"
-#include "kernels/latent/latent_cuda.h"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/dora/dora_args.h"
+#include "kernels/embedding/embedding_args.h"
+#include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
-#include "kernels/optimizer/optimizer_cuda.h"
-#include "kernels/quantize/quantize_cuda.h"
-#include "kernels/rms_norm/rms_norm_cuda.h"
-#include "kernels/rope/rope_cuda.h"
-#include "kernels/rows/rows_cuda.h"
-#include "kernels/swiglu/swiglu_cuda.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {

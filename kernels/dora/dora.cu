@@ -1,7 +1,7 @@
 #include "kernels/dora/dora.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/dora/dora_cuda.h"
+#include "kernels/dora/dora_args.h"
 
 namespace forge {
 

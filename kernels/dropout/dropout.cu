@@ -1,7 +1,7 @@
 #include "kernels/dropout/dropout.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/dropout/dropout_cuda.h"
+#include "kernels/dropout/dropout_args.h"
 
 namespace forge {
 

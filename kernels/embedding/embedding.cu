@@ -1,7 +1,7 @@
 #include "kernels/embedding/embedding.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/embedding/embedding_args.h"
 
 namespace forge {
 

@@ -1,7 +1,7 @@
 #include "kernels/experts/experts.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/experts/experts_cuda.h"
+#include "kernels/experts/experts_args.h"
 
 namespace forge {
 namespace {

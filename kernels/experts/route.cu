@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/experts/experts_cuda.h"
+#include "kernels/experts/experts_args.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/fp8/fp8.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/fp8/fp8_cuda.h"
+#include "kernels/fp8/fp8_args.h"
 
 namespace forge {
 

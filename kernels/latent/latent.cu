@@ -1,7 +1,7 @@
 #include "kernels/latent/latent.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/latent/latent_cuda.h"
+#include "kernels/latent/latent_args.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/layer_norm/layer_norm.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 
 namespace forge {
 

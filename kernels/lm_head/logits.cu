@@ -1,7 +1,7 @@
 #include "kernels/lm_head/logits.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/lm_head/logits_cuda.h"
+#include "kernels/lm_head/logits_args.h"
 
 namespace forge {
 

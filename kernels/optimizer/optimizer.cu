@@ -1,4 +1,4 @@
-#include "kernels/optimizer/optimizer_cuda.h"
+#include "kernels/optimizer/optimizer_args.h"
 
 #include <algorithm>
 #include <type_traits>

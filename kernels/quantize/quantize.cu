@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/quantize/quantize_cuda.h"
+#include "kernels/quantize/quantize_args.h"
 
 namespace forge {
 namespace {

@@ -9,6 +9,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -70,5 +72,18 @@ DecodeRows decode_rows_of(CpuLevel level);
 // Decodes 4 bits by `book`, bytes by the dynamic map alone.
 void dequantize_blocks_cpu(const DequantizeBlocks& args, CpuLevel level = cpu_level());
 std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& args);
+
+// ---- on a GPU
+//
+// Bit-equal to blocks.h.
+
+void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream);
+std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args);
+inline GpuLaunches launches(const DequantizeBlocks& a) {
+  constexpr double kStored = 0.56;  // bytes of a 4-bit weight with its share of absmax
+  const double bytes = (static_cast<double>(bytes_of(a.type)) + kStored) * static_cast<double>(a.rows * a.columns);
+  return {{"dequantize", bytes, bytes}};
+}
+void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream);
 
 }  // namespace forge

@@ -1,7 +1,7 @@
 #include "kernels/rms_norm/rms_norm.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rms_norm/rms_norm_cuda.h"
+#include "kernels/rms_norm/rms_norm_args.h"
 
 namespace forge {
 

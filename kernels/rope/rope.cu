@@ -1,7 +1,7 @@
 #include "kernels/rope/rope.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rope/rope_cuda.h"
+#include "kernels/rope/rope_args.h"
 
 namespace forge {
 

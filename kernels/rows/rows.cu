@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rows/rows_cuda.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/sampling/sampling.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/sampling/sampling_cuda.h"
+#include "kernels/sampling/sampling_args.h"
 
 namespace forge {
 

@@ -1,7 +1,7 @@
 #include "kernels/swiglu/swiglu.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/swiglu/swiglu_cuda.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {
