@@ -4,8 +4,6 @@
 //
 //   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA { at.store(y + i, at.load(x + i) * set(2)); });
 //
-//   by_element(args.type, [&](auto element) FORGE_LAMBDA { forward<decltype(element)>(args, begin, end); });
-//
 // `at` reads and writes a Wide in the main loop and an F of some elements at the end; arithmetic
 // has one spelling.
 namespace forge::FORGE_ISA {
@@ -118,15 +116,6 @@ FORGE_INLINE WholeWide<S> beside(WholeWide<T>) {
 template <class S, class T>
 FORGE_INLINE Part<S> beside(Part<T> at) {
   return {at.n};
-}
-
-// by_element for a row and a stream: of one type, or fp32 beside fp16.
-template <class Action>
-FORGE_INLINE void by_elements(Element type, Element stream, Action action) {
-  if (type == Element::f16 && stream == Element::f32)
-    action(F16{}, float{});
-  else
-    by_element(type, [&](auto element) FORGE_LAMBDA { action(element, element); });
 }
 
 // Calls body(i, at) for i = 0, 2 kLanes, … and for the remaining elements.

@@ -97,19 +97,6 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace layer
 
-void layer_norm_forward(const LayerNormForward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::forward<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-void layer_norm_backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::backward<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::weight_gradient<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -123,13 +110,16 @@ void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64
 namespace forge {
 
 void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level) {
-  parallel_loop(args, args.rows, 8, FORGE_PICK(level, layer_norm_forward));
+  const Element x_type = args.x_type.value_or(args.type);
+  parallel_loop(args, args.rows, 8, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::forward));
 }
 
 void layer_norm_backward_cpu(const LayerNormBackward& args, CpuLevel level) {
+  const Element x_type = args.x_type.value_or(args.type);
   // Computes the weight's gradient first: the second part may overwrite its operands.
-  if (args.d_weight || args.d_bias) parallel_loop(args, args.width, 64, FORGE_PICK(level, layer_norm_weight_gradient));
-  parallel_loop(args, args.rows, 8, FORGE_PICK(level, layer_norm_backward));
+  if (args.d_weight || args.d_bias)
+    parallel_loop(args, args.width, 64, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::weight_gradient));
+  parallel_loop(args, args.rows, 8, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::backward));
 }
 
 }  // namespace forge

@@ -100,19 +100,6 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace rms
 
-void rms_norm_forward(const RmsNormForward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::forward<decltype(type), decltype(stream)>(a, begin, end); });
-}
-void rms_norm_backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::backward<decltype(type), decltype(stream)>(a, begin, end); });
-}
-void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::weight_gradient<decltype(type), decltype(stream)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -136,7 +123,7 @@ void advance(Pointer& pointer, int64_t bytes) {
 }  // namespace
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, rms_norm_forward);
+  auto rows = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::forward);
   const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormForward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
@@ -148,8 +135,8 @@ void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
 }
 
 void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
-  auto columns = FORGE_PICK(level, rms_norm_weight_gradient);
-  auto rows = FORGE_PICK(level, rms_norm_backward);
+  auto columns = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::weight_gradient);
+  auto rows = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::backward);
   const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormBackward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
