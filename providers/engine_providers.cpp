@@ -1,37 +1,28 @@
 #include "providers/engine_providers.h"
 
-#include <array>
-
 #include "core/lib/base/error.h"
 #include "providers/fused/fused.h"
 
 namespace forge {
 namespace {
 
-struct Row {
-  const char* name;
-  std::unique_ptr<StepProvider> (*step)(const Model&, TrainableSet&, const StepOptions&);
-  std::unique_ptr<Decoder> (*decoder)(const Model&, TrainableSet&, const StepOptions&);
-};
-const std::array kProviders{Row{"fused", &fused_provider, &fused_decoder},
-                                Row{"reference", &aten_provider, &aten_decoder}};
-
-const Row& row_named(const std::string& name) {
-  for (const Row& row : kProviders)
-    if (name == row.name) return row;
-  FORGE_CHECK(false, "the plan names the provider " << name << ", which this engine does not have");
+// Returns the options with what the provider of that name sets. Both are one program.
+StepOptions options_of(const std::string& provider, StepOptions options) {
+  options.aten = provider == "reference";
+  FORGE_CHECK(options.aten || provider == "fused", "the plan names the provider " << provider << ", which this engine does not have");
+  return options;
 }
 
 }  // namespace
 
 std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model,
                                                  TrainableSet& trainables, const StepOptions& options) {
-  return row_named(name).step(model, trainables, options);
+  return fused_provider(model, trainables, options_of(name, options));
 }
 
 std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
                                       const StepOptions& options) {
-  return row_named(name).decoder(model, trainables, options);
+  return fused_decoder(model, trainables, options_of(name, options));
 }
 
 }  // namespace forge

@@ -11,7 +11,7 @@ namespace forge {
 
 struct StepOptions {
   StepShape shape;
-  bool aten = false;         // every op runs in ATen
+  bool aten = false;         // every op runs in ATen; set by the provider
   double neftune_alpha = 0;  // 0: no noise on the embeddings
   // Sizes that the plan laid out memory for. A larger batch is still computed, in more memory.
   BatchRoom training, evaluation;

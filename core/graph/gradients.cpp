@@ -23,14 +23,13 @@ Graph Gradients::derive() {
   return std::move(graph);
 }
 
-Op Gradients::like(OpKind kind, const Op& forward) {
-  return {.kind = kind, .layer = forward.layer, .attributes = forward.attributes};
+Op Gradients::like(OpKind kind, const Op& forward, std::vector<ValueId> in) {
+  return {.kind = kind, .layer = forward.layer, .in = std::move(in), .attributes = forward.attributes};
 }
 
 Op Gradients::with_modules(OpKind kind, const Op& forward, std::vector<ValueId> in) {
-  Op op = like(kind, forward);
+  Op op = like(kind, forward, std::move(in));
   op.modules = forward.modules;
-  op.in = std::move(in);
   return op;
 }
 

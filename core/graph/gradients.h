@@ -31,7 +31,7 @@ class Gradients {
   Graph graph;
 
   // Returns an op of that kind, layer and attributes; the second, with the modules too.
-  static Op like(OpKind kind, const Op& forward);
+  static Op like(OpKind kind, const Op& forward, std::vector<ValueId> in = {});
   static Op with_modules(OpKind kind, const Op& forward, std::vector<ValueId> in);
   Op& push(Op op);
   // True if a gradient of the value is wanted: if something below is trained.

@@ -11,6 +11,7 @@
 #include "core/model/dtype.h"
 #include "core/model/element.h"
 #include "core/plan/memory/memory.h"
+#include "kernels/call/arena.h"
 #include "kernels/device/device_of.h"
 #include "kernels/experts/expert_linear_op.h"
 #include "kernels/linear/linear_op.h"
@@ -44,9 +45,7 @@ bool multiplies(OpKind kind) {
 
 }  // namespace
 
-StepShares::StepShares(Precision precision, const ComputeDevice& device) {
-  sizes_.compute_bytes = bytes_of(precision), sizes_.gpu = device.separate();
-  if (sizes_.gpu) sizes_.multiprocessors = device.multiprocessors(), sizes_.capability = device.capability();
+StepShares::StepShares(Precision precision, const ComputeDevice& device) : sizes_(sizes_on(device, bytes_of(precision))) {
   sizes_.deterministic = at::globalContext().deterministicAlgorithms();
 }
 

@@ -1,6 +1,6 @@
 #include "kernels/activation/activation.cuh"
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/device/dispatch.cuh"
 
 namespace forge {
@@ -18,8 +18,7 @@ void dispatch_function(Activation function, Action action) {
 
 void activation_forward_cuda(const ActivationForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     ActivationForwardArgs<T> a{static_cast<const T*>(args.x),
                                static_cast<T*>(args.y),
                                args.rows,
@@ -27,8 +26,7 @@ void activation_forward_cuda(const ActivationForward& args, CudaStream stream) {
                                args.x_stride,
                                args.y_stride};
     const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       dispatch_function(args.function, [&](auto function) {
         launch("activation_forward", activation_forward_kernel<T, N, decltype(function)>,
                grid_of(args.rows, args.width, N), stream, a);
@@ -39,8 +37,7 @@ void activation_forward_cuda(const ActivationForward& args, CudaStream stream) {
 
 void activation_backward_cuda(const ActivationBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     ActivationBackwardArgs<T> a{static_cast<const T*>(args.d_y),
                                 static_cast<const T*>(args.x),
                                 static_cast<T*>(args.d_x),
@@ -51,8 +48,7 @@ void activation_backward_cuda(const ActivationBackward& args, CudaStream stream)
                                 args.d_x_stride};
     const bool wide = sixteen_byte<T>({args.d_y, args.x, args.d_x},
                                       {args.width, args.d_y_stride, args.x_stride, args.d_x_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       dispatch_function(args.function, [&](auto function) {
         launch("activation_backward", activation_backward_kernel<T, N, decltype(function)>,
                grid_of(args.rows, args.width, N), stream, a);

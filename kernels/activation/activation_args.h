@@ -13,6 +13,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -42,5 +44,15 @@ struct ActivationBackward {
 
 void activation_forward_cpu(const ActivationForward& args, CpuLevel level = cpu_level());
 void activation_backward_cpu(const ActivationBackward& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+
+void activation_forward_cuda(const ActivationForward& args, CudaStream stream);
+void activation_backward_cuda(const ActivationBackward& args, CudaStream stream);
+
+inline GpuLaunches launches(const ActivationForward& a) { return {{"activation_forward", 2 * matrix_bytes(a.type, a.rows, a.width)}}; }
+inline GpuLaunches launches(const ActivationBackward& a) {
+  return {{"activation_backward", 3 * matrix_bytes(a.type, a.rows, a.width)}};
+}
 
 }  // namespace forge

@@ -35,13 +35,6 @@ void backward(const ActivationBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace act
 
-void activation_forward(const ActivationForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { act::forward<decltype(element)>(a, begin, end); });
-}
-void activation_backward(const ActivationBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { act::backward<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -54,13 +47,11 @@ void activation_backward(const ActivationBackward& a, int64_t begin, int64_t end
 namespace forge {
 
 void activation_forward_cpu(const ActivationForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, activation_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, act::forward));
 }
 
 void activation_backward_cpu(const ActivationBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, activation_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, act::backward));
 }
 
 }  // namespace forge

@@ -16,8 +16,8 @@ ValueId activation(Recorder& g, ValueId x, ActivationKind kind) {
 namespace {
 
 void derive_activation(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::activation_backward, forward);
-  op.in = {g.gradient(forward.out[0]), g.need(forward.in[0])};
+  Op op = g.like(&ops::activation_backward, forward,
+                 {g.gradient(forward.out[0]), g.need(forward.in[0])});
   const int32_t place = g.graph.value(op.in[1]).buffer;
   g.mirror(forward.in[0], place);
   op.out = {g.gradient_in(forward.in[0], place)};

@@ -18,6 +18,7 @@ namespace {
 // copy.
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); }
 
+// Repeats heads of keys, dimension 1, for the heads of their queries.
 at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   int64_t groups = heads / x.size(1);
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
@@ -153,12 +154,6 @@ void settle(const at::Tensor& group, const PaddedTexts& side, const at::Tensor& 
   rows.index_copy_(0, side.rows, there);
 }
 
-// Repeats heads of keys, [texts, kv_heads, longest, head_dim], for the heads of their queries.
-at::Tensor repeated(const at::Tensor& keys, int64_t heads) {
-  const int64_t shared = heads / keys.size(1);
-  return shared == 1 ? keys : keys.repeat_interleave(shared, 1);
-}
-
 // Adds up the gradients of repeated heads.
 at::Tensor summed(const at::Tensor& d_keys, int64_t kv_heads) {
   return d_keys.size(1) == kv_heads ? d_keys : d_keys.unflatten(1, {kv_heads, -1}).sum(2);
@@ -185,7 +180,7 @@ std::vector<at::Tensor> sdpa_gradients(const at::Tensor& d_out, const at::Tensor
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& x : {q, k, v}) leaves.push_back(x.detach().requires_grad_(true));
   c10::AutoGradMode on(true);
-  const at::Tensor out = sdpa(leaves[0], repeated(leaves[1], q.size(1)), repeated(leaves[2], q.size(1)), seen, rule);
+  const at::Tensor out = sdpa(leaves[0], repeat_heads(leaves[1], q.size(1)), repeat_heads(leaves[2], q.size(1)), seen, rule);
   return torch::autograd::grad({out}, leaves, {d_out});
 }
 
@@ -229,7 +224,7 @@ std::vector<PaddedTexts> single_texts(const std::vector<int32_t>& cu_seqlens) {
 void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TextSides& texts, const AttentionRule& rule,
             const at::Tensor& out) {
   for (size_t g = 0; g < texts.queries.size(); ++g) {
-    const at::Tensor of_keys = repeated(padded(k, texts.keys[g]), q.size(1)), of_values = repeated(padded(v, texts.keys[g]), q.size(1));
+    const at::Tensor of_keys = repeat_heads(padded(k, texts.keys[g]), q.size(1)), of_values = repeat_heads(padded(v, texts.keys[g]), q.size(1));
     const at::Tensor seen = seen_by(texts.queries[g], texts.keys[g], rule, q);
     const auto compute = by_steps(rule) ? eager_attention : sdpa;
     settle(compute(padded(q, texts.queries[g]), of_keys, of_values, seen, rule), texts.queries[g], out);
@@ -248,7 +243,7 @@ at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const a
       d_group = d_group.masked_fill(queries.padding.view({queries.texts, 1, queries.longest, 1}), 0);
     const at::Tensor of_q = padded(q, queries), of_k = padded(k, keys), of_v = padded(v, keys);
     if (by_steps(rule)) {
-      const EagerGradients d = eager_backward(d_group, of_q, repeated(of_k, q.size(1)), repeated(of_v, q.size(1)),
+      const EagerGradients d = eager_backward(d_group, of_q, repeat_heads(of_k, q.size(1)), repeat_heads(of_v, q.size(1)),
                                               seen_by(queries, keys, rule, q), rule);
       settle(d.q, queries, d_q), settle(summed(d.k, k.size(1)), keys, d_k), settle(summed(d.v, k.size(1)), keys, d_v);
       if (!learnt.defined() || !learnt.requires_grad()) continue;

@@ -392,17 +392,6 @@ void sink_gradient(const AttentionBackward& a, int64_t head) {
 
 }  // namespace flash
 
-void attention_sink_gradient(const AttentionBackward& a, int64_t head) {
-  by_element(a.shape.type,
-             [&](auto element) FORGE_LAMBDA { flash::sink_gradient<decltype(element)>(a, head); });
-}
-void attention_forward_task(const AttentionForward& a, const AttentionTask& task, AttentionScratch t) {
-  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { flash::forward<decltype(element)>(a, task, t); });
-}
-void attention_backward_task(const AttentionBackward& a, const AttentionTask& task, AttentionScratch t) {
-  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { flash::backward<decltype(element)>(a, task, t); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -434,7 +423,8 @@ void run(const Args& args, bool backward, Task task) {
       count_tasks(s, backward),
       [&](int64_t index, int64_t thread) {
         int64_t unused;
-        task(args, task_at(s, backward, index), attention_scratch(s, base + thread * floats, &unused));
+        AttentionScratch scratch = attention_scratch(s, base + thread * floats, &unused);
+        task(args, task_at(s, backward, index), scratch);
       },
       together);
 }
@@ -449,12 +439,12 @@ int64_t attention_backward_cpu_workspace(const AttentionBackward& args) {
 }
 
 void attention_forward_cpu(const AttentionForward& args, CpuLevel level) {
-  run(args, false, FORGE_PICK(level, attention_forward_task));
+  run(args, false, FORGE_PICK_OF(level, args.shape.type, flash::forward));
 }
 void attention_backward_cpu(const AttentionBackward& args, CpuLevel level) {
-  run(args, true, FORGE_PICK(level, attention_backward_task));
+  run(args, true, FORGE_PICK_OF(level, args.shape.type, flash::backward));
   if (!args.shape.sinks || !args.d_sinks) return;
-  auto sink = FORGE_PICK(level, attention_sink_gradient);
+  auto sink = FORGE_PICK_OF(level, args.shape.type, flash::sink_gradient);
   parallel_ranges(args.shape.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t head = begin; head < end; ++head) sink(args, head);
   });

@@ -55,8 +55,7 @@ Heads<T> written(void* data, int64_t stride) {
 void attention_forward_own(const AttentionForward& args, CudaStream stream) {
   const AttentionShape& s = args.shape;
   if (s.sequences == 0 || s.longest == 0) return;
-  dispatch_element(s.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionForwardArgs<T> a{s.cu_seqlens,
                                     read<T>(args.q, args.q_stride),
                                     read<T>(args.k, args.k_stride),
@@ -65,8 +64,7 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
                                     args.lse,
                                     static_cast<const T*>(s.sinks),
                                     numbers_of(s)};
-    dispatch_head_dim(s.head_dim, [&](auto features) {
-      constexpr int F = decltype(features)::value;
+    dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention", attention_forward_kernel<T, F>, shape_of<F>(s, s.heads, 1), stream, a);
     });
   });
@@ -75,8 +73,7 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
 void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
   const AttentionShape& s = args.shape;
   if (s.sequences == 0 || s.longest == 0) return;
-  dispatch_element(s.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionBackwardArgs<T> a{s.cu_seqlens,
                                      read<T>(args.q, args.q_stride),
                                      read<T>(args.k, args.k_stride),
@@ -89,8 +86,7 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
                                      written<T>(args.d_k, args.d_k_stride),
                                      written<T>(args.d_v, args.d_v_stride),
                                      numbers_of(s)};
-    dispatch_head_dim(s.head_dim, [&](auto features) {
-      constexpr int F = decltype(features)::value;
+    dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention_d_q", attention_d_q_kernel<T, F>, shape_of<F>(s, s.heads, 2), stream, a);
       launch("attention_d_kv", attention_d_kv_kernel<T, F>, shape_of<F>(s, s.kv_heads, 2), stream, a);
     });

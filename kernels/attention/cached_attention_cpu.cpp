@@ -142,10 +142,6 @@ void cache_store_token(const CacheStore& a, int64_t token) {
     cached::store_token<Bf16>(a, token);  // bits are moved
 }
 
-void cached_attention_head(const CachedAttention& a, int64_t sequence, int64_t kv_head, float* scratch) {
-  by_element(a.shape.type, [&](auto element) FORGE_LAMBDA { cached::head_of_sequence<decltype(element)>(a, sequence, kv_head, scratch); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -177,7 +173,7 @@ int64_t cached_attention_cpu_workspace(const CachedAttention& args) {
 }
 
 void cached_attention_cpu(const CachedAttention& args, CpuLevel level) {
-  auto head = FORGE_PICK(level, cached_attention_head);
+  auto head = FORGE_PICK_OF(level, args.shape.type, cached::head_of_sequence);
   float* base = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(args.workspace) + 63) / 64 * 64);
   const int64_t floats = floats_of_thread(args), kv_heads = args.shape.kv_heads;
   parallel_tasks(args.sequences * kv_heads, [&](int64_t task, int64_t thread) {

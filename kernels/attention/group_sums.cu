@@ -14,8 +14,7 @@ void group_sums(const GroupSums& args, CudaStream stream) {
   a.tokens = args.tokens, a.kv_heads = args.kv_heads, a.group = args.group, a.head_dim = args.head_dim;
   const bool wide = sixteen_byte<T>({args.x[0], args.x[1], args.y[0], args.y[1]},
                                     {args.head_dim, args.y_stride[0], args.y_stride[1]});
-  dispatch_width<T>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
     launch("group_sums", group_sums_kernel<T, N>, grid_of(args.tokens, 2 * args.kv_heads * args.head_dim, N), stream, a);
   });
 }

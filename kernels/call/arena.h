@@ -9,6 +9,9 @@
 
 namespace forge {
 
+// Returns the sizes of a list on a device, without those of a micro-batch.
+StepSizes sizes_on(const ComputeDevice& device, int64_t compute_bytes);
+
 // DoRA's ratios and inverse norms, by the value that holds them.
 using DoraRatios = std::map<ValueId, std::vector<float>>;
 
@@ -37,6 +40,9 @@ struct StepMemory {
   void* data(ValueId id) const;
   float* numbers(ValueId id) const { return static_cast<float*>(data(id)); }
   void* workspace(size_t op) const;
+  bool in_aten(size_t op) const { return !by_aten.empty() && by_aten[op]; }
+  // Tells the device that LibTorch enqueues work that reads or writes a value.
+  void touch(ComputeDevice& device, ValueId id, bool writes) const;
 };
 
 }  // namespace forge

@@ -2,11 +2,11 @@
 // every <op>_cpu.cpp includes it once.
 //
 //   #ifdef FORGE_ISA                     // the loops, compiled per instruction set
-//   namespace forge::FORGE_ISA { void rows(const Args&, int64_t begin, int64_t end) { … F x = load(p) … } }
+//   namespace forge::FORGE_ISA { template <class T> void rows(const Args&, int64_t begin, int64_t end) { … F x = load(p) … } }
 //   #else                                // once: checks, threads, choice
 //   #define FORGE_KERNEL_FILE "kernels/x/x_cpu.cpp"
 //   #include "kernels/cpu/each_isa.h"
-//   namespace forge { void x_cpu(const Args& a, CpuLevel level) { auto rows = FORGE_PICK(level, rows); … } }
+//   namespace forge { void x_cpu(const Args& a, CpuLevel level) { auto loop = FORGE_PICK_OF(level, a.type, rows); … } }
 //   #endif
 //
 // A file that defines FORGE_PRODUCTS_OF_PAIRS first is compiled a fourth time, with
@@ -72,10 +72,10 @@ using Words = int16_t __attribute__((vector_size(64)));
 #undef FORGE_ISA
 #pragma GCC pop_options
 
-#define FORGE_PICK(level, function)                             \
-  ((level) >= ::forge::CpuLevel::avx512 ? &isa_avx512::function \
-   : (level) == ::forge::CpuLevel::avx2 ? &isa_avx2::function   \
-                                        : &isa_baseline::function)
+#define FORGE_PICK(level, ...)                                     \
+  ((level) >= ::forge::CpuLevel::avx512 ? &isa_avx512::__VA_ARGS__ \
+   : (level) == ::forge::CpuLevel::avx2 ? &isa_avx2::__VA_ARGS__   \
+                                        : &isa_baseline::__VA_ARGS__)
 
 #ifdef FORGE_PRODUCTS_OF_PAIRS
 #pragma GCC push_options
@@ -93,6 +93,18 @@ using Words = int16_t __attribute__((vector_size(64)));
   ((level) >= ::forge::CpuLevel::avx512_bf16 ? &isa_avx512_bf16::function : FORGE_PICK(level, function))
 #endif
 #else
-#define FORGE_PICK(level, function) (static_cast<void>(level), &isa_baseline::function)
+#define FORGE_PICK(level, ...) (static_cast<void>(level), &isa_baseline::__VA_ARGS__)
 #define FORGE_PICK_PAIRS FORGE_PICK
 #endif
+
+// FORGE_PICK of a template over the element's type; and over those of a row and a stream: one type,
+// or fp32 beside fp16.
+#define FORGE_PICK_OF(level, type, function)                                       \
+  ((type) == ::forge::Element::f32    ? FORGE_PICK(level, function<float>)         \
+   : (type) == ::forge::Element::bf16 ? FORGE_PICK(level, function<::forge::Bf16>) \
+                                      : FORGE_PICK(level, function<::forge::F16>))
+#define FORGE_PICK_OF_TWO(level, type, stream, function)                                           \
+  ((type) == ::forge::Element::f32     ? FORGE_PICK(level, function<float, float>)                 \
+   : (type) == ::forge::Element::bf16  ? FORGE_PICK(level, function<::forge::Bf16, ::forge::Bf16>) \
+   : (stream) == ::forge::Element::f32 ? FORGE_PICK(level, function<::forge::F16, float>)          \
+                                       : FORGE_PICK(level, function<::forge::F16, ::forge::F16>))

@@ -27,6 +27,12 @@ void parallel_ranges(int64_t count, int64_t grain, Work work) {
   }
 }
 
+// Calls loop(args, begin, end) over [0, count): for the loops that FORGE_PICK returns.
+template <class Args>
+void parallel_loop(const Args& args, int64_t count, int64_t grain, void (*loop)(const Args&, int64_t begin, int64_t end)) {
+  parallel_ranges(count, grain, [&](int64_t begin, int64_t end) { loop(args, begin, end); });
+}
+
 // Number of threads that parallel_tasks may use: workspaces have one part for each.
 inline int64_t task_threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 

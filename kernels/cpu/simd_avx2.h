@@ -156,21 +156,12 @@ FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_
   _mm_storel_epi64(reinterpret_cast<__m128i*>(codes), _mm_packus_epi16(words, words));
 }
 
-template <class T>
-FORGE_INLINE void load_two(const T* p, F& a, F& b) {
-  a = load(p), b = load(p + kLanes);
-}
 FORGE_INLINE void load_two(const Bf16* p, F& even, F& odd) {
   __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   even = {_mm256_castsi256_ps(_mm256_slli_epi32(raw, 16))};
   odd = {_mm256_castsi256_ps(_mm256_and_si256(raw, _mm256_set1_epi32(static_cast<int>(0xffff0000))))};
 }
-template <class T>
-FORGE_INLINE void load_two_like(const float* p, F& a, F& b) {
-  load_two(p, a, b);
-}
-template <>
-FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
+FORGE_INLINE void load_two_like(const Bf16*, const float* p, F& even, F& odd) {
   F low = load(p), high = load(p + kLanes);
   auto in_order = [](__m256 x) FORGE_LAMBDA {  // the shuffles stay inside halves of 128 bits
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xD8));
@@ -180,10 +171,6 @@ FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
 }
 FORGE_INLINE __m256i packed(F even, F odd) {
   return _mm256_blend_epi16(_mm256_srli_epi32(rounded_up(even), 16), rounded_up(odd), 0xAA);
-}
-template <class T>
-FORGE_INLINE void store_two(T* p, F a, F b) {
-  store(p, a), store(p + kLanes, b);
 }
 FORGE_INLINE void store_two(Bf16* p, F even, F odd) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed(even, odd));

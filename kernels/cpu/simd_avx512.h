@@ -180,21 +180,12 @@ FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_
 
 // load_two, store_two and stream_two are for wide.h: 32 elements, split into even and odd ones for
 // bf16.
-template <class T>
-FORGE_INLINE void load_two(const T* p, F& a, F& b) {
-  a = load(p), b = load(p + kLanes);
-}
 FORGE_INLINE void load_two(const Bf16* p, F& even, F& odd) {
   __m512i raw = _mm512_loadu_si512(p);
   even = {_mm512_castsi512_ps(_mm512_slli_epi32(raw, 16))};
   odd = {_mm512_castsi512_ps(_mm512_and_si512(raw, _mm512_set1_epi32(static_cast<int>(0xffff0000))))};
 }
-template <class T>
-FORGE_INLINE void load_two_like(const float* p, F& a, F& b) {
-  load_two(p, a, b);
-}
-template <>
-FORGE_INLINE void load_two_like<Bf16>(const float* p, F& even, F& odd) {
+FORGE_INLINE void load_two_like(const Bf16*, const float* p, F& even, F& odd) {
   const __m512i pick = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
   F low = load(p), high = load(p + kLanes);
   even = {_mm512_permutex2var_ps(low.v, pick, high.v)};
@@ -209,10 +200,6 @@ FORGE_INLINE __m512i packed(F even, F odd) {
   __m512i sticky = _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi16(1), 0xF8);
   __mmask32 up = _mm512_cmpgt_epu16_mask(sticky, _mm512_set1_epi16(static_cast<short>(0x8000)));
   return _mm512_mask_add_epi16(high, up, high, _mm512_set1_epi16(1));
-}
-template <class T>
-FORGE_INLINE void store_two(T* p, F a, F b) {
-  store(p, a), store(p + kLanes, b);
 }
 FORGE_INLINE void store_two(Bf16* p, F even, F odd) { _mm512_storeu_si512(p, packed(even, odd)); }
 FORGE_INLINE void stream_two(float* p, F a, F b) {

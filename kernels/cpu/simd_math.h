@@ -70,16 +70,6 @@ FORGE_INLINE void transpose(const T* from, int64_t ld, int64_t rows, int64_t col
       transpose_square(kSide, part, kSquare, turned, to_ld);
     }
 }
-// Stores and returns the value that a reader of that memory will compute with.
-FORGE_INLINE F store_and_read(float* p, F x, int n) {
-  store_n(p, x, n);
-  return x;
-}
-template <class T>
-FORGE_INLINE F store_and_read(T* p, F x, int n) {
-  store_n(p, x, n);
-  return load_n(p, n);
-}
 
 // eˣ to 2 units of the last place: x = n ln 2 + r with |r| ≤ ln 2 / 2, a Taylor-like polynomial of
 // degree 6 in r (Cephes expf). Infinite above 88.72, NaN stays; 0 below −87.3, where the result

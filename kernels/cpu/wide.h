@@ -4,8 +4,6 @@
 //
 //   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA { at.store(y + i, at.load(x + i) * set(2)); });
 //
-//   by_element(args.type, [&](auto element) FORGE_LAMBDA { forward<decltype(element)>(args, begin, end); });
-//
 // `at` reads and writes a Wide in the main loop and an F of some elements at the end; arithmetic
 // has one spelling.
 namespace forge::FORGE_ISA {
@@ -58,6 +56,20 @@ FORGE_INLINE void add_product(Wide& sum, Wide x, Wide y) { sum = fma(x, y, sum);
 FORGE_INLINE void add_product(Wide& sum, F x, F y) { sum.a = fma(x, y, sum.a); }
 FORGE_INLINE float sum(Wide x) { return sum(x.a + x.b); }
 
+// Of bf16, simd_*.h have these.
+template <class T>
+FORGE_INLINE void load_two(const T* p, F& a, F& b) {
+  a = load(p), b = load(p + kLanes);
+}
+template <class T>
+FORGE_INLINE void load_two_like(const T*, const float* p, F& a, F& b) {
+  load_two(p, a, b);
+}
+template <class T>
+FORGE_INLINE void store_two(T* p, F a, F b) {
+  store(p, a), store(p + kLanes, b);
+}
+
 template <class T>
 struct WholeWide {
   // Prefetches one page ahead: the processor's own prefetching ends with the page and begins anew
@@ -82,7 +94,7 @@ struct WholeWide {
   // fp32 numbers that belong to the elements of a T.
   FORGE_INLINE Wide load_table(const float* p) const {
     Wide x;
-    load_two_like<T>(p, x.a, x.b);
+    load_two_like(static_cast<const T*>(nullptr), p, x.a, x.b);
     return x;
   }
 };
@@ -104,15 +116,6 @@ FORGE_INLINE WholeWide<S> beside(WholeWide<T>) {
 template <class S, class T>
 FORGE_INLINE Part<S> beside(Part<T> at) {
   return {at.n};
-}
-
-// by_element for a row and a stream: of one type, or fp32 beside fp16.
-template <class Action>
-FORGE_INLINE void by_elements(Element type, Element stream, Action action) {
-  if (type == Element::f16 && stream == Element::f32)
-    action(F16{}, float{});
-  else
-    by_element(type, [&](auto element) FORGE_LAMBDA { action(element, element); });
 }
 
 // Calls body(i, at) for i = 0, 2 kLanes, … and for the remaining elements.

@@ -33,77 +33,41 @@
 namespace forge {
 namespace {
 
-// Wraps fn(args) or fn(args, level) for a table row's run.
-template <auto fn, class Args>
-void on_cpu(const Args& args, CudaStream) {
-  fn(args);
+// Sets a row's run to fn(args) or fn(args, level).
+template <auto fn, class Args, class... Level>
+void set_run(DeviceOps& ops, void (*)(const Args&, Level...)) {
+  ops.row<Args>().run = [](const Args& args, CudaStream) {
+    if constexpr (sizeof...(Level) > 0)
+      fn(args, cpu_level());
+    else
+      fn(args);
+  };
 }
-template <auto fn, class Args>
-void at_level(const Args& args, CudaStream) {
-  fn(args, cpu_level());
-}
-
-template <auto fn, class Args>
-void set_level(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
-  ops.row<Args>() = {at_level<fn, Args>, workspace};
-}
-template <auto fn, class Args>
-void set(DeviceOps& ops, int64_t (*workspace)(const Args&) = nullptr) {
-  ops.row<Args>() = {on_cpu<fn, Args>, workspace};
+template <auto... fns>
+void set_runs(DeviceOps& ops) {
+  (set_run<fns>(ops, fns), ...);
 }
 
 DeviceOps cpu_ops() {
   DeviceOps ops;
-  set<add_rows_cpu, AddRows>(ops);
-  set<convert_elements_cpu, ConvertElements>(ops);
-  set<copy_rows_cpu, CopyRows>(ops);
-  set_level<dequantize_blocks_cpu, DequantizeBlocks>(ops);
+  set_runs<activation_backward_cpu, activation_forward_cpu, adamw_8bit_cpu, adamw_cpu, add_rows_cpu,
+           attention_backward_cpu, attention_forward_cpu, cache_store_cpu, cached_attention_cpu,
+           clamped_glu_backward_cpu, clamped_glu_forward_cpu, convert_elements_cpu, copy_rows_cpu,
+           dequantize_blocks_cpu, dora_backward_cpu, dora_forward_cpu, dora_ratio_cpu,
+           embedding_backward_cpu, embedding_forward_cpu, expert_combine_backward_cpu,
+           expert_combine_cpu, expert_route_backward_cpu, expert_route_cpu, expert_rows_cpu,
+           gate_rows_backward_cpu, gate_rows_cpu, gradient_norm_cpu, latent_heads_cpu,
+           layer_norm_backward_cpu, layer_norm_forward_cpu, lion_cpu, lm_head_cpu,
+           lora_backward_cpu, lora_forward_cpu, product_cpu, products_cpu, quantize_rows_cpu,
+           regroup_heads_cpu, rms_norm_backward_cpu, rms_norm_forward_cpu, rope_cpu,
+           row_product_cpu, scale_rows_cpu, scaled_product_cpu, sum_columns_cpu,
+           swiglu_backward_cpu, swiglu_forward_cpu, transpose_bytes_cpu, trim_heads_cpu>(ops);
+  ops.set_workspaces(attention_backward_cpu_workspace, attention_forward_cpu_workspace,
+                     cached_attention_cpu_workspace, dora_ratio_cpu_workspace,
+                     gradient_norm_cpu_workspace, lm_head_cpu_workspace,
+                     lora_backward_cpu_workspace, lora_forward_cpu_workspace, product_cpu_workspace,
+                     row_product_cpu_workspace, scaled_product_cpu_workspace);
   ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cpu_refusal;
-  set<dora_ratio_cpu, DoraRatio>(ops, dora_ratio_cpu_workspace);
-  set<expert_combine_backward_cpu, ExpertCombineBackward>(ops);
-  set<expert_combine_cpu, ExpertCombine>(ops);
-  set<expert_route_backward_cpu, ExpertRouteBackward>(ops);
-  set<expert_route_cpu, ExpertRoute>(ops);
-  set<expert_rows_cpu, ExpertRows>(ops);
-  set<gate_rows_backward_cpu, GateRowsBackward>(ops);
-  set<gate_rows_cpu, GateRows>(ops);
-  set<latent_heads_cpu, LatentHeads>(ops);
-  set<regroup_heads_cpu, RegroupHeads>(ops);
-  set<scale_rows_cpu, ScaleRows>(ops);
-  set<quantize_rows_cpu, QuantizeRows>(ops);
-  set<transpose_bytes_cpu, TransposeBytes>(ops);
-  set<product_cpu, Gemm>(ops, product_cpu_workspace);
-  set<products_cpu, GemmGroup>(ops);
-  set<sum_columns_cpu, SumColumns>(ops);
-  set<trim_heads_cpu, TrimHeads>(ops);
-  set_level<activation_backward_cpu, ActivationBackward>(ops);
-  set_level<activation_forward_cpu, ActivationForward>(ops);
-  set_level<layer_norm_backward_cpu, LayerNormBackward>(ops);
-  set_level<layer_norm_forward_cpu, LayerNormForward>(ops);
-  set_level<adamw_8bit_cpu, AdamW8bitUpdate>(ops);
-  set_level<adamw_cpu, AdamWUpdate>(ops);
-  set_level<attention_backward_cpu, AttentionBackward>(ops, attention_backward_cpu_workspace);
-  set_level<attention_forward_cpu, AttentionForward>(ops, attention_forward_cpu_workspace);
-  set_level<cache_store_cpu, CacheStore>(ops);
-  set_level<cached_attention_cpu, CachedAttention>(ops, cached_attention_cpu_workspace);
-  set_level<clamped_glu_backward_cpu, ClampedGluBackward>(ops);
-  set_level<clamped_glu_forward_cpu, ClampedGluForward>(ops);
-  set_level<dora_backward_cpu, DoraBackward>(ops);
-  set_level<dora_forward_cpu, DoraForward>(ops);
-  set_level<embedding_backward_cpu, EmbeddingBackward>(ops);
-  set_level<embedding_forward_cpu, EmbeddingForward>(ops);
-  set_level<gradient_norm_cpu, FlatNorm>(ops, gradient_norm_cpu_workspace);
-  set_level<lion_cpu, LionUpdate>(ops);
-  set_level<lm_head_cpu, LmHead>(ops, lm_head_cpu_workspace);
-  set_level<lora_backward_cpu, LoraBackward>(ops, lora_backward_cpu_workspace);
-  set_level<lora_forward_cpu, LoraForward>(ops, lora_forward_cpu_workspace);
-  set_level<rms_norm_backward_cpu, RmsNormBackward>(ops);
-  set_level<rms_norm_forward_cpu, RmsNormForward>(ops);
-  set_level<rope_cpu, Rope>(ops);
-  set_level<row_product_cpu, RowProduct>(ops, row_product_cpu_workspace);
-  set_level<scaled_product_cpu, ScaledProduct>(ops, scaled_product_cpu_workspace);
-  set_level<swiglu_backward_cpu, SwigluBackward>(ops);
-  set_level<swiglu_forward_cpu, SwigluForward>(ops);
   return ops;
 }
 

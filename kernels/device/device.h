@@ -54,6 +54,19 @@ class DeviceOps {
     const size_t at = number<Args>();
     return at < rows_.size() && rows_[at] ? *static_cast<const DeviceOp<Args>*>(rows_[at].get()) : none;
   }
+  // Set a column of many rows, each the row of its function's arguments.
+  template <class... Args>
+  void set_runs(void (*... runs)(const Args&, CudaStream)) {
+    ((row<Args>().run = runs), ...);
+  }
+  template <class... Args>
+  void set_workspaces(int64_t (*... workspaces)(const Args&)) {
+    ((row<Args>().workspace = workspaces), ...);
+  }
+  template <class... Args>
+  void set_refusals(std::string (*... refusals)(const Args&)) {
+    ((row<Args>().refusal = refusals), ...);
+  }
 
  private:
   static size_t next() {
@@ -194,20 +207,21 @@ class ComputeDevice {
 };
 
 // ComputeDevice memory with an owner.
-class DeviceBlock {
+template <auto kAllocate, auto kRelease>
+class OwnedBlock {
  public:
-  DeviceBlock() = default;
-  DeviceBlock(ComputeDevice& device, int64_t bytes, const std::string& line)
-      : device_(&device), begin_(bytes > 0 ? device.allocate(bytes, line) : nullptr), bytes_(bytes) {}
-  ~DeviceBlock() { reset(); }
-  DeviceBlock(DeviceBlock&& other) noexcept { *this = std::move(other); }
-  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
+  OwnedBlock() = default;
+  OwnedBlock(ComputeDevice& device, int64_t bytes, const std::string& line)
+      : device_(&device), begin_(bytes > 0 ? (device.*kAllocate)(bytes, line) : nullptr), bytes_(bytes) {}
+  ~OwnedBlock() { reset(); }
+  OwnedBlock(OwnedBlock&& other) noexcept { *this = std::move(other); }
+  OwnedBlock& operator=(OwnedBlock&& other) noexcept {
     std::swap(device_, other.device_), std::swap(begin_, other.begin_), std::swap(bytes_, other.bytes_);
     return *this;
   }
 
   void reset() {
-    if (begin_) device_->release(begin_);
+    if (begin_) (device_->*kRelease)(begin_);
     begin_ = nullptr, bytes_ = 0;
   }
   template <class T = char>
@@ -221,30 +235,8 @@ class DeviceBlock {
   void* begin_ = nullptr;
   int64_t bytes_ = 0;
 };
-
-// Like DeviceBlock, for memory of ComputeDevice::allocate_on_host().
-class HostBlock {
- public:
-  HostBlock() = default;
-  HostBlock(ComputeDevice& device, int64_t bytes, const std::string& line)
-      : device_(&device), begin_(bytes > 0 ? static_cast<char*>(device.allocate_on_host(bytes, line)) : nullptr), bytes_(bytes) {}
-  ~HostBlock() {
-    if (begin_) device_->release_on_host(begin_);
-  }
-  HostBlock(HostBlock&& other) noexcept { *this = std::move(other); }
-  HostBlock& operator=(HostBlock&& other) noexcept {
-    std::swap(device_, other.device_), std::swap(begin_, other.begin_), std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-
-  char* begin() const { return begin_; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  ComputeDevice* device_ = nullptr;
-  char* begin_ = nullptr;
-  int64_t bytes_ = 0;
-};
+using DeviceBlock = OwnedBlock<&ComputeDevice::allocate, &ComputeDevice::release>;
+using HostBlock = OwnedBlock<&ComputeDevice::allocate_on_host, &ComputeDevice::release_on_host>;
 
 ComputeDevice& cpu_device();
 

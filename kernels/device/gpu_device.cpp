@@ -5,93 +5,57 @@
 #include <map>
 #include <vector>
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/device/runtime.h"
-#include "kernels/dora/dora_cuda.h"
-#include "kernels/embedding/embedding_cuda.h"
-#include "kernels/experts/experts_cuda.h"
-#include "kernels/fp8/fp8_cuda.h"
-#include "kernels/latent/latent_cuda.h"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/dora/dora_args.h"
+#include "kernels/embedding/embedding_args.h"
+#include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/lm_head_cuda.h"
 #include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
-#include "kernels/optimizer/optimizer_cuda.h"
-#include "kernels/quantize/quantize_cuda.h"
-#include "kernels/rms_norm/rms_norm_cuda.h"
-#include "kernels/rope/rope_cuda.h"
-#include "kernels/rows/rows_cuda.h"
-#include "kernels/swiglu/swiglu_cuda.h"
+#include "kernels/optimizer/optimizer_args.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {
 
-template <class Args>
-void set(DeviceOps& ops, void (*run)(const Args&, CudaStream), int64_t (*workspace)(const Args&) = nullptr) {
-  ops.row<Args>() = {run, workspace};
-}
-
 DeviceOps gpu_ops() {
   DeviceOps ops;
-  set(ops, activation_backward_cuda);
-  set(ops, activation_forward_cuda);
-  set(ops, adamw_8bit_cuda);
-  set(ops, adamw_cuda);
-  set(ops, adapter_sums_cuda, adapter_sums_cuda_workspace);
-  set(ops, adapter_sums_gradient_cuda, adapter_sums_gradient_cuda_workspace);
-  set(ops, add_rows_cuda);
-  set(ops, attention_backward_cuda, attention_backward_cuda_workspace);
-  set(ops, attention_forward_cuda, attention_forward_cuda_workspace);
-  set(ops, clamped_glu_backward_cuda);
-  set(ops, clamped_glu_forward_cuda);
-  set(ops, convert_elements_cuda);
-  set(ops, copy_rows_cuda);
-  set(ops, dequantize_blocks_cuda);
-  set(ops, device_gemm, device_gemm_workspace);
-  set(ops, device_gemm_group);
-  set(ops, dora_backward_cuda);
-  set(ops, dora_forward_cuda);
-  set(ops, dora_ratio_cuda);
-  set(ops, embedding_backward_cuda);
-  set(ops, embedding_forward_cuda);
-  set(ops, expert_combine_backward_cuda);
-  set(ops, expert_combine_cuda);
-  set(ops, expert_route_backward_cuda);
-  set(ops, expert_route_cuda);
-  set(ops, expert_rows_cuda);
-  set(ops, gate_rows_backward_cuda);
-  set(ops, gate_rows_cuda);
-  set(ops, gated_gradients_cuda, gated_gradients_cuda_workspace);
-  set(ops, gated_sums_cuda, gated_sums_cuda_workspace);
-  set(ops, gradient_norm_cuda, gradient_norm_cuda_workspace);
-  set(ops, latent_heads_cuda);
-  set(ops, layer_norm_backward_cuda, layer_norm_backward_cuda_workspace);
-  set(ops, layer_norm_forward_cuda);
-  set(ops, lion_cuda);
-  set(ops, lm_head_cuda, lm_head_cuda_workspace);
-  set(ops, lora_backward_cuda, lora_backward_cuda_workspace);
-  set(ops, lora_forward_cuda, lora_forward_cuda_workspace);
-  set(ops, quantize_rows_cuda);
-  set(ops, regroup_heads_cuda);
-  set(ops, rms_norm_backward_cuda, rms_norm_backward_cuda_workspace);
-  set(ops, rms_norm_forward_cuda);
-  set(ops, rope_cuda);
-  set(ops, scale_rows_cuda);
-  set(ops, scaled_product_cuda, scaled_product_gpu_workspace);
-  set(ops, sum_columns_cuda);
-  set(ops, swiglu_backward_cuda);
-  set(ops, swiglu_forward_cuda);
-  set(ops, transpose_bytes_cuda);
-  set(ops, trim_heads_cuda);
-  ops.row<AdapterSums>().refusal = adapter_sums_cuda_refusal;
-  ops.row<AdapterSumsGradient>().refusal = adapter_sums_gradient_cuda_refusal;
-  ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cuda_refusal;
-  ops.row<EmbeddingForward>().refusal = embedding_forward_cuda_refusal;
-  ops.row<GatedGradients>().refusal = gated_gradients_cuda_refusal;
-  ops.row<GatedSums>().refusal = gated_sums_cuda_refusal;
-  ops.row<ScaledProduct>().refusal = scaled_product_cuda_refusal;
+  ops.set_runs(activation_backward_cuda, activation_forward_cuda, adamw_8bit_cuda, adamw_cuda,
+               adapter_sums_cuda, adapter_sums_gradient_cuda, add_rows_cuda,
+               attention_backward_cuda, attention_forward_cuda, clamped_glu_backward_cuda,
+               clamped_glu_forward_cuda, convert_elements_cuda, copy_rows_cuda,
+               dequantize_blocks_cuda, device_gemm, device_gemm_group, dora_backward_cuda,
+               dora_forward_cuda, dora_ratio_cuda, embedding_backward_cuda, embedding_forward_cuda,
+               expert_combine_backward_cuda, expert_combine_cuda, expert_route_backward_cuda,
+               expert_route_cuda, expert_rows_cuda, gate_rows_backward_cuda, gate_rows_cuda,
+               gated_gradients_cuda, gated_sums_cuda, gradient_norm_cuda, latent_heads_cuda,
+               layer_norm_backward_cuda, layer_norm_forward_cuda, lion_cuda, lm_head_cuda,
+               lora_backward_cuda, lora_forward_cuda, quantize_rows_cuda, regroup_heads_cuda,
+               rms_norm_backward_cuda, rms_norm_forward_cuda, rope_cuda, scale_rows_cuda,
+               scaled_product_cuda, sum_columns_cuda, swiglu_backward_cuda, swiglu_forward_cuda,
+               transpose_bytes_cuda, trim_heads_cuda);
+  ops.set_workspaces(adapter_sums_cuda_workspace, adapter_sums_gradient_cuda_workspace,
+                     attention_backward_cuda_workspace, attention_forward_cuda_workspace,
+                     device_gemm_workspace, gated_gradients_cuda_workspace,
+                     gated_sums_cuda_workspace, gradient_norm_cuda_workspace,
+                     layer_norm_backward_cuda_workspace, lm_head_cuda_workspace,
+                     lora_backward_cuda_workspace, lora_forward_cuda_workspace,
+                     rms_norm_backward_cuda_workspace, scaled_product_gpu_workspace);
+  ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>,
+                   dequantize_blocks_cuda_refusal, embedding_forward_cuda_refusal,
+                   scaled_product_cuda_refusal);
+  ops.row<GatedGradients>().refusal = gated_refusal;
+  ops.row<GatedSums>().refusal = gated_refusal;
   return ops;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Lists the launches of a GPU without one. kernels/<op>/<op>_cuda.h has launches(args) beside each
-// launcher: what it enqueues, in its order, with the bytes that each launch must at least move. A
-// test compares them with the launches that the emulated device gets.
+// Lists the launches of a GPU without one. launches(args) is declared beside each launcher (in
+// kernels/<op>/<op>_args.h or <op>_cuda.h): what it enqueues, in its order, with the bytes that each
+// launch must at least move. A test compares them with the launches that the emulated device gets.
 #include <cstdint>
 #include <string>
 #include <vector>

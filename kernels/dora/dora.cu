@@ -1,14 +1,13 @@
 #include "kernels/dora/dora.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/dora/dora_cuda.h"
+#include "kernels/dora/dora_args.h"
 
 namespace forge {
 
 void dora_forward_cuda(const DoraForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DoraForwardArgs<T> a{static_cast<const T*>(args.x),
                          static_cast<const T*>(args.bias),
                          args.ratio,
@@ -18,8 +17,7 @@ void dora_forward_cuda(const DoraForward& args, CudaStream stream) {
                          args.x_stride,
                          args.y_stride};
     const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       launch("dora_forward", dora_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
@@ -27,8 +25,7 @@ void dora_forward_cuda(const DoraForward& args, CudaStream stream) {
 
 void dora_backward_cuda(const DoraBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DoraBackwardArgs<T> a{static_cast<const T*>(args.x),
                           static_cast<const T*>(args.d_y),
                           args.ratio,
@@ -47,8 +44,7 @@ void dora_backward_cuda(const DoraBackward& args, CudaStream stream) {
 
 void dora_ratio_cuda(const DoraRatio& args, CudaStream stream) {
   if (args.out == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DoraRatioArgs<T> a{static_cast<const T*>(args.weight),
                        static_cast<const T*>(args.a),
                        static_cast<const T*>(args.b),

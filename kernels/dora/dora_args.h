@@ -13,6 +13,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
 
 namespace forge {
 
@@ -61,5 +62,12 @@ void dora_ratio_cpu(const DoraRatio& args);
 
 void dora_forward_cpu(const DoraForward& args, CpuLevel level = cpu_level());
 void dora_backward_cpu(const DoraBackward& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+
+void dora_forward_cuda(const DoraForward& args, CudaStream stream);
+void dora_backward_cuda(const DoraBackward& args, CudaStream stream);
+
+void dora_ratio_cuda(const DoraRatio& args, CudaStream stream);
 
 }  // namespace forge

@@ -33,13 +33,6 @@ void backward(const DoraBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace dora
 
-void dora_forward(const DoraForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { dora::forward<decltype(element)>(a, begin, end); });
-}
-void dora_backward(const DoraBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { dora::backward<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -52,13 +45,11 @@ void dora_backward(const DoraBackward& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void dora_forward_cpu(const DoraForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, dora_forward);
-  parallel_ranges(args.rows, 16, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 16, FORGE_PICK_OF(level, args.type, dora::forward));
 }
 
 void dora_backward_cpu(const DoraBackward& args, CpuLevel level) {
-  auto columns = FORGE_PICK(level, dora_backward);
-  parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });
+  parallel_loop(args, args.width, 64, FORGE_PICK_OF(level, args.type, dora::backward));
 }
 
 }  // namespace forge

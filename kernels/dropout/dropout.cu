@@ -1,14 +1,13 @@
 #include "kernels/dropout/dropout.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/dropout/dropout_cuda.h"
+#include "kernels/dropout/dropout_args.h"
 
 namespace forge {
 
 void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
   if (args.rows == 0 || args.features == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DropoutArgs<T> a{static_cast<const T*>(args.x),
                      static_cast<T*>(args.y),
                      args.example,
@@ -23,14 +22,10 @@ void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
                      static_cast<uint32_t>(args.probability * 0x1p32),
                      static_cast<float>(1 / (1 - args.probability)),
                      args.add};
-    const int64_t groups = ceil_div(args.features, 4);
-    const unsigned threads = threads_for(groups, 256);
-    LaunchShape shape{static_cast<unsigned>(ceil_div(groups, threads)), threads, 0,
-                      static_cast<unsigned>(args.rows < 65535 ? args.rows : 65535)};
-    if (sixteen_byte<float>({args.x, args.y}, {args.features, args.x_stride, args.y_stride}))
-      launch("dropout", dropout_kernel<T, 4>, shape, stream, a);
-    else
-      launch("dropout", dropout_kernel<T, 1>, shape, stream, a);
+    const bool wide = sixteen_byte<float>({args.x, args.y}, {args.features, args.x_stride, args.y_stride});
+    dispatch_width<float>(wide, [&]<int N>(Width<N>) {
+      launch("dropout", dropout_kernel<T, N>, grid_of(args.rows, args.features, 4), stream, a);
+    });
   });
 }
 

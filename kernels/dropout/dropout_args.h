@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/device/launch.h"
 
 namespace forge {
 
@@ -21,5 +22,9 @@ struct CounterDropout {
   const int64_t* example = nullptr;   // [rows]
   const int32_t* position = nullptr;  // [rows]
 };
+
+// ---- on a GPU
+
+void counter_dropout_cuda(const CounterDropout& args, CudaStream stream);
 
 }  // namespace forge

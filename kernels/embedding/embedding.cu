@@ -1,7 +1,7 @@
 #include "kernels/embedding/embedding.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/embedding/embedding_args.h"
 
 namespace forge {
 
@@ -17,8 +17,7 @@ void embed(const EmbeddingForward& args, CudaStream stream) {
                                   args.y_stride,
                                   args.scale};
   // The vector has as many elements as make 16 bytes of the wider type.
-  dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&]<int N>(Width<N>) {
     launch("embedding_forward", embedding_forward_kernel<From, T, N>, grid_of(args.tokens, args.width, N), stream, a);
   });
 }
@@ -35,16 +34,14 @@ std::string embedding_forward_cuda_refusal(const EmbeddingForward& args) {
 void embedding_forward_cuda(const EmbeddingForward& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
   if (!same_type(args)) return embed<fp16, float>(args, stream);
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     embed<T, T>(args, stream);
   });
 }
 
 void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     EmbeddingBackwardArgs<T> a{static_cast<const T*>(args.d_y),
                                args.ids,
                                args.order,
@@ -57,18 +54,13 @@ void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
     // A vector has four columns: 16 bytes of the fp32 gradient.
     const bool wide =
         sixteen_byte<T>({args.d_y}, {args.width, args.d_y_stride}) && sixteen_byte<float>({args.d_table}, {});
-    auto run = [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<float>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape = grid_of(args.tokens, args.width, N);
       if (args.order != nullptr)
         launch("embedding_sorted", embedding_sorted_kernel<T, N>, shape, stream, a);
       else
         launch("embedding_atomic", embedding_atomic_kernel<T, N>, shape, stream, a);
-    };
-    if (wide)
-      run(Width<4>{});
-    else
-      run(Width<1>{});
+    });
   });
 }
 

@@ -12,9 +12,12 @@
 // and writes the rows that occur, once a token.
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -43,5 +46,16 @@ struct EmbeddingBackward {
 
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level = cpu_level());
 void embedding_backward_cpu(const EmbeddingBackward& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+
+std::string embedding_forward_cuda_refusal(const EmbeddingForward& args);
+void embedding_forward_cuda(const EmbeddingForward& args, CudaStream stream);
+void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream);
+
+inline GpuLaunches launches(const EmbeddingForward& a) { return {{"embedding_forward", matrix_bytes(a.type, a.tokens, a.width)}}; }
+inline GpuLaunches launches(const EmbeddingBackward& a) {
+  return {{a.order ? "embedding_sorted" : "embedding_atomic", matrix_bytes(a.type, a.tokens, a.width)}};
+}
 
 }  // namespace forge

@@ -12,17 +12,7 @@ void scaled_row(const void* row, float scale, void* y, int64_t width) {
 
 template <class From>
 void scaled_from(const EmbeddingForward& a, const void* row, void* y) {
-  if (a.type == Element::f32)
-    scaled_row<From, float>(row, a.scale, y, a.width);
-  else if (a.type == Element::bf16)
-    scaled_row<From, Bf16>(row, a.scale, y, a.width);
-  else
-    scaled_row<From, F16>(row, a.scale, y, a.width);
-}
-
-void embedding_scaled(const EmbeddingForward& a, const void* row, void* y) {
-  const Element from = a.table_type.value_or(a.type);
-  by_element(from, [&](auto element) FORGE_LAMBDA { scaled_from<decltype(element)>(a, row, y); });
+  by_element(a.type, [&](auto to) FORGE_LAMBDA { scaled_row<From, decltype(to)>(row, a.scale, y, a.width); });
 }
 
 // to += scale · row, one row. The inner loop of the gradient.
@@ -39,10 +29,6 @@ void add_rows(const EmbeddingBackward& a, int64_t part, int64_t parts) {
       add_row(static_cast<const T*>(a.d_y) + t * a.d_y_stride, a.scale, a.d_table + a.ids[t] * a.width, a.width);
 }
 
-void embedding_gradient(const EmbeddingBackward& a, int64_t part, int64_t parts) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { add_rows<decltype(element)>(a, part, parts); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -56,8 +42,8 @@ namespace forge {
 
 // The lookup is a copy of bytes if there is no scale and the types are equal.
 void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level) {
-  auto scaled = FORGE_PICK(level, embedding_scaled);
   const Element from_type = args.table_type.value_or(args.type);
+  auto scaled = FORGE_PICK_OF(level, from_type, scaled_from);
   const int64_t row = args.width * bytes_of(args.type), stride = args.y_stride * bytes_of(args.type),
                 table_row = args.width * bytes_of(from_type);
   parallel_ranges(args.tokens, 16, [&](int64_t begin, int64_t end) {
@@ -75,7 +61,7 @@ void embedding_forward_cpu(const EmbeddingForward& args, CpuLevel level) {
 }
 
 void embedding_backward_cpu(const EmbeddingBackward& args, CpuLevel level) {
-  auto add = FORGE_PICK(level, embedding_gradient);
+  auto add = FORGE_PICK_OF(level, args.type, add_rows);
   int64_t parts = task_threads();
   parallel_tasks(parts, [&](int64_t part, int64_t) { add(args, part, parts); });
 }

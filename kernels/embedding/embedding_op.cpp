@@ -25,8 +25,7 @@ ValueId embed_positions(Recorder& g, const std::string& module, int64_t position
 namespace {
 
 void derive_embed(Gradients& g, const Op& forward) {
-  Op op = g.with_modules(&ops::embed_backward, forward, {g.gradient(forward.out[0])});
-  g.push(std::move(op));
+  g.push(g.with_modules(&ops::embed_backward, forward, {g.gradient(forward.out[0])}));
 }
 
 // Returns the factor rounded to the stream's type, in which transformers multiplies.

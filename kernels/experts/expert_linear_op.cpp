@@ -253,8 +253,8 @@ void run_input_gradient(const OpRun& r) {
   const ExpertsOf d_y = expert_rows(r, r.in(0)), d_x = expert_rows(r, r.out(0));
   fused::ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.input_gradient(range.count, range_of(r, d_x, range), range_of(r, d_y, range), fused::base(r, range.expert),
-                            r.op.attributes.accumulate);
+    products.add(bind::input_gradient(r, range.count, range_of(r, d_x, range), range_of(r, d_y, range), fused::base(r, range.expert),
+                                      r.op.attributes.accumulate));
   });
   products.run();
 }
@@ -268,8 +268,7 @@ void run_weight_gradient(const OpRun& r) {
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
-    joined(r) ? products.weight_gradient(range.count, m.d_weight, of_x, of_y)
-              : products.weight_gradient(range.count, m.d_weight, of_y, of_x);
+    products.add(bind::weight_gradient(r, range.count, m.d_weight, joined(r) ? of_x : of_y, joined(r) ? of_y : of_x));
   });
   products.run();
 }

@@ -1,7 +1,7 @@
 #include "kernels/experts/experts.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/experts/experts_cuda.h"
+#include "kernels/experts/experts_args.h"
 
 namespace forge {
 namespace {
@@ -14,8 +14,7 @@ LaunchShape row_a_warp(int64_t rows) {
 
 void expert_rows_cuda(const ExpertRows& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const ExpertRowsArgs<T> a{args.places,
                               static_cast<T*>(args.x),
                               static_cast<T*>(args.rows),
@@ -25,8 +24,7 @@ void expert_rows_cuda(const ExpertRows& args, CudaStream stream) {
                               args.x_stride,
                               args.back,
                               args.accumulate};
-    dispatch_width<T>(sixteen_byte<T>({args.x, args.rows}, {args.width, args.x_stride}), [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(sixteen_byte<T>({args.x, args.rows}, {args.width, args.x_stride}), [&]<int N>(Width<N>) {
       launch("expert_rows", expert_rows_kernel<T, N>, grid_of(args.tokens, args.width, N), stream, a);
     });
   });
@@ -34,8 +32,7 @@ void expert_rows_cuda(const ExpertRows& args, CudaStream stream) {
 
 void expert_combine_cuda(const ExpertCombine& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const ExpertCombineArgs<T> a{args.places,
                                  args.weights,
                                  static_cast<const T*>(args.rows),
@@ -44,8 +41,7 @@ void expert_combine_cuda(const ExpertCombine& args, CudaStream stream) {
                                  args.per_token,
                                  args.width,
                                  args.y_stride};
-    dispatch_width<T>(sixteen_byte<T>({args.rows, args.y}, {args.width, args.y_stride}), [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(sixteen_byte<T>({args.rows, args.y}, {args.width, args.y_stride}), [&]<int N>(Width<N>) {
       launch("expert_combine", expert_combine_kernel<T, N>, grid_of(args.tokens, args.width, N), stream, a);
     });
   });
@@ -54,8 +50,7 @@ void expert_combine_cuda(const ExpertCombine& args, CudaStream stream) {
 void expert_combine_backward_cuda(const ExpertCombineBackward& args, CudaStream stream) {
   const int64_t slots = args.tokens * args.per_token;
   if (slots == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const ExpertCombineBackwardArgs<T> a{args.places,
                                          args.weights,
                                          static_cast<const T*>(args.rows),
@@ -72,8 +67,7 @@ void expert_combine_backward_cuda(const ExpertCombineBackward& args, CudaStream 
 
 void gate_rows_cuda(const GateRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const GateRowsArgs<T> a{static_cast<const T*>(args.x),
                             static_cast<const T*>(args.gate),
                             static_cast<T*>(args.y),
@@ -83,8 +77,7 @@ void gate_rows_cuda(const GateRows& args, CudaStream stream) {
                             args.gate_stride,
                             args.y_stride};
     dispatch_width<T>(
-        sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride}), [&](auto width) {
-          constexpr int N = decltype(width)::value;
+        sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride}), [&]<int N>(Width<N>) {
           launch("gate_rows", gate_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
         });
   });
@@ -92,8 +85,7 @@ void gate_rows_cuda(const GateRows& args, CudaStream stream) {
 
 void gate_rows_backward_cuda(const GateRowsBackward& args, CudaStream stream) {
   if (args.rows == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const GateRowsBackwardArgs<T> a{static_cast<const T*>(args.d_y),
                                     static_cast<const T*>(args.x),
                                     static_cast<const T*>(args.gate),

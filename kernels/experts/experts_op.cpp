@@ -53,15 +53,14 @@ void derive_route(Gradients& g, const Op& forward) {
 }
 
 void derive_dispatch(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::dispatch_backward, forward);
-  op.in = {g.gradient(forward.out[0]), g.need(forward.in[1])};
-  g.contribute(std::move(op), forward.in[0]);
+  g.contribute(g.like(&ops::dispatch_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[1])}),
+               forward.in[0]);
 }
 
 // Makes the weights' gradient in fp32, the type of the weights.
 void derive_combine(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::combine_backward, forward);
-  op.in = {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1]), g.need(forward.in[2])};
+  Op op = g.like(&ops::combine_backward, forward,
+                 {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1]), g.need(forward.in[2])});
   const ValueId weights = forward.in[2], d_rows = g.new_gradient(forward.in[0]);
   const ValueId d_weights = g.graph.new_value("d " + g.graph.value(weights).name, Rows::tokens, g.graph.value(weights).width, ValueType::fp32);
   op.out = {d_rows, g.set_gradient(weights, d_weights)};
@@ -69,8 +68,8 @@ void derive_combine(Gradients& g, const Op& forward) {
 }
 
 void derive_gate_rows(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::gate_rows_backward, forward);
-  op.in = {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1])};
+  Op op = g.like(&ops::gate_rows_backward, forward,
+                 {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1])});
   for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
   g.push(std::move(op));
 }

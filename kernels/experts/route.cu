@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/experts/experts_cuda.h"
+#include "kernels/experts/experts_args.h"
 
 namespace forge {
 namespace {
@@ -19,8 +19,7 @@ LaunchShape with_shared(int64_t blocks, int threads, int64_t words) {
 
 void expert_route_cuda(const ExpertRoute& args, CudaStream stream) {
   const RouterRule& rule = args.rule;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const LogitsOf<T> logits{static_cast<const T*>(args.logits), args.logits_stride};
     const ChooseArgs<T> a{
         logits, static_cast<const T*>(args.correction), args.weights, args.places, rule, args.experts};
@@ -38,8 +37,7 @@ void expert_route_cuda(const ExpertRoute& args, CudaStream stream) {
 
 void expert_route_backward_cuda(const ExpertRouteBackward& args, CudaStream stream) {
   if (args.tokens == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const RouteBackwardArgs<T> a{{static_cast<const T*>(args.logits), args.logits_stride},
                                  args.d_weights,
                                  args.slope,

@@ -1,20 +1,18 @@
 #include "kernels/fp8/fp8.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/fp8/fp8_cuda.h"
+#include "kernels/fp8/fp8_args.h"
 
 namespace forge {
 
 void quantize_rows_cuda(const QuantizeRows& args, CudaStream stream) {
   if (args.rows == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const QuantizeRowsArgs<T> a{static_cast<const T*>(args.x), args.factors, args.codes, args.scales, args.columns, args.x_stride, args.codes_stride};
     // Codes need half of these addresses, or a quarter, and whole strides.
     const bool wide = sixteen_byte<T>({args.x}, {args.columns, args.x_stride, args.codes_stride}) &&
                       reinterpret_cast<uintptr_t>(args.codes) % kWidest<T> == 0;
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       const LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.columns, N), 256)};
       launch("quantize_rows", quantize_rows_kernel<T, N>, shape, stream, a);
     });

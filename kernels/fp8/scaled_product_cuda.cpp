@@ -1,6 +1,6 @@
 #include "core/lib/base/error.h"
-#include "kernels/fp8/fp8_cuda.h"
-#include "kernels/rows/rows_cuda.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
 

@@ -5,7 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/device/gemm_tensors.h"
-#include "kernels/fp8/fp8_cuda.h"
+#include "kernels/fp8/fp8_args.h"
 
 namespace forge {
 

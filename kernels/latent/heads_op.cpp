@@ -35,21 +35,17 @@ ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads) {
 namespace {
 
 void derive_regroup(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::regroup_backward, forward);
-  op.in = {g.whole_gradient(forward)};
-  g.contribute(std::move(op), forward.in[0]);
+  g.contribute(g.like(&ops::regroup_backward, forward, {g.whole_gradient(forward)}), forward.in[0]);
 }
 
 void derive_latent_heads(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::latent_heads_backward, forward);
-  op.in = {g.whole_gradient(forward)};
+  Op op = g.like(&ops::latent_heads_backward, forward, {g.whole_gradient(forward)});
   for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
   g.push(std::move(op));
 }
 
 void derive_trim_heads(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::trim_heads_backward, forward);
-  op.in = {g.gradient(forward.out[0])};
+  Op op = g.like(&ops::trim_heads_backward, forward, {g.gradient(forward.out[0])});
   op.out = {g.new_gradient(forward.in[0])};
   g.push(std::move(op));
 }

@@ -1,7 +1,7 @@
 #include "kernels/latent/latent.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/latent/latent_cuda.h"
+#include "kernels/latent/latent_args.h"
 
 namespace forge {
 namespace {
@@ -13,8 +13,7 @@ void trim_heads(const TrimHeads& args, CudaStream stream) {
       args.value_dim,          args.x_stride,           args.y_stride, args.back};
   const bool wide =
       sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.value_dim, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
     launch("trim_heads", trim_heads_kernel<T, N>,
            grid_of(args.rows, args.heads * (args.back ? args.head_dim : args.value_dim), N), stream, a);
   });
@@ -24,8 +23,7 @@ void trim_heads(const TrimHeads& args, CudaStream stream) {
 
 void latent_heads_cuda(const LatentHeads& args, CudaStream stream) {
   if (args.rows == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const LatentHeadsArgs<T> a{static_cast<T*>(args.q),
                                static_cast<T*>(args.kv),
                                static_cast<T*>(args.key),
@@ -43,8 +41,7 @@ void latent_heads_cuda(const LatentHeads& args, CudaStream stream) {
                                       {args.head_dim, args.rope_dim, args.value_dim, args.q_stride,
                                        args.kv_stride, args.key_stride, args.all_stride});
     const int64_t width = args.heads * args.head_dim;
-    dispatch_width<T>(wide, [&](auto vector) {
-      constexpr int N = decltype(vector)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       if (!args.back)
         return launch("latent_heads", latent_heads_kernel<T, N>, grid_of(args.rows, 3 * width, N), stream, a);
       launch("latent_heads_back", latent_heads_back_kernel<T, N>,

@@ -1,15 +1,13 @@
 #include "kernels/layer_norm/layer_norm.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 
 namespace forge {
 
 void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&](auto type, auto x_type) {
-    using T = typename decltype(type)::type;
-    using S = typename decltype(x_type)::type;
+  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     LayerNormForwardArgs<T, S> a{static_cast<const S*>(args.x),
                               static_cast<const T*>(args.weight),
                               static_cast<const T*>(args.bias),
@@ -22,8 +20,7 @@ void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
                               args.eps};
     const bool wide =
         sixteen_byte<S>({args.x, args.weight, args.bias, args.y}, {args.width, args.x_stride, args.y_stride});
-    dispatch_width<S>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<S>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kLayerNormThreads)};
       launch("layer_norm_forward", layer_norm_forward_kernel<T, S, N>, shape, stream, a);
@@ -33,9 +30,7 @@ void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
 
 void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&](auto type, auto x_type) {
-    using T = typename decltype(type)::type;
-    using S = typename decltype(x_type)::type;
+  dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     LayerNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
                                static_cast<const S*>(args.x),
                                static_cast<const T*>(args.weight),
@@ -59,8 +54,7 @@ void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) 
     }
     const bool wide = sixteen_byte<S>({args.d_y, args.x, args.weight, args.d_x},
                                       {args.width, args.d_y_stride, args.x_stride, args.d_x_stride});
-    dispatch_width<S>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<S>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kLayerNormThreads)};
       launch("layer_norm_backward", layer_norm_backward_kernel<T, S, N>, shape, stream, a);

@@ -6,15 +6,6 @@
 namespace forge::FORGE_ISA {
 namespace layer {
 
-template <class T>
-const T* row_of(const void* base, int64_t stride, int64_t row) {
-  return static_cast<const T*>(base) + row * stride;
-}
-template <class T>
-T* row_of(void* base, int64_t stride, int64_t row) {
-  return static_cast<T*>(base) + row * stride;
-}
-
 // Returns x in the lanes that hold elements and 0 in the lanes past a row's end.
 template <class T>
 FORGE_INLINE Wide in_row(Wide x, WholeWide<T>) {
@@ -36,8 +27,8 @@ void forward(const LayerNormForward& a, int64_t begin, int64_t end) {
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   const auto width = static_cast<float>(a.width);
   for (int64_t row = begin; row < end; ++row) {
-    const S* x = row_of<S>(a.x, a.x_stride, row);
-    T* y = row_of<T>(a.y, a.y_stride, row);
+    const S* x = row_of<S>(a.x, row, a.x_stride);
+    T* y = row_of<T>(a.y, row, a.y_stride);
     Wide total{set(0), set(0)}, squares{set(0), set(0)};
     for_all<S>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA { add(total, at.load(x + i)); });
     const float mean = sum(total) / width;
@@ -59,9 +50,9 @@ void backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
   const auto width = static_cast<float>(a.width);
   for (int64_t row = begin; row < end; ++row) {
-    const S* x = row_of<S>(a.x, a.x_stride, row);
-    const T* d_y = row_of<T>(a.d_y, a.d_y_stride, row);
-    S* d_x = row_of<S>(a.d_x, a.d_x_stride, row);
+    const S* x = row_of<S>(a.x, row, a.x_stride);
+    const T* d_y = row_of<T>(a.d_y, row, a.d_y_stride);
+    S* d_x = row_of<S>(a.d_x, row, a.d_x_stride);
     const F mean = set(a.statistics[2 * row]), inverse = set(a.statistics[2 * row + 1]);
     const auto normed = [&](int64_t i, auto at) FORGE_LAMBDA { return (beside<S>(at).load(x + i) - mean) * inverse; };
     const auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA { return at.load(d_y + i) * at.load(weight + i); };
@@ -92,8 +83,8 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
     for (int64_t first = 0; first < a.rows; first += 32) {
       F weight_part = set(0), bias_part = set(0);
       for (int64_t row = first; row < std::min(a.rows, first + 32); ++row) {
-        const F d_y = load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n);
-        const F apart = load_n(row_of<S>(a.x, a.x_stride, row) + column, n) - set(a.statistics[2 * row]);
+        const F d_y = load_n(row_of<T>(a.d_y, row, a.d_y_stride) + column, n);
+        const F apart = load_n(row_of<S>(a.x, row, a.x_stride) + column, n) - set(a.statistics[2 * row]);
         weight_part = fma(d_y, apart * set(a.statistics[2 * row + 1]), weight_part);
         bias_part = bias_part + d_y;
       }
@@ -106,23 +97,11 @@ void weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace layer
 
-void layer_norm_forward(const LayerNormForward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::forward<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-void layer_norm_backward(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::backward<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.x_type.value_or(a.type),
-              [&](auto type, auto x_type) FORGE_LAMBDA { layer::weight_gradient<decltype(type), decltype(x_type)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
 
+#include "kernels/common/typed.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 #define FORGE_KERNEL_FILE "kernels/layer_norm/layer_norm_cpu.cpp"
@@ -131,17 +110,16 @@ void layer_norm_weight_gradient(const LayerNormBackward& a, int64_t begin, int64
 namespace forge {
 
 void layer_norm_forward_cpu(const LayerNormForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, layer_norm_forward);
-  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  const Element x_type = args.x_type.value_or(args.type);
+  parallel_loop(args, args.rows, 8, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::forward));
 }
 
 void layer_norm_backward_cpu(const LayerNormBackward& args, CpuLevel level) {
+  const Element x_type = args.x_type.value_or(args.type);
   // Computes the weight's gradient first: the second part may overwrite its operands.
-  auto columns = FORGE_PICK(level, layer_norm_weight_gradient);
   if (args.d_weight || args.d_bias)
-    parallel_ranges(args.width, 64, [&](int64_t begin, int64_t end) { columns(args, begin, end); });
-  auto rows = FORGE_PICK(level, layer_norm_backward);
-  parallel_ranges(args.rows, 8, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+    parallel_loop(args, args.width, 64, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::weight_gradient));
+  parallel_loop(args, args.rows, 8, FORGE_PICK_OF_TWO(level, args.type, x_type, layer::backward));
 }
 
 }  // namespace forge

@@ -3,7 +3,6 @@
 #include "core/graph/gradients.h"
 #include "kernels/call/run.h"
 #include "kernels/layer_norm/layer_norm_args.h"
-#include "kernels/layer_norm/layer_norm_cuda.h"
 
 namespace forge {
 

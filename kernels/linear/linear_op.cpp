@@ -205,7 +205,7 @@ void run_input_gradient(const OpRun& r) {
   if (r.op.attributes.folded) return r.device.run(bind::folded_input_gradient(r));
   const Part d_x = whole(r, r.out(0));
   const auto add = [&](const Part& d_y, const Weight& weight, bool accumulate) {
-    fused::input_gradient(r, r.tokens(), d_x, d_y, weight, accumulate);
+    r.device.run(bind::input_gradient(r, r.tokens(), d_x, d_y, weight, accumulate));
   };
   if (const Weight all = base_together(r); all.data)
     return add(whole(r, r.in(0)), all, r.op.attributes.accumulate);

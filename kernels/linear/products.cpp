@@ -92,6 +92,10 @@ Weight base(const OpRun& r, size_t i) {
 
 namespace {
 
+void put_bias(const OpRun& r, int64_t rows, const Part& y, const void* bias) {
+  if (bias) r.device.run(bind::copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y));
+}
+
 // True if rows are multiplied one by one. In fp32 a text's bits must not depend on its neighbours:
 // whole prompts have that property on forge's tiles, not on MKL's.
 bool row_by_row(const OpRun& r) {
@@ -113,14 +117,6 @@ Weight multiplied(const OpRun& r, size_t i) {
   return {.rows = r.use(i).out, .stride = r.use(i).in, .blocks = &r.module(i).blocks};
 }
 
-namespace {
-
-void put_bias(const OpRun& r, int64_t rows, const Part& y, const void* bias) {
-  if (bias) r.device.run(bind::copy(r, rows, {const_cast<void*>(bias), 0, y.width}, y));
-}
-
-}  // namespace
-
 void product(const OpRun& r, int64_t rows, const Part& y, const Part& x, const Weight& weight,
              const void* bias, const Part& h, std::span<const GemmTail> tails) {
   if (row_by_row(r)) {
@@ -136,11 +132,6 @@ void product(const OpRun& r, int64_t rows, const Part& y, const Part& x, const W
   Gemm whole = bind::plus(bind::product(r, rows, y, x, weight, bias != nullptr), h, r.workspace);
   whole.tails = tails.data(), whole.tail_count = static_cast<int64_t>(tails.size());
   r.device.run(whole);
-}
-
-void input_gradient(const OpRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
-                    bool accumulate) {
-  r.device.run(bind::input_gradient(r, rows, d_x, d_y, weight, accumulate));
 }
 
 QuantizeRows fp8_rows(const OpRun& r, const Part& x) {
@@ -173,14 +164,6 @@ void ProductGroup::product(int64_t rows, const Part& y, const Part& x, const Wei
   if (row_by_row(r_)) return fused::product(r_, rows, y, x, weight, bias);
   put_bias(r_, rows, y, bias);
   add(bind::product(r_, rows, y, x, weight, bias != nullptr));
-}
-
-void ProductGroup::input_gradient(int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate) {
-  add(bind::input_gradient(r_, rows, d_x, d_y, weight, accumulate));
-}
-
-void ProductGroup::weight_gradient(int64_t rows, float* gradient, const Part& d_y, const Part& x) {
-  add(bind::weight_gradient(r_, rows, gradient, d_y, x));
 }
 
 void ProductGroup::add(const Gemm& product) {

@@ -59,9 +59,6 @@ void product(const OpRun& r, int64_t rows, const Part& y, const Part& x, const W
              const void* bias, const Part& h = {}, std::span<const GemmTail> tails = {});
 // True if product() takes tails: in training, on forge's own tiles.
 bool takes_tails(const OpRun& r);
-// Computes d x = d y W, or adds it.
-void input_gradient(const OpRun& r, int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight,
-                    bool accumulate);
 
 // Quantises x to E4M3 if the op has weights in E4M3.
 QuantizeRows fp8_rows(const OpRun& r, const Part& x);
@@ -70,18 +67,15 @@ void fp8_product(const OpRun& r, size_t module, const QuantizeRows& x, const voi
 // Computes d x of a module whose weight is in E4M3, or adds it.
 void fp8_input_gradient(const OpRun& r, size_t module);
 
-// Products like the functions above, collected one after the other and run as one group.
+// Products like those above, collected one after the other and run as one group.
 class ProductGroup {
  public:
   explicit ProductGroup(const OpRun& r);
   void product(int64_t rows, const Part& y, const Part& x, const Weight& weight, const void* bias);
-  void input_gradient(int64_t rows, const Part& d_x, const Part& d_y, const Weight& weight, bool accumulate);
-  void weight_gradient(int64_t rows, float* gradient, const Part& d_y, const Part& x);
+  void add(const Gemm& product);
   void run();
 
  private:
-  void add(const Gemm& product);
-
   const OpRun& r_;
   const bool one_by_one_;  // a weight is valid only until the next one
   std::vector<Gemm>& products_;

@@ -197,11 +197,9 @@ TokenOutputs head_forward(const at::Tensor& hidden, const at::Tensor& weight, co
     const TokenOutputs part = hidden.is_cuda()
                                   ? reduce(chunk_logits(product, needs.temperature, memory.softcap, scratch), y, needs).outputs
                                   : reduce_in_place(product, y, needs, memory.softcap);
-    append(whole.logp, begin, total, part.logp);
-    append(whole.logsumexp, begin, total, part.logsumexp);
-    append(whole.mean_logit, begin, total, part.mean_logit);
-    append(whole.entropy, begin, total, part.entropy);
-    append(whole.top1, begin, total, part.top1);
+    using Numbers = TokenOutputs;
+    for (at::Tensor Numbers::*of : {&Numbers::logp, &Numbers::logsumexp, &Numbers::mean_logit, &Numbers::entropy, &Numbers::top1})
+      append(whole.*of, begin, total, part.*of);
   }
   return whole;
 }

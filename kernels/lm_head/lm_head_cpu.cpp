@@ -246,11 +246,6 @@ void block(const LmHead& a, const HeadSpace& space, const HeadScratch& s, int64_
 
 }  // namespace head
 
-void lm_head_task(const LmHead& a, const HeadSpace& space, const HeadScratch& s, int64_t index,
-                  HeadVisit which) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { head::block<decltype(element)>(a, space, s, index, which); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -284,7 +279,7 @@ void lm_head_cpu(const LmHead& args, CpuLevel level) {
     else
       clear_row(args, row);
   }
-  auto task = FORGE_PICK(level, lm_head_task);
+  auto task = FORGE_PICK_OF(level, args.type, head::block);
   auto visit = [&](HeadVisit which, int64_t tasks) {
     parallel_tasks(tasks, [&](int64_t index, int64_t thread) {
       task(args, space, space.scratch(thread), index, which);

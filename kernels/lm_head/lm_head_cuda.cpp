@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/device/gemm.h"
-#include "kernels/lm_head/logits_cuda.h"
+#include "kernels/lm_head/logits_args.h"
 
 namespace forge {
 namespace {

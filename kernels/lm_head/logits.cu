@@ -1,14 +1,13 @@
 #include "kernels/lm_head/logits.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/lm_head/logits_cuda.h"
+#include "kernels/lm_head/logits_args.h"
 
 namespace forge {
 
 void logits_cuda(const LogitsChunk& args, CudaStream stream) {
   if (args.positions == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     LogitsArgs<T> a{static_cast<T*>(args.logits),
                     args.targets,
                     args.logp,
@@ -28,8 +27,7 @@ void logits_cuda(const LogitsChunk& args, CudaStream stream) {
                     args.label_smoothing,
                     args.z_loss,
                     args.gradient};
-    dispatch_width<T>(sixteen_byte<T>({args.logits}, {args.vocab, args.stride}), [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(sixteen_byte<T>({args.logits}, {args.vocab, args.stride}), [&]<int N>(Width<N>) {
       // A vocabulary of 128k is 16 vectors a thread at 1,024 threads: enough to keep the memory
       // busy, two blocks a multiprocessor.
       LaunchShape shape{static_cast<unsigned>(args.positions), threads_for(ceil_div(args.vocab, N), 1024)};

@@ -18,6 +18,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
 
 namespace forge {
 
@@ -40,5 +41,9 @@ struct LogitsChunk {
 };
 
 void logits_cpu(const LogitsChunk& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+
+void logits_cuda(const LogitsChunk& args, CudaStream stream);
 
 }  // namespace forge

@@ -98,10 +98,6 @@ void rows(const LogitsChunk& a, int64_t begin, int64_t end) {
 
 }  // namespace logits
 
-void logits_rows(const LogitsChunk& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { logits::rows<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -114,8 +110,7 @@ void logits_rows(const LogitsChunk& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void logits_cpu(const LogitsChunk& args, CpuLevel level) {
-  const auto rows = FORGE_PICK(level, logits_rows);
-  parallel_ranges(args.positions, 1, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.positions, 1, FORGE_PICK_OF(level, args.type, logits::rows));
 }
 
 }  // namespace forge

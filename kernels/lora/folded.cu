@@ -25,17 +25,10 @@ void launch_thin(const char* name, const ThinCut& cut, bool wide, const ThinArgs
 
 }  // namespace
 
-std::string adapter_sums_cuda_refusal(const AdapterSums& args) { return thin_refusal(args); }
-std::string adapter_sums_gradient_cuda_refusal(const AdapterSumsGradient& args) { return thin_refusal(args); }
-
-int64_t adapter_sums_cuda_workspace(const AdapterSums& args) { return 4 * thin_cut(args).numbers; }
-int64_t adapter_sums_gradient_cuda_workspace(const AdapterSumsGradient& args) { return 4 * thin_cut(args).numbers; }
-
 void adapter_sums_cuda(const AdapterSums& args, CudaStream stream) {
   const ThinCut cut = thin_cut(args);
   if (args.tokens == 0 || cut.parts.empty()) return;
-  dispatch_narrow(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     ThinArgs<T> a = of_members<T>(args, cut);
     a.wide = static_cast<const T*>(args.x), a.wide_stride = args.x_stride;
     a.factor = static_cast<const T*>(args.a), a.factor_stride = args.a_stride;
@@ -48,8 +41,7 @@ void adapter_sums_cuda(const AdapterSums& args, CudaStream stream) {
 void adapter_sums_gradient_cuda(const AdapterSumsGradient& args, CudaStream stream) {
   const ThinCut cut = thin_cut(args);
   if (args.tokens == 0 || cut.parts.empty()) return;
-  dispatch_narrow(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     ThinArgs<T> a = of_members<T>(args, cut);
     a.wide = static_cast<const T*>(args.d_y), a.wide_stride = args.d_y_stride;
     a.factor = static_cast<const T*>(args.b), a.factor_stride = args.b_stride;

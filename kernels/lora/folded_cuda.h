@@ -1,8 +1,6 @@
 #pragma once
 // Thin products of folded adapters on a GPU, in 16 bits, one launch each; formulas and shapes as in
 // folded_args.h.
-#include <string>
-
 #include "kernels/device/launch.h"
 #include "kernels/device/launches.h"
 #include "kernels/lora/folded_args.h"
@@ -10,12 +8,10 @@
 
 namespace forge {
 
-int64_t adapter_sums_cuda_workspace(const AdapterSums& args);
+inline int64_t adapter_sums_cuda_workspace(const AdapterSums& args) { return 4 * thin_cut(args).numbers; }
 void adapter_sums_cuda(const AdapterSums& args, CudaStream stream);
-std::string adapter_sums_cuda_refusal(const AdapterSums& args);
-int64_t adapter_sums_gradient_cuda_workspace(const AdapterSumsGradient& args);
+inline int64_t adapter_sums_gradient_cuda_workspace(const AdapterSumsGradient& args) { return 4 * thin_cut(args).numbers; }
 void adapter_sums_gradient_cuda(const AdapterSumsGradient& args, CudaStream stream);
-std::string adapter_sums_gradient_cuda_refusal(const AdapterSumsGradient& args);
 
 // Partial sums are written and read.
 inline GpuLaunches launches(const AdapterSums& a) {

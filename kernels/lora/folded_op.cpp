@@ -18,8 +18,6 @@ double adapter_sums(const Graph& graph, const Op& op, double rows, double) {
 }  // namespace flops
 
 namespace bind {
-
-
 namespace {
 
 // Adapted modules that one product may compute together.
@@ -56,20 +54,9 @@ std::vector<Run> runs_of_gradients(const Call& c) {
   });
 }
 
-// Returns the product gradient [rows, columns] += aᵀ b over all tokens.
-Gemm gradient_of(const Call& c, float* gradient, const GemmOperand& a, int64_t rows, const GemmOperand& b,
-                 int64_t columns) {
-  return {.type = c.type(),
-          .m = rows,
-          .n = columns,
-          .k = c.tokens(),
-          .a = {a.data, a.stride, /*transposed=*/true},
-          .b = b,
-          .out_type = Element::f32,
-          .out = gradient,
-          .out_stride = columns,
-          .add = true,
-          .workspace = c.workspace};
+// Returns `width` columns of a part, from `column` on.
+Part columns_of(const Call& c, const Part& part, int64_t column, int64_t width) {
+  return {from_column(c, part, column).data, part.stride, width};
 }
 
 // Returns runs of neighbours of one shape whose gradients of B have equal distances.
@@ -111,33 +98,14 @@ Packed packed(const Call& c) {
 
 Gemm folded_linear(const Call& c) {
   const Packed w = packed(c);
-  const Part x = whole(c, c.in(0)), y = whole(c, c.out(0));
-  const Gemm product{.type = c.type(),
-                     .m = c.tokens(),
-                     .n = w.outs,
-                     .k = w.in + w.ranks,
-                     .a = {x.data, x.stride},
-                     .b = {w.data, w.stride, /*transposed=*/true},
-                     .out_type = c.type(),
-                     .out = y.data,
-                     .out_stride = y.stride,
-                     .add = c.module().bias != nullptr};
-  return plus(product, added(c), c.workspace);
+  const Part x = columns_of(c, whole(c, c.in(0)), 0, w.in + w.ranks);
+  return plus(product(c, c.tokens(), whole(c, c.out(0)), x, {w.data, w.outs, w.stride}, c.module().bias != nullptr), added(c), c.workspace);
 }
 
 Gemm folded_input_gradient(const Call& c) {
   const Packed w = packed(c);
-  const Part d_y = whole(c, c.in(0)), d_x = whole(c, c.out(0));
-  return {.type = c.type(),
-          .m = c.tokens(),
-          .n = w.in,
-          .k = w.outs + w.ranks,
-          .a = {d_y.data, d_y.stride},
-          .b = {w.data, w.stride},
-          .out_type = c.type(),
-          .out = d_x.data,
-          .out_stride = d_x.stride,
-          .add = c.op.attributes.accumulate};
+  const Part d_x = columns_of(c, whole(c, c.out(0)), 0, w.in);
+  return input_gradient(c, c.tokens(), d_x, whole(c, c.in(0)), {w.data, w.outs + w.ranks, w.stride}, c.op.attributes.accumulate);
 }
 
 AdapterSums adapter_sums(const Call& c) {
@@ -195,8 +163,7 @@ std::vector<Gemm> adapter_sums_gradient_products(const Call& c) {
                         .alpha = c.module(run.module).scale});
   for (const Run& run : runs_of_equals(c)) {
     const int64_t out = c.use(run.module).out, rank = c.use(run.module).rank;
-    Gemm product = gradient_of(c, c.module(run.module).d_b, {from_column(c, d_y, run.row).data, d_y.stride},
-                               out, {from_column(c, s, run.rank_row).data, s.stride}, rank);
+    Gemm product = weight_gradient(c, c.tokens(), c.module(run.module).d_b, columns_of(c, d_y, run.row, out), columns_of(c, s, run.rank_row, rank));
     product.batch = run.rows / out, product.a_step = out, product.b_step = rank;
     if (product.batch > 1) product.out_step = c.module(run.module + 1).d_b - c.module(run.module).d_b;
     products.push_back(product);
@@ -208,9 +175,7 @@ std::vector<Gemm> adapter_input_gradient(const Call& c) {
   const Part d_s = whole(c, c.in(0)), x = whole(c, c.in(1));
   std::vector<Gemm> products;
   for (const Run& run : runs_of_gradients(c))
-    products.push_back(gradient_of(c, c.module(run.module).d_a,
-                                   {from_column(c, d_s, run.rank_row).data, d_s.stride}, run.ranks,
-                                   {x.data, x.stride}, x.width));
+    products.push_back(weight_gradient(c, c.tokens(), c.module(run.module).d_a, columns_of(c, d_s, run.rank_row, run.ranks), x));
   return products;
 }
 
@@ -259,7 +224,7 @@ void run_input_gradient(const OpRun& r) {
 // Returns the workspace of products that one kernel computes; a library's products need none.
 template <class Args>
 int64_t thin(const Args& args) {
-  return *thin_refusal(args) ? 0 : 4 * thin_cut(args).numbers;
+  return thin_refusal(args).empty() ? 4 * thin_cut(args).numbers : 0;
 }
 
 int64_t sums_workspace(const Call& c) { return c.m.capacity.gpu ? thin(bind::adapter_sums(c)) : 0; }

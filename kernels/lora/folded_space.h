@@ -6,6 +6,7 @@
 // of their S (the other columns' blocks have the rest), and that for its columns a part of their d
 // B (the other tokens' blocks have the rest).
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "kernels/lora/folded_args.h"
@@ -114,7 +115,7 @@ inline ThinCut thin_cut(const AdapterSumsGradient& args) {
 
 // Returns the reason why one launch cannot do it; empty if it can.
 template <class Args>
-const char* thin_refusal(const Args& args) {
+std::string thin_refusal(const Args& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";
   return args.members > kMaxFoldedMembers || !thin_cut(args).fits ? "more modules than one launch takes" : "";
 }

@@ -34,17 +34,10 @@ GatedGradientArgs<T> on_device(const GatedGradients& args, const GatedCut& cut) 
 
 }  // namespace
 
-std::string gated_sums_cuda_refusal(const GatedSums& args) { return gated_refusal(args); }
-std::string gated_gradients_cuda_refusal(const GatedGradients& args) { return gated_refusal(args); }
-
-int64_t gated_sums_cuda_workspace(const GatedSums& args) { return 4 * gated_numbers(args); }
-int64_t gated_gradients_cuda_workspace(const GatedGradients& args) { return 4 * gated_numbers(args); }
-
 void gated_sums_cuda(const GatedSums& args, CudaStream stream) {
   const ThinCut cut = gated_cut(args);
   if (args.tokens == 0 || args.width == 0) return;
-  dispatch_narrow(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     ThinArgs<T> a = cut_on_device<T>(cut, args.tokens, args.workspace, args.counters);
     a.wide = static_cast<const T*>(args.gate), a.wide_stride = args.gate_stride;
     a.up = static_cast<const T*>(args.up), a.up_stride = args.up_stride;
@@ -64,12 +57,10 @@ void gated_sums_cuda(const GatedSums& args, CudaStream stream) {
 void gated_gradients_cuda(const GatedGradients& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
   const GatedCut cut = gated_cut(args);
-  dispatch_narrow(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     const GatedGradientArgs<T> a = on_device<T>(args, cut);
     const bool wide = sixteen_byte<T>({args.d_y, args.gate, args.up}, {args.width, args.d_y_stride, args.gate_stride, args.up_stride});
-    const auto go = [&](auto eights) {
-      constexpr int kEights = decltype(eights)::value;
+    const auto go = [&]<int kEights>(Width<kEights>) {
       const LaunchShape shape{static_cast<unsigned>(cut.column_blocks), kGatedWarps<8 * kEights> * kWarp, 0,
                               static_cast<unsigned>(cut.token_blocks)};
       dispatch_width<T>(wide, [&](auto width) {

@@ -1,8 +1,6 @@
 #pragma once
 // Gated activations with the adapters beside them on a GPU, in 16 bits, one launch each; formulas
 // and shapes as in gated_args.h.
-#include <string>
-
 #include "kernels/device/launch.h"
 #include "kernels/device/launches.h"
 #include "kernels/lora/gated_args.h"
@@ -10,12 +8,10 @@
 
 namespace forge {
 
-int64_t gated_sums_cuda_workspace(const GatedSums& args);
+inline int64_t gated_sums_cuda_workspace(const GatedSums& args) { return 4 * gated_numbers(args); }
 void gated_sums_cuda(const GatedSums& args, CudaStream stream);
-std::string gated_sums_cuda_refusal(const GatedSums& args);
-int64_t gated_gradients_cuda_workspace(const GatedGradients& args);
+inline int64_t gated_gradients_cuda_workspace(const GatedGradients& args) { return 4 * gated_numbers(args); }
 void gated_gradients_cuda(const GatedGradients& args, CudaStream stream);
-std::string gated_gradients_cuda_refusal(const GatedGradients& args);
 
 // Partial sums are written and read.
 inline GpuLaunches launches(const GatedSums& a) {

@@ -5,6 +5,7 @@
 // Blocks are few and wide, at most one a multiprocessor: each leaves partial sums of all six
 // results, and a second wave of a few blocks would cost as much as a whole one. The order of the
 // sums is therefore the card's: the same card gives the same bits.
+#include <string>
 #include <utility>
 
 #include "kernels/lora/folded_space.h"
@@ -50,12 +51,12 @@ inline int64_t gated_numbers(const GatedSums& args) { return gated_cut(args).num
 inline int64_t gated_numbers(const GatedGradients& args) { return gated_cut(args).numbers; }
 
 // Returns the reason why one launch cannot do it; empty if it can.
-inline const char* gated_refusal(const GatedSums& args) {
+inline std::string gated_refusal(const GatedSums& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";
   if (args.rank > kThinRanks) return "more ranks than a block takes";  // y would be made by several
   return gated_cut(args).fits ? "" : "more columns than one launch takes";
 }
-inline const char* gated_refusal(const GatedGradients& args) {
+inline std::string gated_refusal(const GatedGradients& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";
   const GatedCut cut = gated_cut(args);
   if (cut.ranks > kMostGatedRanks) return "more ranks than a block's registers hold";

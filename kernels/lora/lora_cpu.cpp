@@ -202,17 +202,6 @@ void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back, int64_t
     member < 0 ? lora::place_a<T>(g, space, back, first, count) : lora::place_b<T>(g, space, back, member, first, count);
   });
 }
-void lora_sums(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t row, int64_t rows) {
-  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::sums<decltype(element)>(g, space, s, row, rows); });
-}
-void lora_add_result(const LoraGroup& g, const LoraSpace& space, const LoraScratch& s, int64_t member, int64_t row,
-                     int64_t rows, int64_t column) {
-  by_element(g.type, [&](auto element) FORGE_LAMBDA { lora::add_result<decltype(element)>(g, space, s, member, row, rows, column); });
-}
-void lora_backward_chunk(const LoraBackward& args, const LoraSpace& space, const LoraScratch& s,
-                         int64_t chunk) {
-  by_element(args.group.type, [&](auto element) FORGE_LAMBDA { lora::backward_chunk<decltype(element)>(args, space, s, chunk); });
-}
 
 }  // namespace forge::FORGE_ISA
 
@@ -272,8 +261,8 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const LoraGroup& g = args.group;
   const LoraSpace space = lora_space(g, false, args.workspace, task_threads());
   const auto factors = FORGE_PICK(level, lora_factors);
-  const auto sums = FORGE_PICK(level, lora_sums);
-  const auto add = FORGE_PICK(level, lora_add_result);
+  const auto sums = FORGE_PICK_OF(level, g.type, lora::sums);
+  const auto add = FORGE_PICK_OF(level, g.type, lora::add_result);
   const bool adds = g.member[0].y != nullptr;
   const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
   // With many rows a thread takes whole rows, since neighbouring columns come from memory together.
@@ -302,7 +291,7 @@ void lora_backward_cpu(const LoraBackward& args, CpuLevel level) {
   const LoraGroup& g = args.group;
   LoraSpace space = lora_space(g, true, args.workspace, task_threads());
   auto factors = FORGE_PICK(level, lora_factors);
-  auto chunk = FORGE_PICK(level, lora_backward_chunk);
+  auto chunk = FORGE_PICK_OF(level, g.type, lora::backward_chunk);
   parallel_phases(
       TaskPhase{blocks(g, true), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
                   factors(g, space, true, member, first, count);

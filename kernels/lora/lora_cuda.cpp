@@ -1,8 +1,8 @@
 #include "kernels/lora/lora_cuda.h"
 
 #include "kernels/device/gemm.h"
-#include "kernels/dropout/dropout_cuda.h"
-#include "kernels/rows/rows_cuda.h"
+#include "kernels/dropout/dropout_args.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
 namespace {

@@ -24,7 +24,7 @@ struct Copy {
 // Returns the copy of a value. `value` is at the beginning of the rows, which are copied whole.
 Copy copy_of(const OpRun& r, ValueId value) {
   const auto slot = static_cast<size_t>(r.op.attributes.slot);
-  return {r.m.host.memory.begin() + r.m.layout.host_offsets[slot], r.m.data(value),
+  return {r.m.host.memory.as() + r.m.layout.host_offsets[slot], r.m.data(value),
           r.m.rows(value) * r.m.stride(value) * bytes_of(r.m.element(value)), r.m.host.copied[slot]};
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/optimizer/optimizer_cuda.h"
+#include "kernels/optimizer/optimizer_args.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -35,23 +35,12 @@ LaunchShape shape_of(int64_t vectors) {
   return {static_cast<unsigned>(std::clamp<int64_t>(ceil_div(vectors, 256), 1, kNormBlocks)), 256};
 }
 
-// Calls action(Width<4>{}) if every array can be read four at a time, otherwise action(Width<1>{}).
-template <class Action>
-void dispatch_four(std::initializer_list<const void*> pointers, int64_t count, Action action) {
-  if (sixteen_byte<float>(pointers, {count}))
-    action(Width<4>{});
-  else
-    action(Width<1>{});
-}
-
 template <class Rule>
 void update(const char* name, const UpdateArgs& a, std::initializer_list<const void*> pointers, Element type,
             void* copy, CudaStream stream) {
-  dispatch_element(type, [&](auto element) {
-    using C = typename decltype(element)::type;
+  dispatch_element(type, [&]<class C>(Type<C>) {
     UpdateWithCopy<C> args{a, static_cast<C*>(copy)};
-    dispatch_four(pointers, a.count, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<float>(sixteen_byte<float>(pointers, {a.count}), [&]<int N>(Width<N>) {
       launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(a.count, N)), stream, args);
     });
   });
@@ -64,8 +53,7 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
   auto* finished = reinterpret_cast<uint32_t*>(partial + kNormBlocks);
   clear_device(finished, sizeof *finished, stream);
   NormArgs a{args.grad, partial, finished, args.verdict, args.count, args.unscale, args.max_norm};
-  dispatch_four({args.grad}, args.count, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<float>(sixteen_byte<float>({args.grad}, {args.count}), [&]<int N>(Width<N>) {
     // The launch is needed for an empty buffer too: its norm is zero.
     launch("gradient_norm", norm_kernel<N>, shape_of(ceil_div(args.count, N)), stream, a);
   });
@@ -90,8 +78,7 @@ void lion_cuda(const LionUpdate& args, CudaStream stream) {
 void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   static_assert(kStateBlock == kStatesPerWarp);
   if (args.count == 0) return;
-  dispatch_element(args.copy_type, [&](auto element) {
-    using C = typename decltype(element)::type;
+  dispatch_element(args.copy_type, [&]<class C>(Type<C>) {
     Update8bitArgs<C> a{{args.grad, args.weight, nullptr, nullptr, ranges_of(args.ranges), args.verdict,
                          numbers_of(args), args.count, rates_of(args)},
                         static_cast<C*>(args.copy),

@@ -40,6 +40,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
 
 namespace forge {
 
@@ -126,5 +127,19 @@ void adamw_8bit_cpu(const AdamW8bitUpdate& args, CpuLevel level = cpu_level());
 
 // Returns bitsandbytes' maps for the state: [256] values for signed_map or unsigned_map.
 const float* state_map(bool with_sign);
+
+// ---- on a GPU
+//
+// Every pointer is in device memory. Two launches a step: the norm, and one update over all ranges
+// of settings.
+
+// Number of blocks that leave a partial sum each: enough to fill any GPU.
+constexpr int64_t kNormBlocks = 1024;
+// FlatNorm::workspace has this many bytes. The result does not depend on timing.
+inline int64_t gradient_norm_cuda_workspace(const FlatNorm&) { return (kNormBlocks + 1) * 8; }
+void gradient_norm_cuda(const FlatNorm& args, CudaStream stream);
+void adamw_cuda(const AdamWUpdate& args, CudaStream stream);
+void lion_cuda(const LionUpdate& args, CudaStream stream);
+void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream);
 
 }  // namespace forge

@@ -173,8 +173,7 @@ int64_t blocks_of(int64_t count) { return (count + kNormBlock - 1) / kNormBlock;
 
 template <class Args, class Range>
 void update(const Args& args, int64_t grain, Range range) {
-  if (args.verdict[2] == 0) return;
-  parallel_ranges(args.count, grain, [&](int64_t begin, int64_t end) { range(args, begin, end); });
+  if (args.verdict[2] != 0) parallel_loop(args, args.count, grain, range);
 }
 
 }  // namespace

@@ -10,27 +10,11 @@
 namespace forge {
 namespace {
 
-// torch.linspace(0.1, 1, parts + 1): the first half counted from the start, the second from the
-// end.
-float boundary(int64_t k, int64_t parts) {
-  float step = (1.0f - 0.1f) / static_cast<float>(parts);
-  return k < (parts + 1) / 2
-             ? static_cast<float>(static_cast<double>(step) * static_cast<double>(k) +
-                                  static_cast<double>(0.1f))
-             : static_cast<float>(1.0 - static_cast<double>(step) * static_cast<double>(parts - k));
-}
-
 std::array<float, 256> make_unsigned_map() {
-  constexpr float kDecades[] = {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
   std::array<float, 256> map{};
-  size_t next = 0;
-  map[next++] = 0;
-  for (int64_t decade = 0; decade < 7; ++decade) {
-    int64_t parts = int64_t{2} << decade;
-    for (int64_t k = 0; k < parts; ++k)
-      map[next++] = kDecades[decade] * ((boundary(k, parts) + boundary(k + 1, parts)) / 2);
-  }
-  map[next] = 1;
+  const std::vector<float> values = dynamic_values(2);  // between 0 and 1
+  std::copy(values.begin(), values.end(), map.begin() + 1);
+  map.back() = 1;
   return map;
 }
 

@@ -2,7 +2,6 @@
 
 #include "kernels/call/call.h"
 #include "kernels/optimizer/optimizer_args.h"
-#include "kernels/optimizer/optimizer_cuda.h"
 
 namespace forge {
 namespace {

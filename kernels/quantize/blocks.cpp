@@ -38,25 +38,12 @@ const FourBitBook& fp4_book() {
 
 namespace {
 
-// Decade e of seven, from 1e-6 to 1, has 2^e values: the middles of as many equal parts of [0.1, 1]
-// times 10^(e - 6). Rounded where torch.linspace and its float32 arithmetic round.
 EightBitBook make_dynamic_book() {
-  constexpr std::array<float, 7> kDecades{1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
   EightBitBook book{};
   size_t position = 128;  // 127 is zero; the negative values mirror the positive ones
-  for (size_t e = 0; e < kDecades.size(); ++e) {
-    const int parts = 1 << e;
-    const float step = (1.0f - 0.1f) / static_cast<float>(parts);
-    // The first half counts from the start, the second from the end; each boundary is rounded once.
-    const auto boundary = [&](int k) {
-      return k < (parts + 1) / 2
-                 ? static_cast<float>(static_cast<double>(step) * k + static_cast<double>(0.1f))
-                 : static_cast<float>(1.0 - static_cast<double>(step) * (parts - k));
-    };
-    for (int k = 0; k < parts; ++k, ++position) {
-      book[position] = kDecades[e] * ((boundary(k) + boundary(k + 1)) / 2);
-      book[254 - position] = -book[position];
-    }
+  for (const float value : dynamic_values(1)) {
+    book[position] = value;
+    book[254 - position++] = -value;
   }
   book[255] = 1;
   return book;
@@ -117,32 +104,23 @@ PairTable pairs_of(const FourBitBook& book) {
   return table;
 }
 
-template <class T>
-void dequantize_pairs(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
-                      int64_t block, T* out) {
-  const PairTable table = pairs_of(book);
-  for (int64_t begin = 0; begin < count; begin += block, ++absmax) {
-    const int64_t length = std::min(block, count - begin);
-    const uint8_t* bytes = codes + begin / 2;
-    for (int64_t i = 0; i + 1 < length; i += 2) {
-      const float* pair = table.values[bytes[i / 2]];
-      store(pair[0] * *absmax, out + begin + i);
-      store(pair[1] * *absmax, out + begin + i + 1);
-    }
-    if (length % 2 != 0) store(table.values[bytes[length / 2]][0] * *absmax, out + begin + length - 1);
-  }
-}
-
-template <class T>
-void dequantize_bytes(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, T* out) {
-  const EightBitBook& book = dynamic_book();
-  for (int64_t begin = 0; begin < count; begin += block, ++absmax) {
-    const int64_t end = std::min(count, begin + block);
-    for (int64_t i = begin; i < end; ++i) store(book[codes[i]] * *absmax, out + i);
-  }
-}
-
 }  // namespace
+
+std::vector<float> dynamic_values(int parts) {
+  std::vector<float> values;
+  for (const float decade : {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f}) {
+    const float step = (1.0f - 0.1f) / static_cast<float>(parts);
+    // The first half counts from the start, the second from the end; each boundary is rounded once.
+    const auto boundary = [&](int k) {
+      return k < (parts + 1) / 2
+                 ? static_cast<float>(static_cast<double>(step) * k + static_cast<double>(0.1f))
+                 : static_cast<float>(1.0 - static_cast<double>(step) * (parts - k));
+    };
+    for (int k = 0; k < parts; ++k) values.push_back(decade * ((boundary(k) + boundary(k + 1)) / 2));
+    parts *= 2;
+  }
+  return values;
+}
 
 const EightBitBook& dynamic_book() {
   static const EightBitBook book = make_dynamic_book();
@@ -206,20 +184,34 @@ void quantize_8bit(const float* values, int64_t count, int64_t block, uint8_t* c
   }
 }
 
+template <class T>
 void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
-                     int64_t block, float* values) {
-  dequantize_pairs(book, codes, absmax, count, block, values);
+                     int64_t block, T* out) {
+  const PairTable table = pairs_of(book);
+  for (int64_t begin = 0; begin < count; begin += block, ++absmax) {
+    const int64_t length = std::min(block, count - begin);
+    const uint8_t* bytes = codes + begin / 2;
+    for (int64_t i = 0; i + 1 < length; i += 2) {
+      const float* pair = table.values[bytes[i / 2]];
+      store(pair[0] * *absmax, out + begin + i);
+      store(pair[1] * *absmax, out + begin + i + 1);
+    }
+    if (length % 2 != 0) store(table.values[bytes[length / 2]][0] * *absmax, out + begin + length - 1);
+  }
 }
-void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
-                     int64_t block, uint16_t* bf16) {
-  dequantize_pairs(book, codes, absmax, count, block, bf16);
+
+template <class T>
+void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, T* out) {
+  const EightBitBook& book = dynamic_book();
+  for (int64_t begin = 0; begin < count; begin += block, ++absmax) {
+    const int64_t end = std::min(count, begin + block);
+    for (int64_t i = begin; i < end; ++i) store(book[codes[i]] * *absmax, out + i);
+  }
 }
-void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, float* values) {
-  dequantize_bytes(codes, absmax, count, block, values);
-}
-void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block,
-                     uint16_t* bf16) {
-  dequantize_bytes(codes, absmax, count, block, bf16);
-}
+
+template void dequantize_4bit(const FourBitBook&, const uint8_t*, const float*, int64_t, int64_t, float*);
+template void dequantize_4bit(const FourBitBook&, const uint8_t*, const float*, int64_t, int64_t, uint16_t*);
+template void dequantize_8bit(const uint8_t*, const float*, int64_t, int64_t, float*);
+template void dequantize_8bit(const uint8_t*, const float*, int64_t, int64_t, uint16_t*);
 
 }  // namespace forge

@@ -2,6 +2,7 @@
 // Block-wise quantisation on plain memory; the formats are described in quantize.h. No torch here.
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace forge {
 
@@ -10,6 +11,11 @@ using EightBitBook = std::array<float, 256>;
 
 const FourBitBook& nf4_book();
 const FourBitBook& fp4_book();
+// Returns the positive values of a dynamic map of seven decades, from 1e-6 to 1, ascending: the
+// lowest decade has `parts` of them, each other one twice as many as the one below. They are the
+// middles of as many equal parts of [0.1, 1] times the decade, rounded where torch.linspace and its
+// float32 arithmetic round.
+std::vector<float> dynamic_values(int parts);
 // The signed dynamic map, ascending.
 const EightBitBook& dynamic_book();
 
@@ -27,13 +33,12 @@ void quantize_4bit(const FourBitBook& book, const float* values, int64_t count, 
                    float* absmax);
 void quantize_8bit(const float* values, int64_t count, int64_t block, uint8_t* codes, float* absmax);
 
-// Turns codes and absmax into values. `bf16` gets the bits of the fp32 product rounded to nearest
-// even.
+// Turns codes and absmax into values: T is float, or uint16_t for the bits of the fp32 product
+// rounded to bf16, to nearest even.
+template <class T>
 void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
-                     int64_t block, float* values);
-void dequantize_4bit(const FourBitBook& book, const uint8_t* codes, const float* absmax, int64_t count,
-                     int64_t block, uint16_t* bf16);
-void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, float* values);
-void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, uint16_t* bf16);
+                     int64_t block, T* values);
+template <class T>
+void dequantize_8bit(const uint8_t* codes, const float* absmax, int64_t count, int64_t block, T* values);
 
 }  // namespace forge

@@ -5,9 +5,8 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cmath>
+#include <span>
 
 #include "core/lib/base/ceil_div.h"
 #include "core/lib/base/error.h"
@@ -22,10 +21,6 @@ namespace {
 constexpr int64_t kStretch = kQuantizedBlock * kNestedBlock;
 constexpr int64_t kStretchesPerTask = 4;
 
-const FourBitBook& four_bit_book(QuantizedFormat format) {
-  return format == QuantizedFormat::nf4 ? nf4_book() : fp4_book();
-}
-
 int64_t bytes_of_codes(QuantizedFormat format, int64_t count) {
   return format == QuantizedFormat::int8 ? count : ceil_div(count, 2);
 }
@@ -33,7 +28,7 @@ int64_t bytes_of_codes(QuantizedFormat format, int64_t count) {
 void quantize_stretch(QuantizedFormat format, const float* values, int64_t count, uint8_t* codes,
                       float* absmax) {
   if (format == QuantizedFormat::int8) return quantize_8bit(values, count, kQuantizedBlock, codes, absmax);
-  quantize_4bit(four_bit_book(format), values, count, kQuantizedBlock, codes, absmax);
+  quantize_4bit(format == QuantizedFormat::nf4 ? nf4_book() : fp4_book(), values, count, kQuantizedBlock, codes, absmax);
 }
 
 void nest(QuantizedWeight& weight) {
@@ -46,12 +41,21 @@ void nest(QuantizedWeight& weight) {
                 weight.absmax_scale.data_ptr<float>());
 }
 
-template <size_t N>
-at::Tensor book_tensor(const std::array<float, N>& book, c10::Device device) {
-  return at::tensor(at::ArrayRef<float>(book.data(), N), at::kFloat).to(device);
+// Returns where a format's book begins among code_books().
+size_t book_at(QuantizedFormat format) {
+  if (format == QuantizedFormat::fp8) return 2 * nf4_book().size() + dynamic_book().size();
+  return (format == QuantizedFormat::nf4 ? 0 : format == QuantizedFormat::fp4 ? 1 : 2) * nf4_book().size();
 }
 
-const EightBitBook& eight_bit_book(QuantizedFormat format) { return format == QuantizedFormat::fp8 ? e4m3_book() : dynamic_book(); }
+const std::vector<float>& host_books() {
+  static const std::vector<float> books = code_books();
+  return books;
+}
+
+at::Tensor book_tensor(QuantizedFormat format, bool bytes, c10::Device device) {
+  const size_t entries = bytes ? dynamic_book().size() : nf4_book().size();
+  return at::tensor(at::ArrayRef<float>(host_books().data() + book_at(format), entries), at::kFloat).to(device);
+}
 
 QuantizedWeight quantize_to_fp8(const at::Tensor& weight) {
   QuantizedWeight result{.format = QuantizedFormat::fp8, .rows = weight.size(0), .columns = weight.size(1)};
@@ -102,7 +106,15 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
   return result;
 }
 
-DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
+std::vector<float> code_books() {
+  std::vector<float> books;
+  for (const std::span<const float> book : std::initializer_list<std::span<const float>>{nf4_book(), fp4_book(), dynamic_book(), e4m3_book()})
+    books.insert(books.end(), book.begin(), book.end());
+  FORGE_CHECK(static_cast<int64_t>(books.size() * sizeof(float)) == kCodeBookBytes, books.size() << " numbers in code books");
+  return books;
+}
+
+DequantizeBlocks blocks_of(const QuantizedWeight& weight, const float* books) {
   DequantizeBlocks args{.coding = weight.stored              ? *weight.stored
                                   : weight.in_bytes() ? BlockCoding::eight_bits : BlockCoding::four_bits,
                         .rows = weight.rows,
@@ -111,6 +123,7 @@ DequantizeBlocks blocks_of(const QuantizedWeight& weight) {
                         .codes = weight.codes.const_data_ptr<uint8_t>(),
                         .absmax_mean = weight.absmax_mean};
   if (weight.stored) return args;
+  if (books) args.book = books + book_at(weight.format), args.absmax_book = books + book_at(QuantizedFormat::int8);
   if (weight.nested()) {
     args.absmax_codes = weight.absmax.const_data_ptr<uint8_t>();
     args.absmax_scale = weight.absmax_scale.const_data_ptr<float>();
@@ -126,10 +139,8 @@ at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type) {
   at::Tensor out =
       // A CPU does not compute in fp16: values go through fp32.
       at::empty({weight.rows, weight.columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
-  DequantizeBlocks args = blocks_of(weight);
+  DequantizeBlocks args = blocks_of(weight, host_books().data());
   args.type = out.scalar_type() == at::kBFloat16 ? Element::bf16 : Element::f32;
-  args.book = weight.in_bytes() ? eight_bit_book(weight.format).data() : four_bit_book(weight.format).data();
-  args.absmax_book = dynamic_book().data();
   args.out = out.data_ptr(), args.out_stride = weight.columns;
   dequantize_blocks_cpu(args);
   return out.to(type);
@@ -141,16 +152,12 @@ at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType ty
   FORGE_CHECK(!weight.stored, "GGUF's own blocks on a GPU");
   at::Tensor absmax = weight.absmax;
   if (weight.nested()) {
-    at::Tensor values = book_tensor(dynamic_book(), device).index_select(0, absmax.to(at::kInt));
+    at::Tensor values = book_tensor(QuantizedFormat::int8, true, device).index_select(0, absmax.to(at::kInt));
     absmax = decode_blocks(values, weight.absmax_scale, kNestedBlock) + weight.absmax_mean;
   }
-  at::Tensor codes = weight.codes, book;
-  if (weight.in_bytes()) {
-    book = book_tensor(eight_bit_book(weight.format), device);
-  } else {
-    book = book_tensor(four_bit_book(weight.format), device);
-    codes = at::stack({at::bitwise_right_shift(codes, 4), at::bitwise_and(codes, 15)}, 1).flatten();
-  }
+  at::Tensor codes = weight.codes;
+  if (!weight.in_bytes()) codes = at::stack({at::bitwise_right_shift(codes, 4), at::bitwise_and(codes, 15)}, 1).flatten();
+  const at::Tensor book = book_tensor(weight.format, weight.in_bytes(), device);
   at::Tensor values = book.index_select(0, codes.to(at::kInt)).narrow(0, 0, weight.rows * weight.columns);
   return decode_blocks(values, absmax, weight.block()).view({weight.rows, weight.columns}).to(type);
 }

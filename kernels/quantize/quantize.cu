@@ -1,26 +1,12 @@
 #include "kernels/quantize/quantize.cuh"
 
-#include <algorithm>
+#include <bit>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/quantize/quantize_cuda.h"
+#include "kernels/quantize/quantize_args.h"
 
 namespace forge {
 namespace {
-
-// Returns a grid with a row of blocks in y for each row, so that a thread needs no division to find
-// its place.
-LaunchShape shape_of(int64_t rows, int64_t items) {
-  const unsigned threads = threads_for(items, 256);
-  return {static_cast<unsigned>(ceil_div(items, threads)), threads, 0,
-          static_cast<unsigned>(std::min<int64_t>(rows, 65535))};
-}
-
-int bits_of(int64_t power_of_two) {
-  int bits = 0;
-  while (int64_t{1} << bits < power_of_two) ++bits;
-  return bits;
-}
 
 // 256 threads hold eight warps, a block of values each.
 LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(blocks, 8)), 256}; }
@@ -29,17 +15,16 @@ LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(b
 
 std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args) {
   if (!by_book(args.coding)) return "GGUF's own blocks are decoded on a CPU alone";
-  return args.block == int64_t{1} << bits_of(args.block) ? "" : "blocks that are no power of two are decoded on a CPU alone";
+  return std::has_single_bit(static_cast<uint64_t>(args.block)) ? "" : "blocks that are no power of two are decoded on a CPU alone";
 }
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     DequantizeArgs<T> a{
         args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
         args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,
-        args.absmax_mean, bits_of(args.block)};
+        args.absmax_mean, std::countr_zero(static_cast<uint64_t>(args.block))};
     // Eight values are whole bytes and have one row and one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
                        sixteen_byte<T>({args.out}, {args.out_stride}) &&
@@ -47,10 +32,9 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
     auto run = [&](auto four_bit) {
       constexpr bool kFourBit = decltype(four_bit)::value == 4;
       if (eight)
-        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, shape_of(args.rows, args.columns / 8), stream,
-               a);
+        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, grid_of(args.rows, args.columns, 8), stream, a);
       else
-        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, shape_of(args.rows, args.columns), stream, a);
+        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, grid_of(args.rows, args.columns, 1), stream, a);
     };
     if (args.coding == BlockCoding::four_bits)
       run(Width<4>{});

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernels/quantize/quantize_args.h"
 
@@ -67,8 +68,11 @@ at::Tensor dequantize(const QuantizedWeight& weight, c10::ScalarType type);
 // loops' tests.
 at::Tensor dequantize_composed(const QuantizedWeight& weight, c10::ScalarType type);
 
-// Returns the codes and absmax for a kernel; the caller sets books and results.
-DequantizeBlocks blocks_of(const QuantizedWeight& weight);
+// Returns the code books of nf4, fp4, the dynamic map of bytes and E4M3, one after the other.
+std::vector<float> code_books();
+// Returns the codes, absmax and books for a kernel; the caller sets results. `books` are those of
+// code_books(), in the device's memory; null where the weight is a GGUF's own blocks.
+DequantizeBlocks blocks_of(const QuantizedWeight& weight, const float* books = nullptr);
 
 QuantizedWeight to_device(QuantizedWeight weight, c10::Device device);
 

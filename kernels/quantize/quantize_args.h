@@ -9,6 +9,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -17,6 +19,9 @@ namespace forge {
 // of llama.cpp; chunks.h): a row is whole blocks. `_by_16`: blocks of sixteen rows side by side
 // (by_16.h).
 enum class BlockCoding { four_bits, eight_bits, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q8_0_by_16, q4_0_by_16 };
+
+// Bytes of the numbers of nf4, fp4, the dynamic map and E4M3 (code_books() in quantize.h).
+constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256 + 256);
 
 inline bool by_book(BlockCoding coding) { return coding <= BlockCoding::eight_bits; }
 
@@ -67,5 +72,18 @@ DecodeRows decode_rows_of(CpuLevel level);
 // Decodes 4 bits by `book`, bytes by the dynamic map alone.
 void dequantize_blocks_cpu(const DequantizeBlocks& args, CpuLevel level = cpu_level());
 std::string dequantize_blocks_cpu_refusal(const DequantizeBlocks& args);
+
+// ---- on a GPU
+//
+// Bit-equal to blocks.h.
+
+void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream);
+std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args);
+inline GpuLaunches launches(const DequantizeBlocks& a) {
+  constexpr double kStored = 0.56;  // bytes of a 4-bit weight with its share of absmax
+  const double bytes = (static_cast<double>(bytes_of(a.type)) + kStored) * static_cast<double>(a.rows * a.columns);
+  return {{"dequantize", bytes, bytes}};
+}
+void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream);
 
 }  // namespace forge

@@ -3,7 +3,6 @@
 #include "core/graph/gradients.h"
 #include "kernels/call/run.h"
 #include "kernels/rms_norm/rms_norm_args.h"
-#include "kernels/rms_norm/rms_norm_cuda.h"
 
 namespace forge {
 

@@ -1,16 +1,14 @@
 #include "kernels/rms_norm/rms_norm.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rms_norm/rms_norm_cuda.h"
+#include "kernels/rms_norm/rms_norm_args.h"
 
 namespace forge {
 
 void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   const bool adds = args.residual != nullptr;
-  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&](auto type, auto stream_type) {
-    using T = typename decltype(type)::type;
-    using S = typename decltype(stream_type)::type;
+  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     RmsNormForwardArgs<T, S> a{static_cast<const S*>(adds ? args.residual : args.x),
                                static_cast<const T*>(adds ? args.x : nullptr),
                                static_cast<const T*>(args.weight),
@@ -28,8 +26,7 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
     bool wide =
         sixteen_byte<S>({args.x, args.residual, args.weight, args.h, args.y},
                         {args.width, args.x_stride, args.residual_stride, args.h_stride, args.y_stride});
-    dispatch_width<S>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<S>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape{static_cast<unsigned>(args.rows), threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};
       launch("rms_norm_forward", rms_norm_forward_kernel<T, S, N>, shape, stream, a);
@@ -39,9 +36,7 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
 
 void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&](auto type, auto stream_type) {
-    using T = typename decltype(type)::type;
-    using S = typename decltype(stream_type)::type;
+  dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
     RmsNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
                                 static_cast<const S*>(args.h),
                                 static_cast<const T*>(args.weight),
@@ -68,8 +63,7 @@ void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
     }
     bool wide = sixteen_byte<S>({args.d_y, args.h, args.weight, args.d_h, args.y},
                                 {args.width, args.d_y_stride, args.h_stride, args.d_h_stride, args.y_stride});
-    dispatch_width<S>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<S>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape{static_cast<unsigned>(args.rows),
                         threads_for(ceil_div(args.width, N), kNormThreads), 0,
                         static_cast<unsigned>(args.heads)};

@@ -6,15 +6,6 @@ namespace forge::FORGE_ISA {
 namespace rms {
 
 template <class T>
-const T* row_of(const void* base, int64_t stride, int64_t row) {
-  return static_cast<const T*>(base) + row * stride;
-}
-template <class T>
-T* row_of(void* base, int64_t stride, int64_t row) {
-  return static_cast<T*>(base) + row * stride;
-}
-
-template <class T>
 float sum_of_squares(const T* h, int64_t width) {
   Wide total{set(0), set(0)};
   for_all<T>(width, [&](int64_t i, auto at) FORGE_LAMBDA {
@@ -45,17 +36,17 @@ void forward(const RmsNormForward& a, int64_t begin, int64_t end) {
   const int64_t bytes = static_cast<int64_t>(sizeof(T));
   const bool past = !in_place && goes_to_memory(a.y, a.y_stride * bytes, a.rows * a.width * bytes);
   for (int64_t row = begin; row < end; ++row) {
-    const S* h = row_of<S>(a.x, a.x_stride, row);
+    const S* h = row_of<S>(a.x, row, a.x_stride);
     float squares;
     if (a.residual) {
-      S* stored = row_of<S>(a.h, a.h_stride, row);
-      squares = add_residual(row_of<T>(a.x, a.x_stride, row), row_of<S>(a.residual, a.residual_stride, row), stored, a.width);
+      S* stored = row_of<S>(a.h, row, a.h_stride);
+      squares = add_residual(row_of<T>(a.x, row, a.x_stride), row_of<S>(a.residual, row, a.residual_stride), stored, a.width);
       h = stored;
     } else {
       squares = sum_of_squares(h, a.width);
     }
     float inverse = 1.0f / std::sqrt(squares / static_cast<float>(a.width) + a.eps);
-    T* y = row_of<T>(a.y, a.y_stride, row);
+    T* y = row_of<T>(a.y, row, a.y_stride);
     for_all<T>(a.width, [&](int64_t i, auto at) FORGE_LAMBDA {
       at.store(y + i, beside<S>(at).load(h + i) * set(inverse) * (at.load(weight + i) + set(a.weight_offset)), past);
     });
@@ -68,10 +59,10 @@ template <class T, class S>
 void backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
   const T* weight = static_cast<const T*>(a.weight);
   for (int64_t row = begin; row < end; ++row) {
-    const S* h = row_of<S>(a.h, a.h_stride, row);
-    const T* d_y = row_of<T>(a.d_y, a.d_y_stride, row);
-    S* d_h = row_of<S>(a.d_h, a.d_h_stride, row);
-    T* y = a.y ? row_of<T>(a.y, a.y_stride, row) : nullptr;
+    const S* h = row_of<S>(a.h, row, a.h_stride);
+    const T* d_y = row_of<T>(a.d_y, row, a.d_y_stride);
+    S* d_h = row_of<S>(a.d_h, row, a.d_h_stride);
+    T* y = a.y ? row_of<T>(a.y, row, a.y_stride) : nullptr;
     F inverse = set(a.inverse[row]);
     auto weighted = [&](int64_t i, auto at) FORGE_LAMBDA {
       return at.load(d_y + i) * (at.load(weight + i) + set(a.weight_offset));
@@ -99,8 +90,8 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
     for (int64_t first = 0; first < a.rows; first += 32) {
       F part = set(0);
       for (int64_t row = first; row < std::min(a.rows, first + 32); ++row)
-        part = fma(load_n(row_of<T>(a.d_y, a.d_y_stride, row) + column, n),
-                   load_n(row_of<S>(a.h, a.h_stride, row) + column, n) * set(a.inverse[row]), part);
+        part = fma(load_n(row_of<T>(a.d_y, row, a.d_y_stride) + column, n),
+                   load_n(row_of<S>(a.h, row, a.h_stride) + column, n) * set(a.inverse[row]), part);
       total = total + part;
     }
     store_n(a.d_weight + column, total, n);
@@ -109,23 +100,11 @@ void weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace rms
 
-void rms_norm_forward(const RmsNormForward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::forward<decltype(type), decltype(stream)>(a, begin, end); });
-}
-void rms_norm_backward(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::backward<decltype(type), decltype(stream)>(a, begin, end); });
-}
-void rms_norm_weight_gradient(const RmsNormBackward& a, int64_t begin, int64_t end) {
-  by_elements(a.type, a.stream_type.value_or(a.type),
-              [&](auto type, auto stream) FORGE_LAMBDA { rms::weight_gradient<decltype(type), decltype(stream)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
 
+#include "kernels/common/typed.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 #define FORGE_KERNEL_FILE "kernels/rms_norm/rms_norm_cpu.cpp"
@@ -144,11 +123,11 @@ void advance(Pointer& pointer, int64_t bytes) {
 }  // namespace
 
 void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, rms_norm_forward);
+  auto rows = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::forward);
   const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormForward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
-    parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
+    parallel_loop(a, a.rows, 8, rows);
     advance(a.x, args.residual ? bytes : stream_bytes);
     advance(a.residual, stream_bytes), advance(a.h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
@@ -156,14 +135,14 @@ void rms_norm_forward_cpu(const RmsNormForward& args, CpuLevel level) {
 }
 
 void rms_norm_backward_cpu(const RmsNormBackward& args, CpuLevel level) {
-  auto columns = FORGE_PICK(level, rms_norm_weight_gradient);
-  auto rows = FORGE_PICK(level, rms_norm_backward);
+  auto columns = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::weight_gradient);
+  auto rows = FORGE_PICK_OF_TWO(level, args.type, args.stream_type.value_or(args.type), rms::backward);
   const int64_t bytes = args.width * bytes_of(args.type), stream_bytes = args.width * bytes_of(args.stream_type.value_or(args.type));
   RmsNormBackward a = args;
   for (int64_t head = 0; head < args.heads; ++head) {
     // The weight's gradient is computed first: the second part may overwrite its operands.
-    if (a.d_weight) parallel_ranges(a.width, 64, [&](int64_t begin, int64_t end) { columns(a, begin, end); });
-    parallel_ranges(a.rows, 8, [&](int64_t begin, int64_t end) { rows(a, begin, end); });
+    if (a.d_weight) parallel_loop(a, a.width, 64, columns);
+    parallel_loop(a, a.rows, 8, rows);
     advance(a.d_y, bytes), advance(a.h, stream_bytes), advance(a.d_h, stream_bytes), advance(a.y, bytes);
     advance(a.inverse, 4 * a.rows);
   }

@@ -1,15 +1,14 @@
 #include "kernels/rope/rope.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rope/rope_cuda.h"
+#include "kernels/rope/rope_args.h"
 
 namespace forge {
 
 void rope_cuda(const Rope& args, CudaStream stream) {
   const int64_t heads = args.heads + args.kv_heads, half = args.rotary_dim / 2;
   if (args.tokens == 0 || heads == 0 || half == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     RopeArgs<T> a{static_cast<T*>(args.qkv),
                   args.cosine,
                   args.sine,
@@ -22,8 +21,7 @@ void rope_cuda(const Rope& args, CudaStream stream) {
     // A vector must stay on one side of the rotation.
     const bool wide = sixteen_byte<T>({args.qkv}, {half, args.head_dim, args.stride}) &&
                       sixteen_byte<float>({args.cosine, args.sine}, {});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       LaunchShape shape{static_cast<unsigned>(args.tokens), threads_for(heads * half / N, 256)};
       if (args.layout == RopeLayout::half_split)
         launch("rope_half", rope_kernel<T, N, false>, shape, stream, a);

@@ -18,6 +18,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -37,5 +39,16 @@ struct Rope {
 };
 
 void rope_cpu(const Rope& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+//
+// q, k and v are afterwards the strided parts of the same buffer: the split moves nothing.
+
+void rope_cuda(const Rope& args, CudaStream stream);
+
+inline GpuLaunches launches(const Rope& a) {
+  const char* name = a.layout == RopeLayout::interleaved ? "rope_interleaved" : "rope_half";
+  return {{name, 2 * matrix_bytes(a.type, a.tokens, (a.heads + a.kv_heads) * a.head_dim)}};
+}
 
 }  // namespace forge

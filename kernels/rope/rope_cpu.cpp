@@ -47,10 +47,6 @@ void tokens(const Rope& a, int64_t begin, int64_t end) {
 
 }  // namespace turn
 
-void rope_tokens(const Rope& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { turn::tokens<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -63,8 +59,7 @@ void rope_tokens(const Rope& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void rope_cpu(const Rope& args, CpuLevel level) {
-  auto tokens = FORGE_PICK(level, rope_tokens);
-  parallel_ranges(args.tokens, 8, [&](int64_t begin, int64_t end) { tokens(args, begin, end); });
+  parallel_loop(args, args.tokens, 8, FORGE_PICK_OF(level, args.type, turn::tokens));
 }
 
 }  // namespace forge

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/rows/rows_cuda.h"
+#include "kernels/rows/rows_args.h"
 
 namespace forge {
 namespace {
@@ -14,8 +14,7 @@ void copy_rows(const CopyRows& args, CudaStream stream) {
   CopyRowsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.from,     args.to,
                     args.rows,                     args.width,              args.x_stride, args.y_stride};
   const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
     launch("copy_rows", copy_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
   });
 }
@@ -25,8 +24,7 @@ void regroup_heads(const RegroupHeads& args, CudaStream stream) {
   RegroupHeadsArgs<T> a{static_cast<const T*>(args.x), static_cast<T*>(args.y), args.rows,     args.heads,    args.kv_heads,
                         args.head_dim,                 args.x_stride,           args.y_stride, args.to_groups};
   const bool wide = sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
     launch("regroup_heads", regroup_heads_kernel<T, N>, grid_of(args.rows, (args.heads + 2 * args.kv_heads) * args.head_dim, N),
            stream, a);
   });
@@ -45,16 +43,13 @@ void copy_rows_cuda(const CopyRows& args, CudaStream stream) {
 void add_rows_cuda(const AddRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   const bool apart = args.to != nullptr;
-  dispatch_narrow(args.x_type.value_or(args.type), args.type, [&](auto narrow, auto type) {
-    using X = typename decltype(narrow)::type;
-    using T = typename decltype(type)::type;
+  dispatch_narrow(args.x_type.value_or(args.type), args.type, [&]<class X, class T>(Type<X>, Type<T>) {
     const auto* to = static_cast<const T*>(apart ? args.to : args.y);
     const int64_t to_stride = apart ? args.to_stride : args.y_stride;
     AddRowsArgs<X, T> a{static_cast<const X*>(args.x), to,        static_cast<T*>(args.y), args.rows, args.width,
                         args.x_stride,                 to_stride, args.y_stride};
     const bool wide = sixteen_byte<T>({args.x, to, args.y}, {args.width, args.x_stride, to_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       launch("add_rows", add_rows_kernel<X, T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
@@ -69,8 +64,7 @@ void scale_rows(const ScaleRows& args, CudaStream stream) {
   // The vector has as many elements as make 16 bytes of the wider type.
   using Wider = std::conditional_t<(sizeof(X) > sizeof(T)), X, T>;
   const bool wide = sixteen_byte<Wider>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-  dispatch_width<Wider>(wide, [&](auto width) {
-    constexpr int N = decltype(width)::value;
+  dispatch_width<Wider>(wide, [&]<int N>(Width<N>) {
     launch("scale_rows", scale_rows_kernel<X, T, N>, grid_of(args.rows, args.width, N), stream, a);
   });
 }
@@ -81,9 +75,7 @@ void scale_rows_cuda(const ScaleRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   const Element x_type = args.x_type.value_or(args.type);
   if (x_type == Element::f32 && args.type == Element::f16) return scale_rows<float, fp16>(args, stream);
-  dispatch_narrow(x_type, args.type, [&](auto narrow, auto type) {
-    scale_rows<typename decltype(narrow)::type, typename decltype(type)::type>(args, stream);
-  });
+  dispatch_narrow(x_type, args.type, [&]<class X, class T>(Type<X>, Type<T>) { scale_rows<X, T>(args, stream); });
 }
 
 void regroup_heads_cuda(const RegroupHeads& args, CudaStream stream) {
@@ -96,8 +88,7 @@ void regroup_heads_cuda(const RegroupHeads& args, CudaStream stream) {
 
 void sum_columns_cuda(const SumColumns& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     LaunchShape columns{static_cast<unsigned>(ceil_div(args.width, kWarp)), kSumWarps * kWarp};
     launch("sum_columns", sum_columns_kernel<T>, columns, stream, static_cast<const T*>(args.x), args.rows, args.width,
            args.x_stride, args.sum);
@@ -108,10 +99,8 @@ void convert_elements_cuda(const ConvertElements& args, CudaStream stream) {
   if (args.count == 0) return;
   constexpr int64_t kMostBlocks = 4096;
   LaunchShape shape{static_cast<unsigned>(std::min(ceil_div(args.count, 256), kMostBlocks)), 256};
-  dispatch_element(args.from, [&](auto from) {
-    using From = typename decltype(from)::type;
-    dispatch_element(args.to, [&](auto to) {
-      using To = typename decltype(to)::type;
+  dispatch_element(args.from, [&]<class From>(Type<From>) {
+    dispatch_element(args.to, [&]<class To>(Type<To>) {
       launch("convert", convert_kernel<From, To>, shape, stream, static_cast<const From*>(args.x),
              static_cast<To*>(args.y), args.count);
     });

@@ -48,9 +48,7 @@ bool cast_to_gradient(const Graph& graph, const Op& op) {
 }
 
 void derive_gather(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::scatter, forward);
-  op.in = {g.gradient(forward.out[0])};
-  g.contribute(std::move(op), forward.in[0]);
+  g.contribute(g.like(&ops::scatter, forward, {g.gradient(forward.out[0])}), forward.in[0]);
 }
 
 void derive_add(Gradients& g, const Op& forward) {
@@ -60,14 +58,11 @@ void derive_add(Gradients& g, const Op& forward) {
 }
 
 void derive_cast(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::cast_backward, forward);
-  op.in = {g.gradient(forward.out[0])};
-  g.contribute(std::move(op), forward.in[0]);
+  g.contribute(g.like(&ops::cast_backward, forward, {g.gradient(forward.out[0])}), forward.in[0]);
 }
 
 void derive_scale(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::scale_backward, forward);
-  op.in = {g.gradient(forward.out[0])};
+  Op op = g.like(&ops::scale_backward, forward, {g.gradient(forward.out[0])});
   // The value that the result was added to may have the same gradient, in the place that would be
   // this one's. Then this one gets another place.
   if (g.shared(forward.out[0])) g.mirror_anew(forward.in[0]);
@@ -75,13 +70,9 @@ void derive_scale(Gradients& g, const Op& forward) {
 }
 
 CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
-  return {.element_bytes = bytes_of(c.m.element(from)),
-          .rows = c.m.targets,
-          .width = c.m.width(from),
-          .x = c.m.data(from),
-          .x_stride = c.m.stride(from),
-          .y = c.m.data(to),
-          .y_stride = c.m.stride(to)};
+  CopyRows args = bind::copy(c, c.m.targets, whole(c, from), whole(c, to));
+  args.element_bytes = bytes_of(c.m.element(from));
+  return args;
 }
 
 CopyRows gather_args(const Call& c) {

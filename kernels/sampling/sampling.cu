@@ -1,14 +1,13 @@
 #include "kernels/sampling/sampling.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/sampling/sampling_cuda.h"
+#include "kernels/sampling/sampling_args.h"
 
 namespace forge {
 
 void sampling_cuda(const Sampling& args, CudaStream stream) {
   if (args.rows == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const bool greedy = args.temperature <= 0;
     SamplingArgs<T> a{static_cast<const T*>(args.logits),
                       args.streams,

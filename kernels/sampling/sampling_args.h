@@ -17,6 +17,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
 
 namespace forge {
 
@@ -39,5 +40,11 @@ struct Sampling {
 
 int64_t sampling_cpu_workspace(const Sampling& args);
 void sampling_cpu(const Sampling& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+//
+// In one launch.
+
+void sampling_cuda(const Sampling& args, CudaStream stream);
 
 }  // namespace forge

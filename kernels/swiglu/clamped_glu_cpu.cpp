@@ -73,13 +73,6 @@ void backward(const ClampedGluBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace clamped
 
-void clamped_glu_forward(const ClampedGluForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { clamped::forward<decltype(element)>(a, begin, end); });
-}
-void clamped_glu_backward(const ClampedGluBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { clamped::backward<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -92,13 +85,11 @@ void clamped_glu_backward(const ClampedGluBackward& a, int64_t begin, int64_t en
 namespace forge {
 
 void clamped_glu_forward_cpu(const ClampedGluForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, clamped_glu_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, clamped::forward));
 }
 
 void clamped_glu_backward_cpu(const ClampedGluBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, clamped_glu_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, clamped::backward));
 }
 
 }  // namespace forge

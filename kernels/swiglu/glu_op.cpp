@@ -23,8 +23,7 @@ ValueId clamped_glu(Recorder& g, ValueId pairs, double limit, double alpha) {
 namespace {
 
 void derive_glu(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::glu_backward, forward);
-  op.in = {g.gradient(forward.out[0])};
+  Op op = g.like(&ops::glu_backward, forward, {g.gradient(forward.out[0])});
   for (ValueId in : forward.in) op.in.push_back(g.need(in));
   for (size_t i = 0; i < forward.in.size(); ++i) {
     const int32_t place = g.graph.value(op.in[i + 1]).buffer;

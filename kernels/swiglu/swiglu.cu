@@ -1,7 +1,7 @@
 #include "kernels/swiglu/swiglu.cuh"
 
 #include "kernels/device/dispatch.cuh"
-#include "kernels/swiglu/swiglu_cuda.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {
@@ -28,8 +28,7 @@ void dispatch_pairs(bool wide, Action action) {
 
 void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     SwigluForwardArgs<T> a{static_cast<const T*>(args.gate),
                            static_cast<const T*>(args.up),
                            static_cast<T*>(args.y),
@@ -40,8 +39,7 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
                            args.y_stride};
     bool wide = sixteen_byte<T>({args.gate, args.up, args.y},
                                 {args.width, args.gate_stride, args.up_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       dispatch_function(args.function, [&](auto function) {
         launch("swiglu_forward", swiglu_forward_kernel<T, N, decltype(function)>,
                grid_of(args.rows, args.width, N), stream, a);
@@ -52,8 +50,7 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
 
 void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     SwigluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
                             static_cast<T*>(args.gate),
                             static_cast<T*>(args.up),
@@ -67,8 +64,7 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
     bool wide =
         sixteen_byte<T>({args.d_y, args.gate, args.up, args.y},
                         {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride});
-    dispatch_width<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
       dispatch_function(args.function, [&](auto function) {
         launch("swiglu_backward", swiglu_backward_kernel<T, N, decltype(function)>,
                grid_of(args.rows, args.width, N), stream, a);
@@ -79,12 +75,10 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
 
 void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const ClampedGluForwardArgs<T> a{static_cast<const T*>(args.pairs), static_cast<T*>(args.y), args.rows, args.width,
                                      args.pairs_stride,                 args.y_stride,           {args.limit, args.alpha}};
-    dispatch_pairs<T>(sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride}), [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_pairs<T>(sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride}), [&]<int N>(Width<N>) {
       launch("clamped_glu_forward", clamped_glu_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
@@ -92,8 +86,7 @@ void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) 
 
 void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  dispatch_element(args.type, [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_element(args.type, [&]<class T>(Type<T>) {
     const ClampedGluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
                                       static_cast<T*>(args.pairs),
                                       static_cast<T*>(args.y),
@@ -104,8 +97,7 @@ void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream
                                       args.y_stride,
                                       {args.limit, args.alpha}};
     const bool wide = sixteen_byte<T>({args.d_y, args.pairs, args.y}, {args.width, args.d_y_stride, args.pairs_stride, args.y_stride});
-    dispatch_pairs<T>(wide, [&](auto width) {
-      constexpr int N = decltype(width)::value;
+    dispatch_pairs<T>(wide, [&]<int N>(Width<N>) {
       launch("clamped_glu_backward", clamped_glu_backward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });

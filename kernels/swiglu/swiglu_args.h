@@ -15,6 +15,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/cpu/level.h"
+#include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -80,5 +82,23 @@ void swiglu_forward_cpu(const SwigluForward& args, CpuLevel level = cpu_level())
 void swiglu_backward_cpu(const SwigluBackward& args, CpuLevel level = cpu_level());
 void clamped_glu_forward_cpu(const ClampedGluForward& args, CpuLevel level = cpu_level());
 void clamped_glu_backward_cpu(const ClampedGluBackward& args, CpuLevel level = cpu_level());
+
+// ---- on a GPU
+
+void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream);
+void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream);
+void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream);
+void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream);
+
+inline GpuLaunches launches(const SwigluForward& a) { return {{"swiglu_forward", 3 * matrix_bytes(a.type, a.rows, a.width)}}; }
+inline GpuLaunches launches(const SwigluBackward& a) {
+  return {{"swiglu_backward", (a.y ? 6 : 5) * matrix_bytes(a.type, a.rows, a.width)}};
+}
+inline GpuLaunches launches(const ClampedGluForward& a) {
+  return {{"clamped_glu_forward", 3 * matrix_bytes(a.type, a.rows, a.width)}};
+}
+inline GpuLaunches launches(const ClampedGluBackward& a) {
+  return {{"clamped_glu_backward", (a.y ? 6 : 5) * matrix_bytes(a.type, a.rows, a.width)}};
+}
 
 }  // namespace forge

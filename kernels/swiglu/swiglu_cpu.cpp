@@ -55,13 +55,6 @@ void backward(const SwigluBackward& a, int64_t begin, int64_t end) {
 
 }  // namespace glu
 
-void swiglu_forward(const SwigluForward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { glu::forward<decltype(element)>(a, begin, end); });
-}
-void swiglu_backward(const SwigluBackward& a, int64_t begin, int64_t end) {
-  by_element(a.type, [&](auto element) FORGE_LAMBDA { glu::backward<decltype(element)>(a, begin, end); });
-}
-
 }  // namespace forge::FORGE_ISA
 
 #else
@@ -74,13 +67,11 @@ void swiglu_backward(const SwigluBackward& a, int64_t begin, int64_t end) {
 namespace forge {
 
 void swiglu_forward_cpu(const SwigluForward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, swiglu_forward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, glu::forward));
 }
 
 void swiglu_backward_cpu(const SwigluBackward& args, CpuLevel level) {
-  auto rows = FORGE_PICK(level, swiglu_backward);
-  parallel_ranges(args.rows, 4, [&](int64_t begin, int64_t end) { rows(args, begin, end); });
+  parallel_loop(args, args.rows, 4, FORGE_PICK_OF(level, args.type, glu::backward));
 }
 
 }  // namespace forge

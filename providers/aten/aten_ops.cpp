@@ -9,9 +9,10 @@
 #include <functional>
 
 #include "core/graph/op_record.h"
-#include "core/lib/base/error.h"
+#include "core/model/element.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/common/add_narrow.h"
+#include "kernels/device/gemm_tensors.h"
 #include "kernels/dora/dora_op.h"
 #include "kernels/embedding/embedding_op.h"
 #include "kernels/experts/expert_linear_op.h"
@@ -41,12 +42,10 @@ struct Run {
 
   const BoundModule& module(size_t i = 0) const { return modules[static_cast<size_t>(op.modules[i])]; }
   bool of_source() const { return m.graph.buffer_of(op.in.empty() ? op.out[0] : op.in[0]).rows == Rows::source; }
-  c10::ScalarType type(ValueId id) const {
-    return m.graph.buffer_of(id).type == ValueType::compute ? model.type : at::kFloat;
-  }
+  c10::ScalarType type(ValueId id) const { return scalar_of(m.element(id)); }
   // Return a value in its place: [rows, width], and as the numbers of experts that kernels write.
-  at::Tensor value(ValueId id) const { return value(id, type(id)); }
-  at::Tensor numbers(ValueId id) const { return value(id, at::kInt); }
+  at::Tensor value(ValueId id) const { return tensor_of(m, id, model.device); }
+  at::Tensor numbers(ValueId id) const { return value(id).view(at::kInt); }
   at::Tensor in(size_t i) const { return value(op.in[i]); }
   at::Tensor out(size_t i) const { return value(op.out[i]); }
   // Writes a result, or adds it to the gradient so far, which is the op's last input.
@@ -55,11 +54,6 @@ struct Run {
     const bool adds = i == 0 && op.attributes.accumulate;
     const at::Tensor rows = made.reshape(place.sizes());
     place.copy_(adds ? in(op.in.size() - 1) + rows : rows);
-  }
-
- private:
-  at::Tensor value(ValueId id, c10::ScalarType type) const {
-    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, at::TensorOptions(model.device).dtype(type));
   }
 };
 
@@ -192,11 +186,9 @@ void add_norm(const Run& r) {
 
 // ---- gradients by autograd ----
 
-std::vector<Trainable*> trained(const std::vector<Trainable*>& all) {
-  std::vector<Trainable*> there;
-  for (Trainable* item : all)
-    if (item) there.push_back(item);
-  return there;
+std::vector<Trainable*> trained(std::vector<Trainable*> items) {
+  std::erase(items, nullptr);
+  return items;
 }
 
 // Pulls the gradient of the op that this one's record names, from the op's first input. A result
@@ -217,30 +209,20 @@ void by_autograd(const Run& r) {
   for (size_t i = 0; i < count && i < r.op.out.size(); ++i) r.give(i, grads[i]);
 }
 
-// The gradient of a rotation does not depend on what was turned.
-void rope_backward(const Run& r) {
-  Op op = r.op;
-  op.kind = &ops::rope;
-  Tensors d, zeros;
-  for (size_t i = 0; i < r.op.in.size(); ++i) d.push_back(r.in(i)), zeros.push_back(at::zeros_like(d[i]));
-  const OpCall call = call_of(r, op, r.model.type);
-  const Tensors grads = pulled(zeros, [&](const Tensors& x) { return computed(call, x); }, d);
-  for (size_t i = 0; i < grads.size(); ++i) r.out(i).copy_(grads[i]);
-}
-
 // Cuts what regroup and latent_heads write side by side.
 Tensors thirds(const Run& r, const at::Tensor& whole) {
   const Attributes& a = r.op.attributes;
   return whole.split_with_sizes({a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim}, 1);
 }
 
-void of_heads(const Run& r, OpKind kind) {
+// The gradient of an op that only moves or turns what it reads does not depend on that.
+void of_zeros(const Run& r, OpKind kind) {
   Op op = r.op;
   op.kind = kind;
   Tensors zeros;
   for (size_t i = 0; i < r.op.out.size(); ++i) zeros.push_back(at::zeros_like(r.out(i)));
   const OpCall call = call_of(r, op, r.model.type);
-  const Tensors d = kind == &ops::trim_heads ? Tensors{r.in(0)} : thirds(r, r.in(0));
+  const Tensors d = kind == &ops::regroup || kind == &ops::latent_heads ? thirds(r, r.in(0)) : inputs_of(r);
   const Tensors grads = pulled(zeros, [&](const Tensors& x) { return computed(call, x); }, d);
   for (size_t i = 0; i < grads.size(); ++i) r.give(i, grads[i]);
 }
@@ -323,14 +305,7 @@ void dora_backward(const Run& r) {
 
 // ---- experts' layers ----
 
-// Returns the layer of an op's experts as a call, with the rows' order in the place of the inputs.
-Tensors expert_call(const Run& r, const at::Tensor& rows, const at::Tensor& ends, const at::Tensor& order) {
-  Op op = r.op;
-  op.kind = &ops::expert_linear;
-  return computed(call_of(r, op, r.model.type), {rows, ends, order});
-}
-
-void each_expert(const Run& r, const at::Tensor& ends, const std::function<void(size_t expert, int64_t begin, int64_t count)>& visit) {
+void each_expert(const at::Tensor& ends, const std::function<void(size_t expert, int64_t begin, int64_t count)>& visit) {
   for (int64_t expert = 0, begin = 0; expert < ends.size(0); ++expert) {
     const int64_t end = ends.const_data_ptr<int64_t>()[expert];
     if (end > begin) visit(static_cast<size_t>(expert), begin, end - begin);
@@ -349,7 +324,7 @@ void expert_input_gradient(const Run& r) {
   const at::Tensor d_y = expert_rows(r, r.in(0)), ends = ends_of(r, r.op.in[1]);
   const int64_t width = r.m.width(r.op.out[0]) / r.op.attributes.route.per_token;
   at::Tensor d_x = at::empty({d_y.size(0), width}, d_y.options());
-  each_expert(r, ends, [&](size_t expert, int64_t begin, int64_t count) {
+  each_expert(ends, [&](size_t expert, int64_t begin, int64_t count) {
     d_x.narrow(0, begin, count).copy_(at::mm(d_y.narrow(0, begin, count), expert_weight(r, expert)));
   });
   r.give(0, d_x);
@@ -357,7 +332,7 @@ void expert_input_gradient(const Run& r) {
 
 void expert_weight_gradient(const Run& r) {
   const at::Tensor d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1));
-  each_expert(r, ends_of(r, r.op.in[2]), [&](size_t expert, int64_t begin, int64_t count) {
+  each_expert(ends_of(r, r.op.in[2]), [&](size_t expert, int64_t begin, int64_t count) {
     const BoundModule& module = r.module(joined(r) ? 0 : expert);
     const at::Tensor of_y = d_y.narrow(0, begin, count), of_x = x.narrow(0, begin, count);
     const auto add = [&](Trainable* item, const at::Tensor& gradient) {
@@ -375,12 +350,14 @@ void expert_weight_gradient(const Run& r) {
 void expert_adapter_gradient(const Run& r) {
   const at::Tensor d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1)), ends = ends_of(r, r.op.in[3]), order = order_of(r, r.op.in[4]);
   std::vector<Trainable*> items;
-  for (size_t i = 0; i < r.op.modules.size(); ++i)
-    for (Trainable* item : trained({r.module(i).lora_a, r.module(i).lora_b, r.module(i).magnitude})) items.push_back(item);
-  const at::Tensor d_x = pulled({x}, [&](const Tensors& in) { return expert_call(r, in[0], ends, order); }, {d_y}, items)[0];
+  for (size_t i = 0; i < r.op.modules.size(); ++i) items.insert(items.end(), {r.module(i).lora_a, r.module(i).lora_b, r.module(i).magnitude});
+  Op layer = r.op;
+  layer.kind = &ops::expert_linear;
+  const OpCall call = call_of(r, layer, r.model.type);
+  const at::Tensor d_x = pulled({x}, [&](const Tensors& in) { return computed(call, {in[0], ends, order}); }, {d_y}, trained(items))[0];
   if (r.op.out.empty()) return;
   if (!rescaled_experts(r.m.graph, r.op))
-    each_expert(r, ends, [&](size_t expert, int64_t begin, int64_t count) {
+    each_expert(ends, [&](size_t expert, int64_t begin, int64_t count) {
       d_x.narrow(0, begin, count).sub_(at::mm(d_y.narrow(0, begin, count), expert_weight(r, expert)));
     });
   r.give(0, d_x);
@@ -424,10 +401,10 @@ constexpr Row kOps[] = {
     {&ops::linear_weight_gradient, linear_weight_gradient},
     {&ops::adapter_gradient, adapter_gradient},
     {&ops::dora_backward, dora_backward},
-    {&ops::rope_backward, rope_backward},
-    {&ops::regroup_backward, [](const Run& r) { of_heads(r, &ops::regroup); }},
-    {&ops::latent_heads_backward, [](const Run& r) { of_heads(r, &ops::latent_heads); }},
-    {&ops::trim_heads_backward, [](const Run& r) { of_heads(r, &ops::trim_heads); }},
+    {&ops::rope_backward, [](const Run& r) { of_zeros(r, &ops::rope); }},
+    {&ops::regroup_backward, [](const Run& r) { of_zeros(r, &ops::regroup); }},
+    {&ops::latent_heads_backward, [](const Run& r) { of_zeros(r, &ops::latent_heads); }},
+    {&ops::trim_heads_backward, [](const Run& r) { of_zeros(r, &ops::trim_heads); }},
     {&ops::route_backward, route_backward},
     {&ops::dispatch_backward, dispatch_backward},
     {&ops::combine_backward, combine_backward},
@@ -436,10 +413,6 @@ constexpr Row kOps[] = {
     {&ops::expert_adapter_gradient, expert_adapter_gradient},
     {&ops::embed_backward, embed_backward},
 };
-
-}  // namespace
-
-namespace {
 
 // Keeps autograd in the calling thread: another would have workspaces of its own.
 class OneThread {
@@ -455,23 +428,30 @@ class OneThread {
 
 }  // namespace
 
+StepMemory memory_of(const Graph& list, const Model& model, const ComputeDevice& device, bool aten) {
+  const Element type = element_of(model.type);
+  StepMemory m{.graph = list, .capacity = sizes_on(device, bytes_of(type)), .type = type};
+  m.capacity.deterministic = at::globalContext().deterministicAlgorithms(), m.capacity.aten = aten;
+  if (asks_aten(list, m.capacity))
+    for (const Op& op : list.ops) m.by_aten.push_back(!aten_reason(list, op, m.capacity).empty());
+  return m;
+}
+
+at::Tensor tensor_of(const StepMemory& m, ValueId id, c10::Device device) {
+  return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, at::TensorOptions(device).dtype(scalar_of(m.element(id))));
+}
+
 void AtenOps::run(const StepMemory& m, const Op& op, const BatchTensors& batch, const StepBatch& step) const {
   c10::NoGradGuard no_grad;
   const OneThread one_thread;
   const auto* row = std::find_if(std::begin(kOps), std::end(kOps), [&](const Row& known) { return known.kind == op.kind; });
   const Run r{model_, m, op, modules_, batch, step};
-  const auto touch = [&](const std::vector<ValueId>& values, bool writes) {
-    for (ValueId id : values) {
-      const int64_t element = bytes_of(m.element(id));
-      device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
-    }
-  };
-  touch(op.in, /*writes=*/false);
+  for (ValueId id : op.in) m.touch(device_, id, /*writes=*/false);
   if (row != std::end(kOps))
     row->run(r);
   else
     op.kind->gradient_of.op ? by_autograd(r) : forward(r);
-  touch(op.out, /*writes=*/true);
+  for (ValueId id : op.out) m.touch(device_, id, /*writes=*/true);
 }
 
 }  // namespace forge

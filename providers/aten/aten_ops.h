@@ -12,6 +12,11 @@
 
 namespace forge {
 
+// Returns the memory of a list without room for a micro-batch, and which of its ops ATen computes.
+StepMemory memory_of(const Graph& list, const Model& model, const ComputeDevice& device, bool aten);
+// Returns a value in its place. [rows, width]
+at::Tensor tensor_of(const StepMemory& m, ValueId id, c10::Device device);
+
 class AtenOps {
  public:
   // `modules` are those of the list, and must outlive the object like the others.

@@ -4,6 +4,7 @@
 
 #include "core/model/forward.h"
 #include "kernels/attention/attention.h"
+#include "providers/aten/aten_ops.h"
 
 namespace forge {
 
@@ -43,10 +44,8 @@ at::Tensor CachedRows::rows_of(const Op& op, int64_t part) const {
 }
 
 at::Tensor CachedRows::value(const StepMemory& m, ValueId id, bool writes) const {
-  const int64_t element = bytes_of(m.element(id));
-  device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
-  return at::from_blob(m.data(id), {m.rows(id), m.width(id) / model_.spec.head_dim, model_.spec.head_dim}, {m.stride(id), model_.spec.head_dim, 1},
-                       at::TensorOptions(model_.device).dtype(model_.type));
+  m.touch(device_, id, writes);
+  return tensor_of(m, id, model_.device).unflatten(1, {-1, model_.spec.head_dim});
 }
 
 void CachedRows::store(const StepMemory& m, const Op& op) const {

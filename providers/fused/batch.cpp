@@ -11,9 +11,12 @@ namespace forge {
 namespace {
 
 template <class T>
-size_t bytes_of(const std::vector<T>& values) {
-  return values.size() * sizeof(T);
+int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.size() * sizeof(T));
 }
+
+constexpr int64_t kAlign = 16;  // bytes: angles are read as vectors
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 RopeTables in_fp32(const RopeTables& angles) {
   if (!angles.cos.defined()) return {};
@@ -54,13 +57,6 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
   return step;
 }
 
-namespace {
-
-constexpr int64_t kAlign = 16;  // bytes: angles are read as vectors
-int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-}  // namespace
-
 // Copies the values of a tensor of this micro-batch to their place.
 template <class T>
 void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
@@ -74,34 +70,25 @@ void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
 // Writes the numbers that LibTorch has no tensors of in one copy, and after them those of its
 // tensors.
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
-  std::vector<char> host;
-  const auto append = [&](const void* values, size_t bytes) {
-    host.insert(host.end(), static_cast<const char*>(values), static_cast<const char*>(values) + bytes);
-    return host.size() - bytes;
-  };
-  append(step.step, sizeof *step.step);
-  struct Places {
-    TokenRows* rows;
-    size_t example, position;
-  };
-  std::vector<Places> places;
-  for (const auto& [rows, keys] : {std::pair{&step.text, &batch.rows}, std::pair{&step.source, &batch.source.rows}})
-    places.push_back({rows, append(keys->example.data(), bytes_of(keys->example)), 0});
-  places[0].position = append(batch.rows.position.data(), bytes_of(batch.rows.position));
-  places[1].position = append(batch.source.rows.position.data(), bytes_of(batch.source.rows.position));
-  const size_t lengths = append(batch.cu_seqlens.data(), bytes_of(batch.cu_seqlens));
-  const auto written = static_cast<int64_t>(host.size());
+  const RowKeys &text = batch.rows, &of_source = batch.source.rows;
+  const int64_t written = bytes_of(text.example) + bytes_of(text.position) + bytes_of(of_source.example) + bytes_of(of_source.position) +
+                          bytes_of(batch.cu_seqlens) + static_cast<int64_t>(sizeof *step.step);
   const int64_t source = batch.source.token_ids.defined() ? batch.source.token_ids.size(0) : 0;
   const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2;
   const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * source) + 2 * aligned(8 * targets) + 4 * aligned(4 * angles);
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
+  std::vector<char> host;
+  const auto append = [&](const auto& values) {
+    const auto* begin = reinterpret_cast<const char*>(values.data());
+    const auto place = reinterpret_cast<decltype(values.data())>(rows_.as() + host.size());
+    host.insert(host.end(), begin, begin + bytes_of(values));
+    return place;
+  };
+  step.step = append(std::vector{*step.step});
+  step.text.example = append(text.example), step.source.example = append(of_source.example);
+  step.text.position = append(text.position), step.source.position = append(of_source.position);
+  step.cu_seqlens = append(batch.cu_seqlens);
   device_.write(rows_.as(), host.data(), written);
-  step.step = rows_.as<int64_t>();
-  for (const Places& place : places) {
-    place.rows->example = reinterpret_cast<const int64_t*>(rows_.as() + place.example);
-    place.rows->position = reinterpret_cast<const int32_t*>(rows_.as() + place.position);
-  }
-  step.cu_seqlens = reinterpret_cast<const int32_t*>(rows_.as() + lengths);
   char* next = rows_.as() + aligned(written);
   settle(step.text.ids, batch.tokens, next), settle(step.text.position_ids, batch.tokens, next);
   settle(step.source.ids, source, next), settle(step.source.position_ids, source, next);
@@ -112,7 +99,7 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
 
 const float* BatchMemory::on_device(const std::vector<float>& numbers) {
   if (!device_.separate()) return numbers.data();
-  const auto bytes = static_cast<int64_t>(bytes_of(numbers));
+  const int64_t bytes = bytes_of(numbers);
   if (numbers_.bytes() < bytes) numbers_.reset(), numbers_ = DeviceBlock(device_, bytes, "batch");
   device_.write(numbers_.as(), numbers.data(), bytes);
   return numbers_.as<float>();

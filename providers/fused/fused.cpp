@@ -5,13 +5,16 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <tuple>
+
 #include "core/graph/op_record.h"
 #include "core/lib/base/error.h"
-#include "core/model/element.h"
 #include "core/model/neftune.h"
 #include "kernels/call/run.h"
+#include "kernels/device/captures.h"
 #include "kernels/device/device_of.h"
 #include "kernels/embedding/embedding_op.h"
+#include "kernels/experts/expert_balance.h"
 #include "kernels/experts/experts_op.h"
 #include "kernels/linear/linear_op.h"
 #include "kernels/lm_head/head_op.h"
@@ -19,15 +22,22 @@
 #include "kernels/offload/offload_op.h"
 #include "kernels/rows/rows_args.h"
 #include "providers/aten/aten_ops.h"
-#include "providers/aten/aten_plan.h"
 #include "providers/fused/batch.h"
-#include "providers/fused/expert_balance.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/modules.h"
-#include "providers/fused/step_graphs.h"
 
 namespace forge {
 namespace {
+
+// The key of a list's captures, which distinguishes one micro-batch's work from another's: the
+// number of its layout (places may have changed in the same memory), tokens, targets and arena, the
+// batch's numbers and places, the modules.
+//
+// On the host, an op reads nothing else but its list. Everything that is not in the key is in the
+// device's memory at fixed places: ids, angles, a dropout's step, weights, gradients.
+using StepKey = std::tuple<int64_t, int64_t, int64_t, const char*, StepBatch, std::vector<OpModule>>;
+using StepKeySeen = std::tuple<int64_t, int64_t, int64_t, const char*, const StepBatch&, const std::vector<OpModule>&>;
+using StepGraphs = Captures<StepKey, StepKeySeen>;
 
 // Returns the options with those that the device decides, whatever was chosen
 // (core/plan/inventory.h: folds_residuals).
@@ -45,8 +55,8 @@ class FusedProvider : public StepProvider {
         options_(for_device(options, device_)),
         training_list_(training_step(options_.shape)),
         evaluation_list_(evaluation_step(options_.shape)),
-        training_(memory_of(training_list_)),
-        evaluation_(memory_of(evaluation_list_)),
+        training_(memory_of(training_list_, model, device_, options.aten)),
+        evaluation_(memory_of(evaluation_list_, model, device_, options.aten)),
         modules_(device_, bind_modules(training_.graph.modules, model, &trainables), training_.graph.modules, training_.type,
                  options.shape.folded_adapters, decodes_ahead(training_.graph, device_.separate())),
         aten_(device_, model, modules_.bound()),
@@ -77,7 +87,7 @@ class FusedProvider : public StepProvider {
       rows.fused = head_args({m, op, m.workspace(head), modules_.all(), modules_.first(), batch_});
     if (keep) rows.d_rows = tensor(m, op.out[0]);
     if (void* scratch = m.workspace(head))
-      rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, on_device(at::kByte));
+      rows.scratch = at::from_blob(scratch, {fused_workspace(m.graph, op, m.capacity)}, at::TensorOptions(model_.device).dtype(at::kByte));
     if (!keep) end_batch();
     return rows;
   }
@@ -131,7 +141,7 @@ class FusedProvider : public StepProvider {
   }
 
   void compute(const StepMemory& m, size_t i) {
-    if (!m.by_aten.empty() && m.by_aten[i])
+    if (m.in_aten(i))
       aten_.run(m, m.graph.ops[i], *tensors_, batch_);
     else
       run_op(device_, m, i, modules_, batch_);
@@ -139,10 +149,7 @@ class FusedProvider : public StepProvider {
 
   // Tells the device that LibTorch has read the head's rows and written their gradient.
   void by_library(const StepMemory& m, const Op& head) {
-    for (const auto& [id, writes] : {std::pair{head.in[0], false}, std::pair{head.out[0], true}}) {
-      const int64_t element = bytes_of(m.element(id));
-      device_.library_touches(m.data(id), m.rows(id), m.width(id) * element, m.stride(id) * element, writes);
-    }
+    m.touch(device_, head.in[0], /*writes=*/false), m.touch(device_, head.out[0], /*writes=*/true);
   }
 
   static size_t head_of(const Graph& graph) { return graph.forward_ops - 1; }
@@ -166,16 +173,6 @@ class FusedProvider : public StepProvider {
     m.layout = lay_out(m.graph, m.capacity, fused_workspace);
     ++layouts_;
     place_on_host(device_, m);
-  }
-  StepMemory memory_of(const Graph& graph) const {
-    StepMemory m{.graph = graph, .type = element_of(model_.type)};
-    m.capacity.compute_bytes = bytes_of(m.type), m.capacity.gpu = device_.separate();
-    if (m.capacity.gpu) m.capacity.multiprocessors = device_.multiprocessors(), m.capacity.capability = device_.capability();
-    m.capacity.deterministic = at::globalContext().deterministicAlgorithms();
-    m.capacity.aten = options_.aten;
-    if (asks_aten(graph, m.capacity))
-      for (const Op& op : graph.ops) m.by_aten.push_back(!aten_reason(graph, op, m.capacity).empty());
-    return m;
   }
 
   void take_arena() {
@@ -223,19 +220,12 @@ class FusedProvider : public StepProvider {
 
   void add_noise(const StepMemory& m, ValueId embedded, const BatchTensors& batch) {
     if (options_.neftune_alpha <= 0 || !batch.training) return;
-    const at::Tensor noise = neftune_noise(batch, m.width(embedded), options_.neftune_alpha).to(type_of(m, embedded)).to(model_.device);
+    const at::Tensor noise = neftune_noise(batch, m.width(embedded), options_.neftune_alpha).to(tensor(m, embedded).scalar_type()).to(model_.device);
     device_.run(AddRows{m.element(embedded), m.tokens, m.width(embedded), noise.const_data_ptr(), noise.stride(0), m.data(embedded),
                         m.stride(embedded)});
   }
 
-  at::TensorOptions on_device(c10::ScalarType type) const { return at::TensorOptions(model_.device).dtype(type); }
-  c10::ScalarType type_of(const StepMemory& m, ValueId id) const {
-    return m.graph.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat;
-  }
-  // Returns a value as a tensor that borrows its memory. [rows, width]
-  at::Tensor tensor(const StepMemory& m, ValueId id) const {
-    return at::from_blob(m.data(id), {m.rows(id), m.width(id)}, {m.stride(id), 1}, on_device(type_of(m, id)));
-  }
+  at::Tensor tensor(const StepMemory& m, ValueId id) const { return tensor_of(m, id, model_.device); }
 
   const Model& model_;
   const TrainableSet& trainables_;
@@ -258,15 +248,8 @@ class FusedProvider : public StepProvider {
 
 }  // namespace
 
-std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
-                                             const StepOptions& options) {
+std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables, const StepOptions& options) {
   return std::make_unique<FusedProvider>(model, trainables, options);
-}
-
-std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  StepOptions in_aten = options;
-  in_aten.aten = true;
-  return std::make_unique<FusedProvider>(model, trainables, in_aten);
 }
 
 }  // namespace forge

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "core/model/decoder.h"
-#include "core/model/families/step.h"
 #include "core/model/model.h"
 #include "core/model/step_provider.h"
 #include "core/model/trainable.h"
@@ -12,12 +11,8 @@
 
 namespace forge {
 
-std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables,
-                                             const StepOptions& options);
-// Returns the same with every op in ATen.
-std::unique_ptr<StepProvider> aten_provider(const Model& model, TrainableSet& trainables, const StepOptions& options);
-// Return the decoders of both: one program over the evaluation's list.
+std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables, const StepOptions& options);
+// Returns the decoder: one program over the evaluation's list.
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
-std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options);
 
 }  // namespace forge

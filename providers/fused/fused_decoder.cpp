@@ -8,14 +8,12 @@
 #include <algorithm>
 
 #include "core/lib/base/error.h"
-#include "core/model/element.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/call/run.h"
 #include "kernels/device/device_of.h"
 #include "kernels/linear/products.h"
 #include "kernels/lm_head/lm_head.h"
 #include "providers/aten/aten_ops.h"
-#include "providers/aten/aten_plan.h"
 #include "providers/aten/cached_rows.h"
 #include "providers/fused/batch.h"
 #include "providers/fused/fused.h"
@@ -51,16 +49,16 @@ class FusedDecoder : public Decoder {
         by_kernels_(device_.has<CachedAttention>() && !options.aten && !model.spec.reads_source()),
         cache_(model.spec, model.type, model.device),
         list_(source_first(evaluation_step(decoded(options.shape)))),
-        memory_{.graph = list_, .type = element_of(model.type), .ratios = &ratios_},
+        memory_(memory_of(list_, model, device_, options.aten)),
         modules_(device_, bind_modules(memory_.graph.modules, model, &trainables), memory_.graph.modules, memory_.type),
         aten_(device_, model, modules_.bound()),
         cached_(device_, model, modules_.bound(), cache_),
         batch_memory_(device_) {
     if (by_kernels_) head_ = head_weight(model).contiguous();
-    StepSizes& sizes = memory_.capacity;
-    sizes.compute_bytes = bytes_of(memory_.type), sizes.threads = at::get_num_threads(), sizes.gpu = device_.separate(), sizes.aten = options.aten;
-    if (sizes.gpu) sizes.multiprocessors = device_.multiprocessors(), sizes.capability = device_.capability();
-    for (const Op& op : list_.ops) memory_.by_aten.push_back(!aten_reason(list_, op, sizes).empty() && !(by_kernels_ && op.kind == &ops::attention));
+    memory_.ratios = &ratios_;
+    memory_.capacity.threads = at::get_num_threads();
+    for (size_t i = 0; by_kernels_ && i < memory_.by_aten.size(); ++i)
+      if (list_.ops[i].kind == &ops::attention) memory_.by_aten[i] = false;
     while (of_source(list_, list_.ops[once_].out[0])) ++once_;
     for (size_t i = once_; i + 1 < list_.ops.size(); ++i)
       for (ValueId in : list_.ops[i].in)
@@ -122,7 +120,7 @@ class FusedDecoder : public Decoder {
       // A prompt is attended to as in training.
       if (cached && !begins)
         cached_.attend(memory_, op, tensors);
-      else if (memory_.by_aten[i])
+      else if (memory_.in_aten(i))
         aten_.run(memory_, op, tensors, step);
       else
         run_op(device_, memory_, i, modules_, step);
@@ -152,10 +150,8 @@ class FusedDecoder : public Decoder {
     return sources_[static_cast<size_t>(sequence)];
   }
   at::Tensor rows(ValueId id, bool writes) const {
-    const int64_t element = bytes_of(memory_.element(id));
-    device_.library_touches(memory_.data(id), memory_.rows(id), memory_.width(id) * element, memory_.stride(id) * element, writes);
-    return at::from_blob(memory_.data(id), {memory_.rows(id), memory_.width(id)}, {memory_.stride(id), 1},
-                         at::TensorOptions(model_.device).dtype(list_.buffer_of(id).type == ValueType::compute ? model_.type : at::kFloat));
+    memory_.touch(device_, id, writes);
+    return tensor_of(memory_, id, model_.device);
   }
   void keep_sources(const std::vector<NewTokens>& tokens, const BatchTensors& batch) {
     for (ValueId id : kept_)
@@ -241,11 +237,6 @@ class FusedDecoder : public Decoder {
 
 std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
   return std::make_unique<FusedDecoder>(model, trainables, options);
-}
-std::unique_ptr<Decoder> aten_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  StepOptions of = options;
-  of.aten = true;
-  return std::make_unique<FusedDecoder>(model, trainables, of);
 }
 
 }  // namespace forge

@@ -21,6 +21,7 @@
 #include "kernels/lm_head/lm_head_scratch.h"
 #include "kernels/lora/folded_args.h"
 #include "kernels/lora/folded_limits.h"
+#include "kernels/quantize/quantize_args.h"
 #include "providers/aten/aten_plan.h"
 
 namespace forge {
@@ -192,48 +193,6 @@ int64_t most_aten_bytes(const ActivationShape& shape, const Graph& graph, const 
   return std::max<int64_t>(0, most - head_gradient_bytes(shape, graph) - (no_scratch ? 0 : product_bytes(shape, graph, sizes)));
 }
 
-}  // namespace
-
-bool asks_host(const Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == &ops::route; });
-}
-int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
-  return aten_reason(graph, op, sizes).empty() ? planned_workspace(graph, op, sizes) : 0;
-}
-bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
-
-namespace {
-
-Choice<Attention> attention_in_aten(const ActivationShape& shape, const Attributes& of) {
-  if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};
-  if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
-  if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
-  return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one group of texts after the other"};
-}
-
-}  // namespace
-
-Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes& of) { return attention_in_aten(shape, of); }
-
-Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
-  if (!aten_attention_reason(of, shape.spec.attention_sinks, sizes_of(shape)).empty()) return attention_in_aten(shape, of);
-  if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
-  // The choice is that of the backward: if the forward's kernel differs, it is the faster one.
-  const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
-  const Attention kernel = choice.kernel == AttentionKernel::flash       ? Attention::flash
-                           : choice.kernel == AttentionKernel::efficient ? Attention::efficient
-                                                                         : Attention::own;
-  return {kernel, choice.reason};
-}
-
-std::vector<std::string> fused_faults(const ActivationShape& shape) {
-  if (const std::string fault = fp8_device_fault(shape.cuda, shape.capability); shape.quantization == Quantization::fp8 && !fault.empty())
-    return {fault};
-  return {};
-}
-
-namespace {
-
 // Ways to run a list: by kernels and, for ops without one, ATen; by ATen alone in the same arena;
 // or by ATen without an arena, where what an op takes is free before a fuller moment of another.
 enum class Runs { kernels, aten, aten_without_arena };
@@ -294,14 +253,6 @@ std::vector<MemoryLine> list_lines(const ActivationShape& shape, Runs runs) {
   return lines;
 }
 
-}  // namespace
-
-std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::kernels); }
-std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten); }
-std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten_without_arena); }
-
-namespace {
-
 // Returns the most bytes that attention over the cache takes in ATen: a text's keys and values, as
 // they are read from the pages and repeated for the heads that share them, and its scores.
 int64_t cached_rows_bytes(const ActivationShape& shape, int64_t longest) {
@@ -354,6 +305,41 @@ std::vector<MemoryLine> decoding_lines(const ActivationShape& shape, const Decod
 
 }  // namespace
 
+bool asks_host(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == &ops::route; });
+}
+int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes) {
+  return aten_reason(graph, op, sizes).empty() ? planned_workspace(graph, op, sizes) : 0;
+}
+bool decodes_ahead(const Graph& graph, bool gpu) { return gpu && !asks_host(graph); }
+
+Choice<Attention> aten_attention(const ActivationShape& shape, const Attributes& of) {
+  if (of.position_distance > 0) return {Attention::eager, "LibTorch's kernels give a bias of the scores no gradient"};
+  if (shape.spec.attention_sinks) return {Attention::eager, "LibTorch's kernels have no sinks"};
+  if (of.softcap != 0) return {Attention::eager, "LibTorch's kernels have no cap on the scores"};
+  return {Attention::sdpa, "LibTorch's scaled_dot_product_attention, one group of texts after the other"};
+}
+
+Choice<Attention> fused_attention(const ActivationShape& shape, const Attributes& of) {
+  if (!aten_attention_reason(of, shape.spec.attention_sinks, sizes_of(shape)).empty()) return aten_attention(shape, of);
+  if (!shape.cuda) return {Attention::tiles, "forge's own, in cache: the score matrix is never held"};
+  // The choice is that of the backward: if the forward's kernel differs, it is the faster one.
+  const AttentionChoice choice = choose_attention(gpu_attention(shape, of.window, of.softcap), /*backward=*/true);
+  const Attention kernel = choice.kernel == AttentionKernel::flash       ? Attention::flash
+                           : choice.kernel == AttentionKernel::efficient ? Attention::efficient
+                                                                         : Attention::own;
+  return {kernel, choice.reason};
+}
+
+std::vector<std::string> fused_faults(const ActivationShape& shape) {
+  if (const std::string fault = fp8_device_fault(shape.cuda, shape.capability); shape.quantization == Quantization::fp8 && !fault.empty())
+    return {fault};
+  return {};
+}
+
+std::vector<MemoryLine> fused_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::kernels); }
+std::vector<MemoryLine> aten_activation_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten); }
+std::vector<MemoryLine> op_by_op_lines(const ActivationShape& shape) { return list_lines(shape, Runs::aten_without_arena); }
 std::vector<MemoryLine> aten_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) { return decoding_lines(shape, decoding, true); }
 std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const DecodingShape& decoding) { return decoding_lines(shape, decoding, false); }
 

@@ -24,10 +24,6 @@ std::vector<MemoryLine> fused_decoding_lines(const ActivationShape& shape, const
 // computes it.
 int64_t fused_workspace(const Graph& graph, const Op& op, const StepSizes& sizes);
 
-// Bytes of the numbers of nf4, fp4, the dynamic map and E4M3, which the engine holds if weights are
-// in blocks.
-constexpr int64_t kCodeBookBytes = 4 * (16 + 16 + 256 + 256);
-
 // True if the host reads results in the middle of a list: the numbers of experts' rows.
 bool asks_host(const Graph& graph);
 

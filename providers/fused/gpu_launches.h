@@ -1,15 +1,14 @@
 #pragma once
-// The launches of a GPU for one op of a list. The op runs as in the engine, on a device that lists
-// what it is given (kernels/device/launches.h). `forge plan --graph` prints their sums; a test
+// The launches of a GPU for one op of a list. `forge plan --graph` prints their sums; a test
 // compares them with the launches that the emulated device gets. No torch.
-#include "kernels/device/launches.h"
-#include "kernels/call/planned_call.h"
+#include "kernels/call/listed_launches.h"
+#include "providers/aten/aten_plan.h"
 
 namespace forge {
 
-// Returns the launches of an op. The list is empty for the head, norm and update, which belong to
-// the run. It is also empty for experts' products, whose number depends on the experts that get
-// rows in a micro-batch. DoRA is not listed yet.
-GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step = {});
+// Returns the launches of the op's kernels; none if ATen computes it.
+inline GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step = {}) {
+  return aten_reason(graph, op, sizes).empty() ? listed_launches(graph, op, sizes, step) : GpuLaunches{};
+}
 
 }  // namespace forge

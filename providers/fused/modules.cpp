@@ -4,33 +4,12 @@
 
 #include <algorithm>
 
-#include "core/lib/base/error.h"
 #include "core/model/element.h"
-#include "kernels/fp8/e4m3_rows.h"
 #include "kernels/lora/folded_args.h"
-#include "kernels/quantize/blocks.h"
 #include "kernels/quantize/quantize.h"
-#include "providers/fused/fused_plan.h"
 
 namespace forge {
 namespace {
-
-// The code books of nf4, fp4, the dynamic map of bytes and E4M3 are consecutive in the device's
-// memory.
-constexpr size_t kFourBits = 16;  // entries of a book
-
-std::vector<float> all_books() {
-  std::vector<float> books(nf4_book().begin(), nf4_book().end());
-  books.insert(books.end(), fp4_book().begin(), fp4_book().end());
-  books.insert(books.end(), dynamic_book().begin(), dynamic_book().end());
-  books.insert(books.end(), e4m3_book().begin(), e4m3_book().end());
-  return books;
-}
-
-const float* book_of(const float* books, QuantizedFormat format) {
-  if (format == QuantizedFormat::fp8) return books + 2 * kFourBits + dynamic_book().size();
-  return format == QuantizedFormat::nf4 ? books : books + (format == QuantizedFormat::fp4 ? 1 : 2) * kFourBits;
-}
 
 const void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
 float* gradient_of(const Trainable* item) {
@@ -49,9 +28,7 @@ OpModule read(const BoundModule& b, const float* books) {
   if (!b.linear) return m;
   const LinearSpec& linear = *b.linear;
   if (linear.quantized.defined()) {
-    m.blocks = blocks_of(linear.quantized);
-    m.blocks.book = book_of(books, linear.quantized.format);
-    m.blocks.absmax_book = books + 2 * kFourBits;
+    m.blocks = blocks_of(linear.quantized, books);
     m.fp8 = !linear.quantized.stored && linear.quantized.format == QuantizedFormat::fp8;
     m.stored_bytes = linear.quantized.stored ? linear.quantized.codes.numel() : 0;
     m.rows = linear.quantized.rows;
@@ -69,9 +46,8 @@ FusedModules::FusedModules(ComputeDevice& device, std::vector<BoundModule> bound
     : StepWeights(device, modules, type), bound_(std::move(bound)) {
   const auto in_blocks = [](const BoundModule& b) { return b.linear && b.linear->quantized.defined(); };
   if (std::any_of(bound_.begin(), bound_.end(), in_blocks)) {
-    const std::vector<float> books = all_books();
+    const std::vector<float> books = code_books();
     books_ = DeviceBlock(device, kCodeBookBytes, "code books");
-    FORGE_CHECK(static_cast<int64_t>(books.size() * sizeof(float)) == kCodeBookBytes, books.size() << " numbers in code books");
     device.write(books_.as(), books.data(), books_.bytes());
   }
   if (folded && device.has<AdapterSums>()) {

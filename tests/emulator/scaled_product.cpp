@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/fp8/e4m3_rows.h"
-#include "kernels/fp8/fp8_cuda.h"
+#include "kernels/fp8/fp8_args.h"
 #include "tests/emulator/grid.h"
 
 namespace forge {

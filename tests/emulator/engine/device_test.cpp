@@ -230,12 +230,12 @@ void wait_on_host(Forgotten forgotten) {
   const auto work = [&] {
     device().run(add(y.get(), h.get()));
     behind(Forgotten::computed, computed, Stream::compute, Stream::copy);
-    device().store(host.begin(), h.get(), kBytes, Stream::copy);
+    device().store(host.as(), h.get(), kBytes, Stream::copy);
     behind(Forgotten::stored, copied, Stream::copy, Stream::compute);
     device().clear(h.get(), kBytes);
     device().run(add(h.get(), y.get()));
     behind(Forgotten::place, computed, Stream::compute, Stream::copy);
-    device().load(h.get(), host.begin(), kBytes, Stream::copy);
+    device().load(h.get(), host.as(), kBytes, Stream::copy);
     behind(Forgotten::loaded, copied, Stream::copy, Stream::compute);
     device().run(add(h.get(), y.get()));
   };

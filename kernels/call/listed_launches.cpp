@@ -1,28 +1,27 @@
-#include "providers/fused/gpu_launches.h"
+#include "kernels/call/listed_launches.h"
 
 #include <algorithm>
 
-#include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/call/run.h"
 #include "kernels/dora/dora_op.h"
-#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/embedding/embedding_args.h"
 #include "kernels/experts/expert_linear_op.h"
-#include "kernels/experts/experts_cuda.h"
-#include "kernels/fp8/fp8_cuda.h"
-#include "kernels/latent/latent_cuda.h"
-#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/experts/experts_args.h"
+#include "kernels/fp8/fp8_args.h"
+#include "kernels/latent/latent_args.h"
+#include "kernels/layer_norm/layer_norm_args.h"
 #include "kernels/lm_head/head_op.h"
 #include "kernels/lora/folded_cuda.h"
 #include "kernels/lora/gated_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/optimizer/update_op.h"
-#include "kernels/quantize/quantize_cuda.h"
-#include "kernels/rms_norm/rms_norm_cuda.h"
-#include "kernels/rope/rope_cuda.h"
-#include "kernels/rows/rows_cuda.h"
-#include "kernels/swiglu/swiglu_cuda.h"
-#include "providers/aten/aten_plan.h"
+#include "kernels/quantize/quantize_args.h"
+#include "kernels/rms_norm/rms_norm_args.h"
+#include "kernels/rope/rope_args.h"
+#include "kernels/rows/rows_args.h"
+#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 namespace {
@@ -89,11 +88,6 @@ void set_runs(DeviceOps& ops) {
   (set(ops.row<Args>()), ...);
 }
 
-template <class Args, const char* (*kRefusal)(const Args&)>
-void set_refusal(DeviceOps& ops) {
-  ops.row<Args>().refusal = [](const Args& args) { return std::string(kRefusal(args)); };
-}
-
 const DeviceOps& listing_ops() {
   static const DeviceOps all = [] {
     DeviceOps ops;
@@ -103,10 +97,9 @@ const DeviceOps& listing_ops() {
              GatedGradients, GatedSums, Gemm, LatentHeads, LayerNormBackward, LayerNormForward, LoraBackward, LoraForward, QuantizeRows,
              RegroupHeads, RmsNormBackward, RmsNormForward, Rope, ScaleRows, ScaledProduct, SumColumns, SwigluBackward, SwigluForward,
              TransposeBytes, TrimHeads>(ops);
-    set_refusal<AdapterSums, thin_refusal<AdapterSums>>(ops);
-    set_refusal<AdapterSumsGradient, thin_refusal<AdapterSumsGradient>>(ops);
-    set_refusal<GatedSums, gated_refusal>(ops);
-    set_refusal<GatedGradients, gated_refusal>(ops);
+    ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>);
+    ops.row<GatedGradients>().refusal = gated_refusal;
+    ops.row<GatedSums>().refusal = gated_refusal;
     return ops;
   }();
   return all;
@@ -123,8 +116,8 @@ bool is_listed(OpKind kind) {
 
 }  // namespace
 
-GpuLaunches gpu_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step) {
-  if (!is_listed(op.kind) || !aten_reason(graph, op, sizes).empty()) return {};
+GpuLaunches listed_launches(const Graph& graph, const Op& op, const StepSizes& sizes, const GpuStep& step) {
+  if (!is_listed(op.kind)) return {};
   ListingDevice device(sizes);
   const PlannedCall planned(graph, op, sizes, step);
   const Call& call = planned;

@@ -1,4 +1,4 @@
-#include "providers/fused/expert_balance.h"
+#include "kernels/experts/expert_balance.h"
 
 #include <numeric>
 
