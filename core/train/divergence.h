@@ -1,11 +1,11 @@
 #pragma once
 // Estimates the distance of the model from its reference for kto: z₀ = max(0, mean l) over answers
-// to prompts that they were not written for (core/data/batch/mismatch.h). It is a constant for the
+// to prompts that they were not written for (core/data/mismatch.h). It is a constant for the
 // gradient, and is the same however the step is cut.
 #include <functional>
 #include <vector>
 
-#include "core/data/batch/mismatch.h"
+#include "core/data/mismatch.h"
 #include "core/train/pass.h"
 #include "core/train/session.h"
 

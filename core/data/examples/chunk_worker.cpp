@@ -20,12 +20,10 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
                          int64_t seed, bool look)
     : maker_(maker), share_(share), seed_(seed), look_(look) {
   for (const SourceFile& file : files) {
-    const SourceKind kind = source_kind(file.path);
-    const RowKind rows = kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
     const Stated stated = file.source.prompt                           ? Stated::fields
                           : file.source.format != RowFormat::automatic ? Stated::format
                                                                        : Stated::nothing;
-    files_.push_back({file.path, RowMapping(file.source, rows), file.source.weight, stated});
+    files_.push_back({file.path, RowMapping(file.source, row_kind(file.path)), file.source.weight, stated});
   }
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/data/examples/examples.h"
+#include "core/data/examples/row_look.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
-#include "core/data/report/row_look.h"
 #include "core/data/rows/keys.h"
 #include "core/data/rows/mapping.h"
 

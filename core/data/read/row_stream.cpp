@@ -33,8 +33,8 @@ void require_columns(const RowMapping& mapping, const std::vector<Json>& rows, c
 // Returns the job's format, or the format of the first rows that parse.
 Detected settle_format(const SourceFile& file, bool sources) {
   const DataSource& source = file.source;
-  const SourceKind kind = source_kind(file.path);
-  if (kind == SourceKind::plain_text) {
+  const RowKind kind = row_kind(file.path);
+  if (kind == RowKind::text) {
     if (source.format != RowFormat::automatic && source.format != RowFormat::text)
       throw Error(ErrorKind::data,
                   file.path + ": a text file has format text, the job says " + name_of(source.format))
@@ -43,8 +43,7 @@ Detected settle_format(const SourceFile& file, bool sources) {
   }
   if (source.prompt) return {RowFormat::prompt_completion, "by the job's prompt"};
   if (source.format != RowFormat::automatic) return {source.format, "as the job says"};
-  const RowMapping mapping(source,
-                           kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
+  const RowMapping mapping(source, kind);
   std::vector<LocatedRow> rows;
   std::vector<Json> read;
   auto reader = open_source(file.path, file.source);

@@ -256,6 +256,12 @@ SourceKind source_kind(const std::string& path) {
       .hint("convert it to JSONL: one JSON object a line");
 }
 
+RowKind row_kind(const std::string& path) {
+  const SourceKind kind = source_kind(path);
+  if (kind == SourceKind::plain_text) return RowKind::text;
+  return kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
+}
+
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source) {
   const SourceKind kind = source_kind(path);
   if (kind != SourceKind::plain_text && source.sample_by != SampleBy::document)

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/data/examples/chunk_worker.h"
-#include "core/data/report/checks.h"
+#include "core/data/rows/checks.h"
 #include "core/job/job.h"
 #include "core/lib/io/json.h"
 

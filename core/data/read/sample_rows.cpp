@@ -1,4 +1,4 @@
-#include "core/data/rows/sample_rows.h"
+#include "core/data/read/sample_rows.h"
 
 #include "core/data/read/expand.h"
 #include "core/data/read/sources.h"

@@ -8,7 +8,7 @@
 
 #include "core/data/examples/examples.h"
 #include "core/data/read/sources.h"
-#include "core/data/report/similar.h"
+#include "core/data/rows/similar.h"
 
 namespace forge {
 

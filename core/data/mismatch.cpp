@@ -1,4 +1,4 @@
-#include "core/data/batch/mismatch.h"
+#include "core/data/mismatch.h"
 
 #include <algorithm>
 #include <string>

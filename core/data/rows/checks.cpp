@@ -1,4 +1,4 @@
-#include "core/data/report/checks.h"
+#include "core/data/rows/checks.h"
 
 #include <algorithm>
 #include <cctype>

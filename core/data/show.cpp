@@ -1,4 +1,4 @@
-#include "core/data/report/show.h"
+#include "core/data/show.h"
 
 #include <span>
 
