@@ -4,7 +4,7 @@
 #include "cli/data_html.h"
 #include "cli/faults.h"
 #include "cli/line.h"
-#include "core/data/data_summary.h"
+#include "core/data/examples/data_summary.h"
 #include "core/data/report/report.h"
 #include "core/data/show.h"
 #include "core/job/secrets.h"

@@ -57,7 +57,7 @@ std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& fil
   Json read = parse_row(source, file.path);
   const std::vector<std::string> absent = file.mapping.absent(read);
   for (const auto& [field, place] : file.mapping.columns())
-    result.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
+    result.summary.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
   std::optional<Row> row = convert_mapped(file.mapping.apply(std::move(read), faults), file, format, unread, faults);
   file.mapping.name_absent(absent, faults);
   return row;
@@ -85,8 +85,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     row = convert(source, file, chunk.format, unread, faults, result);
   } catch (const Error& error) {
     if (share_.eval) return;  // without content it belongs to train, which reports it
-    ++result.rows;
-    ++result.skipped;
+    ++result.summary.rows;
+    ++result.summary.skipped;
     result.lost.push_back(located(error, source));
     return;
   }
@@ -96,10 +96,10 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     if (!belongs(content)) return;
     const int64_t count = copies(content, file.weight);
     if (count == 0) {
-      ++result.unsampled;
+      ++result.summary.unsampled;
       return;
     }
-    ++result.rows;
+    ++result.summary.rows;
     if (const auto* answers = std::get_if<AnswersRow>(&*row); answers && answers->margin != 0 && !maker_.reads_margins())
       unread.push_back("margin");
     note_unread(unread, source, file, result);
@@ -112,8 +112,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     return add(source, std::move(made), count, result);
   }
   if (share_.eval && share_.fraction > 0) return;
-  ++result.rows;
-  ++result.skipped;
+  ++result.summary.rows;
+  ++result.summary.skipped;
   add_faults(faults, source, file, result);
 }
 
@@ -168,13 +168,14 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
 }
 
 void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const {
-  result.truncated += made.truncated;
-  result.split += made.split;
-  result.dropped += made.dropped;
-  result.untrained += made.untrained;
-  result.cuts += made.cuts;
-  result.pairs += made.pairs;
-  result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
+  DataSummary& counts = result.summary;
+  counts.truncated += made.truncated;
+  counts.split += made.split;
+  counts.dropped += made.dropped;
+  counts.untrained += made.untrained;
+  counts.cuts += made.cuts;
+  counts.pairs += made.pairs;
+  counts.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = place_text(source.line, source.column);
   if (!made.problem.empty())
     result.lost.push_back({source.line, place, made.problem, !made.dropped, true, 1, made.problem_key});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/examples/data_summary.h"
 #include "core/data/examples/examples.h"
 #include "core/data/examples/row_look.h"
 #include "core/data/read/expand.h"
@@ -52,13 +53,9 @@ struct ChunkResult {
   int64_t bytes = 0;
   std::vector<LocatedExample> examples;
   std::vector<LostRow> lost;
-  int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
-  CutCounts cuts;
-  PairCounts pairs;
+  DataSummary summary;         // the counts of rows, cuts, pairs and columns
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
-  int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
   std::map<std::string, UnreadKey> unread;
-  std::map<std::string, int64_t> columns;  // DataSummary::columns
 };
 
 class ChunkWorker {

@@ -1,4 +1,4 @@
-#include "core/data/data_summary.h"
+#include "core/data/examples/data_summary.h"
 
 #include <algorithm>
 
@@ -18,48 +18,17 @@ constexpr TextField kTexts[] = {{"content_hash", &DataSummary::content_hash},
                                 {"cache_path", &DataSummary::cache_path},
                                 {"format", &DataSummary::format},
                                 {"lost_rows_path", &DataSummary::lost_rows_path}};
-struct CountField {
-  const char* key;
-  int64_t DataSummary::*member;
-};
-constexpr CountField kCounts[] = {{"rows", &DataSummary::rows},
-                                  {"examples", &DataSummary::examples},
-                                  {"tokens", &DataSummary::tokens},
-                                  {"supervised_tokens", &DataSummary::supervised_tokens},
-                                  {"longest", &DataSummary::longest},
-                                  {"truncated", &DataSummary::truncated},
-                                  {"split", &DataSummary::split},
-                                  {"dropped", &DataSummary::dropped},
-                                  {"skipped", &DataSummary::skipped},
-                                  {"untrained", &DataSummary::untrained},
-                                  {"sampled_rows", &DataSummary::sampled_rows}};
-
-// Counts that the plans of older runs do not have.
-struct CutField {
-  const char* key;
-  int64_t CutCounts::*member;
-};
-constexpr CutField kCuts[] = {
-    {"prompts_cut", &CutCounts::prompts}, {"completions_cut", &CutCounts::completions},
-    {"tokens_cut", &CutCounts::tokens},   {"tokens_dropped", &CutCounts::dropped_tokens},
-    {"unsaid", &CutCounts::unsaid},       {"unsaid_tools", &CutCounts::unsaid_tools},
-    {"endless", &CutCounts::endless},     {"bare_prompts", &CutCounts::bare_prompts},
-    {"unknown", &CutCounts::unknown},     {"glued", &CutCounts::glued}};
-
-struct PairField {
-  const char* key;
-  int64_t PairCounts::*member;
-};
-constexpr PairField kPairs[] = {{"equal_pairs", &PairCounts::equal},
-                                {"one_side_cut", &PairCounts::one_side_cut},
-                                {"prompts_differ", &PairCounts::prompts_differ},
-                                {"other_prompts", &PairCounts::other_prompts},
-                                {"chosen_longer", &PairCounts::chosen_longer},
-                                {"rejected_longer", &PairCounts::rejected_longer},
-                                {"chosen_tokens", &PairCounts::chosen_tokens},
-                                {"rejected_tokens", &PairCounts::rejected_tokens},
-                                {"desirable", &PairCounts::desirable},
-                                {"undesirable", &PairCounts::undesirable}};
+constexpr CountField<DataSummary> kCounts[] = {{"rows", &DataSummary::rows},
+                                               {"examples", &DataSummary::examples},
+                                               {"tokens", &DataSummary::tokens},
+                                               {"supervised_tokens", &DataSummary::supervised_tokens},
+                                               {"longest", &DataSummary::longest},
+                                               {"truncated", &DataSummary::truncated},
+                                               {"split", &DataSummary::split},
+                                               {"dropped", &DataSummary::dropped},
+                                               {"skipped", &DataSummary::skipped},
+                                               {"untrained", &DataSummary::untrained},
+                                               {"sampled_rows", &DataSummary::sampled_rows}};
 
 RowFormat format_named(const std::string& name) {
   const std::optional<RowFormat> format = enum_of<RowFormat>(name);
@@ -75,10 +44,10 @@ Json to_json(const DataSummary& summary) {
   json["advice"] = summary.advice;
   json["formats"] = Json::array();
   for (RowFormat format : summary.formats) json["formats"].push_back(name_of(format));
-  for (const CountField& field : kCounts) json[field.key] = summary.*field.member;
-  for (const CutField& field : kCuts) json[field.key] = summary.cuts.*field.member;
+  for (const auto& field : kCounts) json[field.key] = summary.*field.member;
+  for (const auto& field : kCutCounts) json[field.key] = summary.cuts.*field.member;
   json["longest_pair"] = summary.pairs.longest;
-  for (const PairField& field : kPairs) json[field.key] = summary.pairs.*field.member;
+  for (const auto& field : kPairCounts) json[field.key] = summary.pairs.*field.member;
   json["unsampled"] = summary.unsampled;
   json["unread_keys"] = Json::object();
   for (const auto& [key, rows] : summary.unread_keys) json["unread_keys"][key] = rows;
@@ -96,10 +65,11 @@ DataSummary data_summary_from_json(const Json& json) {
     std::vector<std::string> formats;
     member.later("formats", formats, "");
     for (const std::string& name : formats) summary.formats.push_back(format_named(name));
-    for (const CountField& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
-    for (const CutField& field : kCuts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
+    for (const auto& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
+    // The plans of older runs do not have these.
+    for (const auto& field : kCutCounts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
     member.later("longest_pair", summary.pairs.longest, "", at_least(0));
-    for (const PairField& field : kPairs) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
+    for (const auto& field : kPairCounts) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
     member.later("unsampled", summary.unsampled, "", at_least(0));  // plans from before weights existed have none
     member.later("unread_keys", summary.unread_keys, "", at_least(0));
     member.later("columns", summary.columns, "", at_least(0));
