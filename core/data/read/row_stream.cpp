@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/data/rows/formats/format.h"
 #include "core/data/rows/mapping.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -22,8 +23,7 @@ void require_columns(const RowMapping& mapping, const std::vector<Json>& rows, c
   for (const auto& [field, place] : mapping.columns()) {
     const auto has = [&](const Json& row) { return !row.is_object() || find_column(row, place); };
     if (rows.empty() || !marks_format(field) || std::any_of(rows.begin(), rows.end(), has)) continue;
-    std::vector<std::string> keys;
-    for (const auto& item : rows.front().items()) keys.push_back(item.key());
+    const std::vector<std::string> keys = keys_of(rows.front());
     const std::string which = rows.size() == 1 ? "the first row does not have" : "none of the first " + std::to_string(rows.size()) + " rows has";
     throw Error(ErrorKind::data, path + ": columns names " + place + " for " + field + ", which " + which + did_you_mean(place, keys))
         .hint("name a column that is there: " + join(keys, ", "));

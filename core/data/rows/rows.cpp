@@ -14,9 +14,9 @@ namespace {
 
 bool has(const Json& row, const char* key) { return member(row, key) != nullptr; }
 
-bool is_text_or_list(const Json& row, const char* key) {
-  const Json* value = member(row, key);
-  return value && (value->is_string() || value->is_array());
+bool asks(const Json& row) {
+  const Json* prompt = member(row, "prompt");
+  return prompt && (prompt->is_string() || prompt->is_array());
 }
 
 bool is_alpaca(const Json& row) {
@@ -48,30 +48,26 @@ bool is_preference(const Json& row) {
 
 struct Format {
   RowFormat format;
-  const char* name;
   const char* keys;  // keys that mark rows of this format
   bool (*matches)(const Json& row);
   Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
 };
 
 const Format kFormats[] = {
-    {RowFormat::tokens, "tokens", "token ids",
+    {RowFormat::tokens, "token ids",
      [](const Json& row) { return has(row, "input_ids") || (has(row, "ids") && has(row, "mask")); },
      convert_tokens},
-    {RowFormat::messages, "messages", "messages", has_messages, convert_messages},
-    {RowFormat::sharegpt, "sharegpt", "conversations",
+    {RowFormat::messages, "messages", has_messages, convert_messages},
+    {RowFormat::sharegpt, "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
-    {RowFormat::alpaca, "alpaca", "instruction and output", is_alpaca, convert_alpaca},
-    {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
+    {RowFormat::alpaca, "instruction and output", is_alpaca, convert_alpaca},
+    {RowFormat::prompt_completion, "prompt and completion",
      [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
-    {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
-    {RowFormat::preference, "preference", "a chosen and a rejected answer", is_preference,
-     convert_preference},
-    {RowFormat::kto, "kto", "an answer and its label", is_kto, convert_kto},
-    {RowFormat::reward, "reward", "an answer and its score", [](const Json&) { return false; },
-     convert_reward},
-    {RowFormat::prompt, "prompt", "a prompt alone",
-     [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
+    {RowFormat::text, "text", [](const Json& row) { return has(row, "text"); }, convert_text},
+    {RowFormat::preference, "a chosen and a rejected answer", is_preference, convert_preference},
+    {RowFormat::kto, "an answer and its label", is_kto, convert_kto},
+    {RowFormat::reward, "an answer and its score", [](const Json&) { return false; }, convert_reward},
+    {RowFormat::prompt, "a prompt alone", asks, convert_prompt},
 };
 
 // True if the larger format contains the smaller one's keys or repeats its content: the row is not
@@ -103,13 +99,11 @@ bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
 }
 
 std::string shown_keys(const Json& row) {
-  std::vector<std::string> keys;
-  for (const auto& item : row.items()) {
-    if (keys.size() == 8) {
-      keys.emplace_back("…");
-      break;
-    }
-    keys.push_back(item.key());
+  constexpr size_t kShown = 8;
+  std::vector<std::string> keys = keys_of(row);
+  if (keys.size() > kShown) {
+    keys.resize(kShown);
+    keys.emplace_back("…");
   }
   return keys.empty() ? "no keys" : "the keys " + join(keys, ", ");
 }
@@ -130,8 +124,8 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
 [[noreturn]] void refuse_ambiguous(const std::vector<const Format*>& candidates, const std::string& place) {
   std::vector<std::string> readings, names;
   for (const Format* format : candidates) {
-    readings.push_back(std::string(format->name) + " (it has " + format->keys + ")");
-    names.emplace_back(format->name);
+    names.push_back(name_of(format->format));
+    readings.push_back(names.back() + " (it has " + format->keys + ")");
   }
   throw Error(ErrorKind::data,
               place + "the row could be " + join(readings, " or ") + ", expected one reading")
@@ -144,7 +138,7 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
 // True if all labels judge answers. Numeric labels other than 0 and 1 are classes.
 bool labels_judge(const std::vector<LocatedRow>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const LocatedRow& located) {
-    const Json* label = located.row.is_object() ? member(located.row, "label") : nullptr;
+    const Json* label = member(located.row, "label");
     return !label || label_value(*label);
   });
 }
@@ -198,12 +192,6 @@ void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected
 }
 
 }  // namespace
-
-const char* name_of(RowFormat format) {
-  for (const Format& entry : kFormats)
-    if (entry.format == format) return entry.name;
-  return "auto";
-}
 
 bool marks_format(std::string_view field) {
   constexpr std::string_view kMarks[] = {

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "core/job/job.h"
+#include "core/job/names.h"
 #include "core/lib/io/json.h"
 
 namespace forge {
@@ -101,8 +102,6 @@ struct RowOptions {
   bool user_prompts = false;  // a prompt that is a text becomes a user's turn, its completion an assistant's
 };
 
-// Returns the name as the job file writes it.
-const char* name_of(RowFormat format);
 // True for a field that rows of a format must have, such as `completion`; false for one that they
 // may have, such as `system`.
 bool marks_format(std::string_view field);

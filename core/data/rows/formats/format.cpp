@@ -32,13 +32,19 @@ Json without_nulls(Json value) {
   return kept;
 }
 
-namespace {
 std::vector<std::string> keys_of(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& item : object.items()) keys.push_back(item.key());
   return keys;
 }
-}  // namespace
+
+std::optional<Json> json_in(const std::string& text) {
+  try {
+    return parse_json(text, "text", ErrorKind::data);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
 
 namespace {
 
@@ -155,12 +161,7 @@ namespace {
 
 // Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
 Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
-  if (tool.is_string()) {
-    try {
-      tool = parse_json(tool.get<std::string>(), "tools", ErrorKind::data);
-    } catch (const Error&) {
-    }
-  }
+  if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
   if (!tool.is_object()) {
     faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
     return tool;
@@ -178,19 +179,10 @@ Json tools_member(const Json& row, RowFaults& faults) {
   const std::string key = member(row, "tools") ? "tools" : "functions";
   const Json* given = member(row, key);
   if (!given || (given->is_string() && trim(given->get_ref<const std::string&>()).empty())) return nullptr;
-  Json tools = *given;
-  if (tools.is_string()) {
-    try {
-      tools = parse_json(given->get<std::string>(), key, ErrorKind::data);
-    } catch (const Error&) {
-    }
-    if (!tools.is_array()) {
-      faults.push_back({"/" + key, key + " is a text that is not a JSON list, expected a list of tools"});
-      return nullptr;
-    }
-  }
+  Json tools = given->is_string() ? json_in(given->get<std::string>()).value_or(nullptr) : *given;
   if (!tools.is_array()) {
-    faults.push_back({"/" + key, key + " is " + kind_of(tools) + ", expected a list of tools"});
+    const std::string found = given->is_string() ? "a text that is not a JSON list" : kind_of(tools);
+    faults.push_back({"/" + key, key + " is " + found + ", expected a list of tools"});
     return nullptr;
   }
   for (size_t i = 0; i < tools.size(); ++i) {

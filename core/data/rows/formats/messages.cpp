@@ -115,13 +115,8 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
 }
 
 Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls) {
-  if (calls.is_string()) {
-    try {
-      if (const Json parsed = parse_json(calls.get<std::string>(), "calls", ErrorKind::data); !parsed.is_string())
-        return tool_calls(parsed, pointer, faults, Nulls::written);
-    } catch (const Error&) {
-    }
-  }
+  if (const auto parsed = calls.is_string() ? json_in(calls.get<std::string>()) : std::nullopt; parsed && !parsed->is_string())
+    return tool_calls(*parsed, pointer, faults, Nulls::written);
   if (!calls.is_array()) {
     faults.push_back({pointer, "tool_calls is " + kind_of(calls) + ", expected a list of calls"});
     return nullptr;
