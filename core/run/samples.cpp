@@ -18,9 +18,9 @@ std::string path_of(const std::string& folder) { return folder + "/samples.json"
 int64_t prompt_length(const Example& example) {
   constexpr int64_t kOpening = 16;
   if (const auto source = std::count(example.supervised.begin(), example.supervised.end(), kSource); source > 0) return source;
-  const auto first = std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
+  const int64_t first = first_trained(example);
   const auto size = static_cast<int64_t>(example.ids.size());
-  return first > 1 ? std::min<int64_t>(first, size) : std::min(kOpening, size / 2);
+  return first > 1 ? std::min(first, size) : std::min(kOpening, size / 2);
 }
 
 std::optional<std::vector<int32_t>> ids_of(const Json& list, int64_t vocab_size) {

@@ -154,15 +154,8 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
       made.examples.clear();
       return made;
     }
-    all.truncated |= made.truncated;
-    all.split |= made.split;
-    all.cuts += made.cuts;
-    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
-    if (all.unknown.empty()) all.unknown = made.unknown;
-    for (Example& example : made.examples) {
-      all.examples.push_back(std::move(example));
-      all.labels.push_back(answer.name);
-    }
+    all.labels.insert(all.labels.end(), made.examples.size(), answer.name);
+    take_part(std::move(made), all);
   }
   return all;
 }

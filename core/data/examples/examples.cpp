@@ -1,6 +1,7 @@
 #include "core/data/examples/examples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "core/lib/base/key_error.h"
@@ -21,7 +22,7 @@ void mark_trained(const std::vector<TokenSpan>& spans, const std::vector<ByteRan
 }
 
 bool trains(const Example& example) {
-  return std::find(example.supervised.begin(), example.supervised.end(), 1) != example.supervised.end();
+  return first_trained(example) < std::ssize(example.supervised);
 }
 
 Example slice(const Example& example, size_t begin, size_t end) {
@@ -84,6 +85,15 @@ std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& render
 
 std::string problem_key(const Error& error) {
   return dynamic_cast<const AnswerFirst*>(&error) ? "assistant first" : "";
+}
+
+void take_part(RowExamples part, RowExamples& all) {
+  all.truncated |= part.truncated;
+  all.split |= part.split;
+  all.cuts += part.cuts;
+  std::ranges::move(part.examples, std::back_inserter(all.examples));
+  std::ranges::move(part.unsaid, std::back_inserter(all.unsaid));
+  if (all.unknown.empty()) all.unknown = part.unknown;
 }
 
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model)
@@ -168,48 +178,41 @@ void ExampleMaker::count_unknown(std::string_view text, const std::vector<TokenS
 }
 
 Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const {
-  std::vector<TokenSpan> spans;
   const auto say = [&](const char* role, size_t up_to) {
     if (roles) roles->resize(std::max(roles->size(), up_to), role);
   };
-  Example example;
-  if (const auto* chat = std::get_if<ChatRow>(&row)) {
-    // Lists of messages in prompt and completion are only detected on reading.
-    if (!chat_template_)
-      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
-    RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    if (untaught) untaught->unsaid.insert(untaught->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
-    if (roles) *roles = roles_of(*chat, rendered, spans);
-  } else if (const auto* pair = std::get_if<PairRow>(&row)) {
-    const RenderedRow rendered = render_pair(*pair, objective_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    if (untaught) untaught->cuts.bare_prompts += chat_template_ && !pair->prompt.empty();
+  if (const auto* tokens = std::get_if<TokensRow>(&row)) {
+    say("tokens", tokens->ids.size());
+    return {0, tokens->ids, tokens->supervised};
+  }
+  const auto* chat = std::get_if<ChatRow>(&row);
+  const auto* pair = std::get_if<PairRow>(&row);
+  const auto* text = std::get_if<TextRow>(&row);
+  const auto* prompt = std::get_if<PromptRow>(&row);
+  // Lists of messages in prompt and completion are only detected on reading.
+  if (!chat_template_ && (chat || (prompt && prompt->text.empty())))
+    throw Error(ErrorKind::data, std::string("a conversation, but the model has no chat template, expected ") + (chat ? "texts" : "a text"));
+  const RenderedRow rendered = chat   ? render_chat(*chat, *chat_template_, objective_)
+                               : pair ? render_pair(*pair, objective_)
+                               : text ? render_text(*text)
+                                      : render_prompt(std::get<PromptRow>(row), chat_template_);
+  std::vector<TokenSpan> spans;
+  Example example = tokenise(rendered, &spans);
+  if (untaught) {
+    count_untaught(rendered, spans, *untaught);
+    untaught->unsaid.insert(untaught->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
+    const bool bare = pair ? !pair->prompt.empty() : prompt && prompt->chat.messages.empty();
+    untaught->cuts.bare_prompts += chat_template_ && bare;
+  }
+  if (chat && roles) *roles = roles_of(*chat, rendered, spans);
+  if (text) say("text", example.ids.size());
+  if (pair) {
     const bool bos = example.ids.size() > spans.size() + 1;
     const auto in_prompt = std::count_if(spans.begin(), spans.end(), [&](const TokenSpan& span) {
       return span.begin < static_cast<int64_t>(pair->prompt.size());
     });
-    const size_t prompt = static_cast<size_t>(in_prompt) + bos;
-    say("prompt", prompt);
+    say("prompt", static_cast<size_t>(in_prompt) + bos);
     say("completion", example.ids.size());
-  } else if (const auto* text = std::get_if<TextRow>(&row)) {
-    const RenderedRow rendered = render_text(*text);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    say("text", example.ids.size());
-  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
-    if (!chat_template_ && prompt->text.empty())
-      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
-    if (untaught) untaught->cuts.bare_prompts += chat_template_ && prompt->chat.messages.empty();
-    const RenderedRow rendered = render_prompt(*prompt, chat_template_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_unknown(rendered.text, spans, *untaught);
-  } else {
-    const auto& tokens = std::get<TokensRow>(row);
-    example = Example{0, tokens.ids, tokens.supervised};
-    say("tokens", example.ids.size());
   }
   return example;
 }
@@ -242,26 +245,24 @@ void ExampleMaker::require_embedded(const Example& example) const {
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
-// Refuses a row for drop and error: it has `tokens` of `whole` tokens, and `limit`
-// ("data.max_length 1,024") allows fewer.
-bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
-  made.problem = format_count(tokens) + " tokens, expected at most " + limit;
+bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key, int64_t whole,
+                        RowExamples& made) const {
+  if (!most || tokens <= *most) return false;
+  made.problem = format_count(tokens) + " tokens, expected at most " + key + " " + format_count(*most);
   made.dropped = overlong_ == Overlong::drop;
   if (made.dropped) made.cuts.dropped_tokens += whole;
-  return false;
+  return true;
 }
 
 bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
-  const auto first = std::find(whole.supervised.begin(), whole.supervised.end(), 1);
-  const int64_t prompt = first - whole.supervised.begin(), length = static_cast<int64_t>(whole.ids.size());
+  const int64_t prompt = first_trained(whole), length = std::ssize(whole.ids);
   const int64_t completion = length - prompt;
   const bool long_prompt = max_prompt_ && prompt > *max_prompt_;
   const bool long_completion = max_completion_ && completion > *max_completion_;
   if (!long_prompt && !long_completion) return true;
   if (overlong_ != Overlong::truncate)
-    return long_prompt ? refuse(prompt, length, "data.max_prompt_length " + format_count(*max_prompt_), made)
-                       : refuse(completion, length,
-                                "data.max_completion_length " + format_count(*max_completion_), made);
+    return !past(prompt, max_prompt_, "data.max_prompt_length", length, made) &&
+           !past(completion, max_completion_, "data.max_completion_length", length, made);
   const int64_t begin = long_prompt ? prompt - *max_prompt_ : 0;
   const int64_t end = long_completion ? prompt + *max_completion_ : length;
   const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
@@ -297,8 +298,7 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
       return;
     case Overlong::drop:
     case Overlong::error:
-      refuse(static_cast<int64_t>(length), static_cast<int64_t>(length),
-             "data.max_length " + format_count(max_length_), made);
+      past(static_cast<int64_t>(length), max_length_, "data.max_length", static_cast<int64_t>(length), made);
       return;
   }
 }
@@ -331,14 +331,9 @@ RowExamples ExampleMaker::make_apart(size_t count, const std::function<Row(size_
     if (!made.problem.empty() && !made.dropped) return made;
     dropped |= made.dropped;
     if (made.dropped) all.problem = made.problem;
-    all.truncated |= made.truncated;
-    all.split |= made.split;
-    all.cuts += made.cuts;
+    take_part(std::move(made), all);
     for (auto once : {&CutCounts::unsaid_tools, &CutCounts::bare_prompts})
       all.cuts.*once = std::min<int64_t>(1, all.cuts.*once);
-    for (Example& example : made.examples) all.examples.push_back(std::move(example));
-    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
-    if (all.unknown.empty()) all.unknown = made.unknown;
   }
   all.dropped = all.examples.empty();
   all.truncated |= dropped && !all.dropped;

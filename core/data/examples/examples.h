@@ -82,6 +82,8 @@ struct RowExamples {
 // Returns RowExamples::problem_key of the error that a row was refused with; empty if it is counted
 // by no key.
 std::string problem_key(const Error& error);
+// Adds the examples of a part of a row, and what happened to it, to those of the row.
+void take_part(RowExamples part, RowExamples& all);
 // Sets the counts of `unsaid` parts in `cuts`, from `unsaid` of all its answers.
 void count_unsaid(RowExamples& made);
 
@@ -146,7 +148,9 @@ class ExampleMaker {
   bool cut_parts(Example& whole, RowExamples& made) const;
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
-  bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
+  // Refuses a row for drop and error if it has more `tokens`, of `whole`, than the `most` that a key
+  // states. Returns true if it does.
+  bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key, int64_t whole, RowExamples& made) const;
   RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
   std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
   // Returns false if the row is refused.

@@ -56,12 +56,10 @@ bool ExampleMaker::fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSp
   const int64_t all = size_of(source) + 1 + size_of(answer), whole_answer = size_of(answer);
   int64_t most_source = std::min(max_prompt_.value_or(kAny), positions), most_answer = std::min(max_completion_.value_or(kAny), positions);
   if (overlong_ != Overlong::truncate) {
-    const auto past = [&](int64_t tokens, const std::optional<int64_t>& most, const char* key) {
-      return most && tokens > *most && !refuse(tokens, all, key + (" " + format_count(*most)), made);
-    };
-    return !past(size_of(source), max_prompt_, "data.max_prompt_length") && !past(size_of(answer), max_completion_, "data.max_completion_length") &&
-           !past(std::max(size_of(source), size_of(answer)), std::optional(positions), "the model's max_position_embeddings") &&
-           !past(all, std::optional(max_length_), "data.max_length");
+    return !past(size_of(source), max_prompt_, "data.max_prompt_length", all, made) &&
+           !past(size_of(answer), max_completion_, "data.max_completion_length", all, made) &&
+           !past(std::max(size_of(source), size_of(answer)), positions, "the model's max_position_embeddings", all, made) &&
+           !past(all, max_length_, "data.max_length", all, made);
   }
   shorten(answer, most_answer, TruncationSide::right);
   shorten(source, most_source, side_);

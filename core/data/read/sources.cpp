@@ -156,16 +156,6 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Returns the position of a byte of the row's text.
-PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
-  int64_t line = row.line, column = row.column;
-  for (char c : std::string_view(row.text).substr(0, byte)) {
-    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
-    line += c == '\n';
-  }
-  return {path, line, column};
-}
-
 // Throws PlacedError(data) for a byte of value 0: UTF-8 allows it, but no text has it. JSON refuses
 // it by itself.
 void refuse_nul(const SourceRow& row, const std::string& path) {

@@ -72,6 +72,8 @@ inline constexpr size_t kPlacedPerRow = 20;
 // Returns where the value at `pointer` ("/messages/2/role") is in a row, as place_text of the file.
 // A missing value is placed at the innermost value that exists.
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
+// Returns the position of a byte of a row's text.
+PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path);
 // Like place_in_row(), for a row of JSON text.
 std::string place_of(const SourceRow& row, const std::string& pointer);
 
