@@ -33,6 +33,10 @@ void copy_if_there(const std::string& from, const std::string& folder, const cha
     write_file_durably(folder + "/" + name, read_file(path, kLargestTokenizerFile, ErrorKind::environment));
 }
 
+Json read_python_json(const std::string& path) {
+  return parse_python_json(read_file(path, kLargestTokenizerFile, ErrorKind::environment), path);
+}
+
 // Returns transformers' name of a type: "float32", "bfloat16" or "float16".
 std::string hub_dtype(const std::string& dtype) {
   if (dtype == "bf16") return "bfloat16";
@@ -73,7 +77,7 @@ void add_to_tokenizer_files(const std::vector<std::string>& added, const std::st
   const std::string text = with_added_tokens(read_tokenizer_json(folder), added);
   write_file_durably(path, text);
   if (!file_exists(config_path)) return;
-  Json config = parse_python_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path);
+  Json config = read_python_json(config_path);
   if (!config.is_object() || !config.contains("added_tokens_decoder")) return;
   if (!config["added_tokens_decoder"].is_object())
     throw Error(ErrorKind::environment, config_path + ": added_tokens_decoder is not an object, so no token can be added")
@@ -156,14 +160,11 @@ void write_generation_ends(const std::string& folder) {
   const std::optional<int32_t> end = end_of_turn(open_model_text(folder, {}));
   if (!end) return;
   const std::string path = folder + "/generation_config.json", config_path = folder + "/config.json";
-  const auto read = [](const std::string& file) {
-    return parse_python_json(read_file(file, kLargestTokenizerFile, ErrorKind::environment), file);
-  };
   Json generation = Json::object();
   if (file_exists(path))
-    generation = read(path);
+    generation = read_python_json(path);
   else
-    for (const Json config = read(config_path); const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    for (const Json config = read_python_json(config_path); const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
       if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
   if (!generation.is_object()) return;
   const Json stated = generation.value("eos_token_id", Json());

@@ -101,14 +101,9 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
       chat_template_(chat_template),
       objective_(job.objective),
       model_(model),
-      max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length),
-      max_prompt_(job.data.max_prompt_length),
-      max_completion_(job.data.max_completion_length),
-      overlong_(job.data.overlong),
-      side_(job.data.truncation_side),
-      user_prompts_(job.data.prompt_as == PromptAs::user),
-      separator_(job.data.separator.value_or("")) {
-  if (user_prompts_ && !chat_template)
+      data_(job.data),
+      max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length) {
+  if (user_prompts() && !chat_template)
     throw KeyError(ErrorKind::job, "data.prompt_as", "is user, and the model has no chat template", "name one in data.template, or write text");
   FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
   if (!tokenizer.eos_id())
@@ -249,7 +244,7 @@ bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, cons
                         RowExamples& made) const {
   if (!most || tokens <= *most) return false;
   made.problem = format_count(tokens) + " tokens, expected at most " + key + " " + format_count(*most);
-  made.dropped = overlong_ == Overlong::drop;
+  made.dropped = data_.overlong == Overlong::drop;
   if (made.dropped) made.cuts.dropped_tokens += whole;
   return true;
 }
@@ -257,14 +252,14 @@ bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, cons
 bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
   const int64_t prompt = first_trained(whole), length = std::ssize(whole.ids);
   const int64_t completion = length - prompt;
-  const bool long_prompt = max_prompt_ && prompt > *max_prompt_;
-  const bool long_completion = max_completion_ && completion > *max_completion_;
+  const bool long_prompt = data_.max_prompt_length && prompt > *data_.max_prompt_length;
+  const bool long_completion = data_.max_completion_length && completion > *data_.max_completion_length;
   if (!long_prompt && !long_completion) return true;
-  if (overlong_ != Overlong::truncate)
-    return !past(prompt, max_prompt_, "data.max_prompt_length", length, made) &&
-           !past(completion, max_completion_, "data.max_completion_length", length, made);
-  const int64_t begin = long_prompt ? prompt - *max_prompt_ : 0;
-  const int64_t end = long_completion ? prompt + *max_completion_ : length;
+  if (data_.overlong != Overlong::truncate)
+    return !past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) &&
+           !past(completion, data_.max_completion_length, "data.max_completion_length", length, made);
+  const int64_t begin = long_prompt ? prompt - *data_.max_prompt_length : 0;
+  const int64_t end = long_completion ? prompt + *data_.max_completion_length : length;
   const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
   const int32_t opening = whole.ids[0];
   whole = slice(whole, static_cast<size_t>(begin), static_cast<size_t>(end));
@@ -284,11 +279,11 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
     made.examples.push_back(std::move(whole));
     return;
   }
-  switch (overlong_) {
+  switch (data_.overlong) {
     case Overlong::truncate:
       made.truncated = true;
       made.cuts.tokens += static_cast<int64_t>(length - limit);
-      made.examples.push_back(side_ == TruncationSide::right ? slice(whole, 0, limit)
+      made.examples.push_back(data_.truncation_side == TruncationSide::right ? slice(whole, 0, limit)
                                                              : slice(whole, length - limit, length));
       return;
     case Overlong::split:
@@ -305,8 +300,8 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   if (reads_source()) return make_sourced(row, roles);
-  if (const auto* text = std::get_if<TextRow>(&row); text && !separator_.empty()) {
-    const std::vector<std::string> documents = documents_of(*text, separator_);
+  if (const auto* text = std::get_if<TextRow>(&row); text && !separator().empty()) {
+    const std::vector<std::string> documents = documents_of(*text, separator());
     if (documents.empty()) return RowExamples{.untrained = true, .problem = "the row holds separators alone"};
     return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
   }

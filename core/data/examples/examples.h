@@ -121,9 +121,9 @@ class ExampleMaker {
   Example tokens_of(const Row& row, RoleTokens* roles = nullptr, const Untaught* untaught = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
   // True if data.prompt_as makes turns of prompts that are texts.
-  bool user_prompts() const { return user_prompts_; }
+  bool user_prompts() const { return data_.prompt_as == PromptAs::user; }
   // data.separator; empty if rows of text are one document each.
-  const std::string& separator() const { return separator_; }
+  std::string separator() const { return data_.separator.value_or(""); }
   bool reads_source() const { return model_.reads_source(); }
   // True if the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
@@ -162,12 +162,8 @@ class ExampleMaker {
   void require_embedded(const Example& example) const;
 
   ExampleModel model_;
+  DataConfig data_;
   int64_t max_length_;
-  std::optional<int64_t> max_prompt_, max_completion_;
-  Overlong overlong_;
-  TruncationSide side_;
-  bool user_prompts_;
-  std::string separator_;
 };
 
 }  // namespace forge

@@ -35,12 +35,12 @@ void count_unsaid(RowExamples& made) {
 // Cuts the answers. All of them lose the same part of their prompt, which is kept whole if the end
 // is cut.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
-  const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
+  const int64_t most_prompt = data_.max_prompt_length.value_or(INT32_MAX), most_answer = data_.max_completion_length.value_or(INT32_MAX);
   int64_t front = 0, room = INT32_MAX;  // tokens the prompt loses, and could lose at most
   const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
     const int64_t prompt = first_trained(*side), answer = std::min(length_of(*side) - prompt, most_answer);
-    const int64_t past = side_ == TruncationSide::left ? prompt + answer - max_length_ : 0;
+    const int64_t past = data_.truncation_side == TruncationSide::left ? prompt + answer - max_length_ : 0;
     front = std::max({front, prompt - most_prompt, past});
     room = std::min(room, prompt - 1);  // the token before an answer predicts its first token
   }
@@ -75,9 +75,9 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
         made.untrained = true;
         return answer.name + ": no token of the answer is trained";
       }
-      if (overlong_ != Overlong::truncate &&
-          (past(prompt, max_prompt_, "data.max_prompt_length", length, made) ||
-           past(length - prompt, max_completion_, "data.max_completion_length", length, made) ||
+      if (data_.overlong != Overlong::truncate &&
+          (past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) ||
+           past(length - prompt, data_.max_completion_length, "data.max_completion_length", length, made) ||
            past(length, max_length_, "data.max_length", length, made)))
         return answer.name + ": " + made.problem;
       made.examples.push_back(std::move(side));

@@ -22,7 +22,6 @@ class JsonLines : public RowSource {
     do {
       row = {reader_.line(), reader_.column(), ""};
       if (!add_line(reader_, row, line_)) return false;
-      if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
     } while (row.too_long == 0 && trim(row.text).empty());
     return true;
   }
@@ -62,7 +61,6 @@ class PlainText : public RowSource {
       SourceRow line;
       if (!add_line(reader_, line, piece_)) return false;
       do {
-        if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
         if (line.too_long == 0 && trim(line.text).empty()) break;
         if (!row.text.empty()) row.text += '\n';
         if (line.too_long > 0)

@@ -91,24 +91,13 @@ bool is_list(const Json& row, const char* key) {
 
 // True if the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
-  switch (format) {
-    case RowFormat::messages:
-    case RowFormat::sharegpt:
-      return true;
-    case RowFormat::alpaca:
-      return has_template;
-    case RowFormat::preference: {
-      const Json* chosen = member(row, "chosen");
-      return !chosen || chosen->is_structured();
-    }
-    case RowFormat::prompt_completion:
-    case RowFormat::kto:
-    case RowFormat::reward:
-      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") ||
-             (member(row, "instruction") && has_template);
-    default:
-      return false;
-  }
+  const auto is_one_of = [&](std::initializer_list<RowFormat> formats) { return std::ranges::count(formats, format) > 0; };
+  const Json* chosen = member(row, "chosen");
+  if (is_one_of({RowFormat::messages, RowFormat::sharegpt})) return true;
+  if (format == RowFormat::alpaca) return has_template;
+  if (format == RowFormat::preference) return !chosen || chosen->is_structured();
+  return is_one_of({RowFormat::prompt_completion, RowFormat::kto, RowFormat::reward}) &&
+         (member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") || (member(row, "instruction") && has_template));
 }
 
 Keys keys_of_answer(const Json& row) {

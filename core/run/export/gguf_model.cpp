@@ -1,15 +1,12 @@
 #include "core/run/export/gguf_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
-#include "core/lib/base/threads.h"
-#include "core/lib/io/encode.h"
 #include "core/lib/io/gguf_tensors.h"
 #include "core/lib/text/add_tokens.h"
 #include "core/lib/text/folder_vocabulary.h"
@@ -109,21 +106,6 @@ void reorder(std::span<const float> values, int64_t rows, const GgufRows& order,
     std::memcpy(out.data() + order.file_row(row) * columns, values.data() + row * columns, static_cast<size_t>(columns) * 4);
 }
 
-void encode(const Entry& entry, std::span<const float> values, std::vector<char>& bytes) {
-  const DType dtype = entry.info.dtype;
-  const auto count = static_cast<int64_t>(values.size());
-  bytes.resize(static_cast<size_t>(bytes_of(dtype, count)));
-  constexpr int64_t kGrain = 4096;  // whole blocks of every type
-  for_each_range(count, kGrain, [&](int64_t begin, int64_t end) {
-    encode_from_f32(dtype, values.data() + begin, end - begin, bytes.data() + bytes_of(dtype, begin));
-  });
-  if (dtype != DType::f16) return;
-  for (float value : values)
-    if (std::fabs(value) >= 65520)
-      throw Error(ErrorKind::environment, entry.info.name + ": holds " + std::to_string(value) + ", past the range of f16")
-          .hint("write bf16 or f32");
-}
-
 void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
   std::vector<float> changed;
   std::vector<char> bytes;
@@ -141,7 +123,7 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
       for (float& value : changed) value += 1.0f;
       rows = changed;
     }
-    encode(entry, rows, bytes);
+    encode_values(entry.info, rows, bytes, "f");
     sink({bytes.data(), bytes.size()});
   };
   for (const size_t source : entry.sources) model.read(source, together, write_rows);
@@ -288,13 +270,6 @@ void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec)
     refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
 }
 
-std::vector<float> whole(const TensorFile& file, const std::string& name) {
-  const auto index = static_cast<size_t>(file.find(name));
-  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
-  file.read_f32(index, values.data());
-  return values;
-}
-
 }  // namespace
 
 void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
@@ -304,6 +279,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
   check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
+  const auto whole = [&](const std::string& tensor) { return whole_tensor(*weights, static_cast<size_t>(weights->find(peft_name(tensor)))); };
 
   GgufMetadata metadata;
   metadata.text("general.type", "adapter");
@@ -322,7 +298,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
       throw Error(ErrorKind::environment, adapter.folder + ": adapts single experts, of which forge writes no LoRA GGUF")
           .hint("export the merged model: --gguf");
     const std::string target = require_name(architecture, spec, site.module + ".weight");
-    std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
+    std::vector<float> b = whole(site.module + ".lora_B.weight");
     // llama.cpp multiplies by alpha / rank.
     const double alpha = adapter.config.alpha;
     const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
@@ -333,12 +309,12 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
       reorder(b, site.out_features, order, reordered);
       b = std::move(reordered);
     }
-    add(target + ".lora_a", {site.rank, site.in_features}, whole(*weights, peft_name(site.module + ".lora_A.weight")));
+    add(target + ".lora_a", {site.rank, site.in_features}, whole(site.module + ".lora_A.weight"));
     add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));
   }
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
     std::vector<char> bytes;
-    encode({tensor}, values.at(tensor.name), bytes);
+    encode_values(tensor, values.at(tensor.name), bytes, "f");
     sink({bytes.data(), bytes.size()});
   });
 }
