@@ -65,14 +65,18 @@ std::string second_of(const std::string& first) {
   return second;
 }
 
+// Returns " by KEY" for the first key of these names, other than `itself`; empty if there is none.
+std::string judged_by(const Json& row, std::span<const std::string_view> names, const std::string& itself) {
+  for (const auto& [key, unused] : row.items())
+    if (key != itself && among(names, folded(key))) return " by " + key;
+  return "";
+}
+
 std::string two_answers_advice(const Json& row) {
   for (const auto& [first, value] : row.items()) {
     const std::string second = second_of(first);
     if (second.empty() || !member(row, second)) continue;
-    std::string by;
-    for (const auto& [key, unused] : row.items())
-      if (by.empty() && among(kChoices, folded(key))) by = " by " + key;
-    return first + " and " + second + " are two answers: write each row's better one" + by +
+    return first + " and " + second + " are two answers: write each row's better one" + judged_by(row, kChoices, "") +
            " as chosen and the other as rejected; where the first is always better, write columns: " +
            columns_text({{"chosen", first}, {"rejected", second}});
   }
@@ -87,10 +91,7 @@ std::string ranked_answers_advice(const Json& row) {
         !among(kAnswers, stem))
       continue;
     if (stem == "conversation") continue;
-    std::string by;
-    for (const auto& [other, unused] : row.items())
-      if (by.empty() && other != key && among(kRanks, folded(other))) by = " by " + other;
-    return key + " holds several answers: write each row's best and worst" + by +
+    return key + " holds several answers: write each row's best and worst" + judged_by(row, kRanks, key) +
            " as chosen and rejected (objective: dpo), or the best one as completion (objective: sft)";
   }
   return "";

@@ -155,24 +155,20 @@ void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, G
 
 GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
   GgufMetadata metadata;
-  std::vector<std::string> tokens;
-  std::optional<int64_t> eos;
+  GgufVocabulary vocabulary;
   if (is_directory(source.model_path)) {
-    const GgufVocabulary vocabulary =
-        vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
+    vocabulary = vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
     add_model_keys(spec, metadata);
     add_vocabulary_keys(vocabulary, metadata);
-    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   } else {
     const Gguf gguf(source.model_path);
     copy_keys(gguf, metadata);
-    GgufVocabulary vocabulary = gguf_vocabulary(gguf);
+    vocabulary = gguf_vocabulary(gguf);
     if (spec.base_vocab_size > 0) take_added_tokens(open_tokenizer(source.text_path), vocabulary, metadata);
-    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   }
-  if (source.end_of_turn && source.end_of_turn != eos) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
+  if (source.end_of_turn && source.end_of_turn != vocabulary.eos_id) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
   metadata.text("general.type", "model");
-  metadata.text("general.name", loadable_name(source.name, tokens));
+  metadata.text("general.name", loadable_name(source.name, vocabulary.tokens));
   metadata.integer("general.file_type", format.file_type);
   metadata.integer("general.quantization_version", 2);
   if (!source.chat_template.empty()) metadata.text("tokenizer.chat_template", source.chat_template);

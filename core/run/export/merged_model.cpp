@@ -88,17 +88,17 @@ MergedModel::MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec
 MergedModel::~MergedModel() = default;
 
 void MergedModel::add_base_tensors() {
+  const auto add = [&](int64_t index) {
+    tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
+    sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+  };
   for (const Parameter& parameter : base_parameters(spec_)) {
     const int64_t index = base_->find(parameter.name);
     if (index < 0) throw Error(ErrorKind::environment, "the base model has no tensor " + parameter.name);
-    tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
-    sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+    add(index);
   }
   for (const TensorInfo& zeros : zero_buffers(spec_))
-    if (const int64_t index = base_->find(zeros.name); index >= 0) {
-      tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
-      sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
-    }
+    if (const int64_t index = base_->find(zeros.name); index >= 0) add(index);
 }
 
 int64_t MergedModel::find(const std::string& name) const {
