@@ -91,6 +91,21 @@ void add_to_tokenizer_files(const std::vector<std::string>& added, const std::st
   write_file_durably(config_path, dump_python_json(config, 2) + "\n");
 }
 
+// Sets the language model's own settings where a class with towers wraps it.
+void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
+  if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
+  text["tie_word_embeddings"] = spec.tie_word_embeddings;
+  if (spec.base_vocab_size > 0) text["vocab_size"] = spec.vocab_size;
+}
+
+void say_score_head(const ModelSpec& spec, Json& config) {
+  config["architectures"] = {scoring_architecture(spec)};
+  config["id2label"] = {{"0", "LABEL_0"}};
+  config["label2id"] = {{"LABEL_0", 0}};
+  config["tie_word_embeddings"] = false;
+  config["pad_token_id"] = padding_of_scores(spec);
+}
+
 }  // namespace
 
 void write_tokenizer_files(const std::string& model_path, const TemplateChoice& choice, const std::string& folder) {
@@ -123,25 +138,6 @@ int64_t padding_of_scores(const ModelSpec& spec) {
   for (int64_t id = 0; pad < 0 || ends_texts(pad); ++id) pad = id;
   return pad;
 }
-
-namespace {
-
-// Sets the language model's own settings where a class with towers wraps it.
-void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
-  if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
-  text["tie_word_embeddings"] = spec.tie_word_embeddings;
-  if (spec.base_vocab_size > 0) text["vocab_size"] = spec.vocab_size;
-}
-
-void say_score_head(const ModelSpec& spec, Json& config) {
-  config["architectures"] = {scoring_architecture(spec)};
-  config["id2label"] = {{"0", "LABEL_0"}};
-  config["label2id"] = {{"LABEL_0", 0}};
-  config["tie_word_embeddings"] = false;
-  config["pad_token_id"] = padding_of_scores(spec);
-}
-
-}  // namespace
 
 void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   if (!file_exists(from + "/tokenizer_config.json")) return;

@@ -20,6 +20,16 @@ void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
   cut(example.supervised);
 }
 
+RowExamples without(RowExamples made, const std::string& problem) {
+  made.examples.clear();
+  made.labels.clear();
+  made.problem = problem;
+  return made;
+}
+RowExamples dropped(int64_t tokens, const std::string& problem) {
+  return without({.dropped = true, .cuts = {.dropped_tokens = tokens}}, problem);
+}
+
 }  // namespace
 
 bool ExampleMaker::compares() const { return objective_of(objective_.type).coupling == Coupling::pair; }
@@ -92,20 +102,6 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
   made.cuts.bare_prompts = std::min<int64_t>(1, made.cuts.bare_prompts);
   return std::nullopt;
 }
-
-namespace {
-
-RowExamples without(RowExamples made, const std::string& problem) {
-  made.examples.clear();
-  made.labels.clear();
-  made.problem = problem;
-  return made;
-}
-RowExamples dropped(int64_t tokens, const std::string& problem) {
-  return without({.dropped = true, .cuts = {.dropped_tokens = tokens}}, problem);
-}
-
-}  // namespace
 
 RowExamples ExampleMaker::make_judged(const AnswersRow& row, RoleTokens* roles) const {
   RowExamples made;

@@ -127,41 +127,6 @@ int64_t size_of(const Json& messages) {
   return bytes;
 }
 
-}  // namespace
-
-std::vector<size_t> turns_apart(const ChatRow& row) {
-  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
-  std::vector<size_t> turns;
-  for (size_t i = 0; i < trained.size(); ++i)
-    if (trained[i]) turns.push_back(i);
-  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message
-  // and 5 MB/s.
-  const double seconds =
-      static_cast<double>(turns.size()) / 2 *
-      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
-  if (seconds > 60)
-    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
-                                     format_count(static_cast<int64_t>(turns.size())) +
-                                     " trained turns, which would take minutes as examples of their own")
-        .hint("split the conversation, or train on last_assistant");
-  return turns;
-}
-
-ChatRow up_to_turn(const ChatRow& row, size_t turn) {
-  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
-  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
-  part.training.assign(turn + 1, TurnTraining::no);
-  part.training[turn] = TurnTraining::yes;
-  return part;
-}
-
-AnswerFirst::AnswerFirst()
-    : Error(ErrorKind::data,
-            "the conversation begins with an assistant turn, which this template cannot render: leave "
-            "that turn out, or put a user's turn before it") {}
-
-namespace {
-
 // Returns the number of turns that come before the first question or answer.
 size_t opening_turns(const Json& messages) {
   size_t turn = 0;
@@ -202,6 +167,37 @@ auto render_in_order(const ChatRow& row, Render render) {
 }
 
 }  // namespace
+
+std::vector<size_t> turns_apart(const ChatRow& row) {
+  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (trained[i]) turns.push_back(i);
+  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message
+  // and 5 MB/s.
+  const double seconds =
+      static_cast<double>(turns.size()) / 2 *
+      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
+  if (seconds > 60)
+    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
+                                     format_count(static_cast<int64_t>(turns.size())) +
+                                     " trained turns, which would take minutes as examples of their own")
+        .hint("split the conversation, or train on last_assistant");
+  return turns;
+}
+
+ChatRow up_to_turn(const ChatRow& row, size_t turn) {
+  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
+  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
+  part.training.assign(turn + 1, TurnTraining::no);
+  part.training[turn] = TurnTraining::yes;
+  return part;
+}
+
+AnswerFirst::AnswerFirst()
+    : Error(ErrorKind::data,
+            "the conversation begins with an assistant turn, which this template cannot render: leave "
+            "that turn out, or put a user's turn before it") {}
 
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective) {

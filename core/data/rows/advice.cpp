@@ -97,6 +97,29 @@ std::string ranked_answers_advice(const Json& row) {
   return "";
 }
 
+bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
+
+// True also for a turn whose speaker and text have names of their own.
+bool is_any_turn(const Json& item) {
+  if (is_turn(item) || !item.is_object()) return item.is_object();
+  const TurnNames names = likely_turn_names(item);
+  return !names.speaker.empty() && !names.text.empty();
+}
+
+// True for a turn in a list of turns, also for an exchange.
+bool is_listed_turn(const Json& item) {
+  return is_any_turn(item) || (item.is_object() && item.contains("input") && item.contains("output"));
+}
+
+// Returns the first row that is not an empty list, which says nothing of the others.
+const Json& first_filled(const Rows& rows) {
+  const auto filled = [](const LocatedRow& located) { return !located.row.is_array() || !located.row.empty(); };
+  const auto found = std::find_if(rows.begin(), rows.end(), filled);
+  return found == rows.end() ? rows[0].row : found->row;
+}
+
+bool is_json_array(const std::string& path) { return ends_with(path, ".json") || ends_with(path, ".json.gz"); }
+
 }  // namespace
 
 std::string judgement_advice(const Rows& rows, RowFormat format) {
@@ -123,33 +146,6 @@ std::string container_advice(const Rows& rows) {
     return "a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")";
   return "";
 }
-
-namespace {
-
-bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
-
-// True also for a turn whose speaker and text have names of their own.
-bool is_any_turn(const Json& item) {
-  if (is_turn(item) || !item.is_object()) return item.is_object();
-  const TurnNames names = likely_turn_names(item);
-  return !names.speaker.empty() && !names.text.empty();
-}
-
-// True for a turn in a list of turns, also for an exchange.
-bool is_listed_turn(const Json& item) {
-  return is_any_turn(item) || (item.is_object() && item.contains("input") && item.contains("output"));
-}
-
-// Returns the first row that is not an empty list, which says nothing of the others.
-const Json& first_filled(const Rows& rows) {
-  const auto filled = [](const LocatedRow& located) { return !located.row.is_array() || !located.row.empty(); };
-  const auto found = std::find_if(rows.begin(), rows.end(), filled);
-  return found == rows.end() ? rows[0].row : found->row;
-}
-
-bool is_json_array(const std::string& path) { return ends_with(path, ".json") || ends_with(path, ".json.gz"); }
-
-}  // namespace
 
 std::string list_of_rows(const Json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {

@@ -191,6 +191,48 @@ void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected
         ", and " + values_of(detected.columns) + ", read as columns: " + columns_text(detected.columns);
 }
 
+ChatRow as_turns(const PairRow& pair) {
+  ChatRow chat{Json::array(), nullptr, {}, 1};
+  append_turn(chat, "user", pair.prompt);
+  append_turn(chat, "assistant", pair.completion);
+  return chat;
+}
+
+// Turns texts to be answered into turns of a user.
+Row with_user_prompts(Row row) {
+  if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
+  if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
+    append_turn(prompt->chat, "user", prompt->text);
+    prompt->chat.prompt_messages = 1;
+  }
+  if (auto* answers = std::get_if<AnswersRow>(&row))
+    for (AnswersRow::Answer& answer : answers->answers)
+      if (const auto* pair = std::get_if<PairRow>(&answer.row)) answer.row = as_turns(*pair);
+  return row;
+}
+
+// The keys are sorted, because their order in a row has no meaning.
+void add(Hasher& hasher, const ChatRow& row) {
+  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
+}
+void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
+void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
+void add(Hasher& hasher, const TokensRow& row) {
+  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
+      .add(row.supervised.data(), row.supervised.size());
+}
+void add(Hasher& hasher, const PromptRow& row) {
+  hasher.add(row.text);
+  add(hasher, row.chat);
+}
+void add(Hasher& hasher, const AnswersRow& row) {
+  for (const AnswersRow::Answer& answer : row.answers) {
+    hasher.add(answer.name);
+    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
+  }
+  if (row.margin != 0) hasher.add(std::to_string(row.margin));
+}
+
 }  // namespace
 
 bool marks_format(std::string_view field) {
@@ -235,30 +277,6 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
   return detected;
 }
 
-namespace {
-
-ChatRow as_turns(const PairRow& pair) {
-  ChatRow chat{Json::array(), nullptr, {}, 1};
-  append_turn(chat, "user", pair.prompt);
-  append_turn(chat, "assistant", pair.completion);
-  return chat;
-}
-
-// Turns texts to be answered into turns of a user.
-Row with_user_prompts(Row row) {
-  if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
-  if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
-    append_turn(prompt->chat, "user", prompt->text);
-    prompt->chat.prompt_messages = 1;
-  }
-  if (auto* answers = std::get_if<AnswersRow>(&row))
-    for (AnswersRow::Answer& answer : answers->answers)
-      if (const auto* pair = std::get_if<PairRow>(&answer.row)) answer.row = as_turns(*pair);
-  return row;
-}
-
-}  // namespace
-
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
                                RowFaults& faults) {
   const size_t before = faults.size();
@@ -274,32 +292,6 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
   }
   FORGE_CHECK(false, "a row format without a converter");
 }
-
-namespace {
-
-// The keys are sorted, because their order in a row has no meaning.
-void add(Hasher& hasher, const ChatRow& row) {
-  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
-}
-void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
-void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
-void add(Hasher& hasher, const TokensRow& row) {
-  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
-      .add(row.supervised.data(), row.supervised.size());
-}
-void add(Hasher& hasher, const PromptRow& row) {
-  hasher.add(row.text);
-  add(hasher, row.chat);
-}
-void add(Hasher& hasher, const AnswersRow& row) {
-  for (const AnswersRow::Answer& answer : row.answers) {
-    hasher.add(answer.name);
-    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
-  }
-  if (row.margin != 0) hasher.add(std::to_string(row.margin));
-}
-
-}  // namespace
 
 std::string content_of(const Row& row) {
   Hasher hasher;

@@ -206,6 +206,19 @@ void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
   if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot describe all of this model: " + join(lost, "; "));
 }
 
+void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
+        .hint("export the merged model: --gguf");
+  };
+  if (adapter.config.use_dora) refuse("is a DoRA adapter");
+  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
+  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
+  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
+  if (!adapter.config.modules_to_save.empty())
+    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
+}
+
 }  // namespace
 
 void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path, const std::string& scratch) {
@@ -250,23 +263,6 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
   require_nothing_lost(model.spec(), path);
   written(1);
 }
-
-namespace {
-
-void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
-        .hint("export the merged model: --gguf");
-  };
-  if (adapter.config.use_dora) refuse("is a DoRA adapter");
-  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
-  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
-  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
-  if (!adapter.config.modules_to_save.empty())
-    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
-}
-
-}  // namespace
 
 void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
                      const std::string& path) {

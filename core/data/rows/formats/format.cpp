@@ -79,17 +79,6 @@ std::string key_of(const Json& turn, std::initializer_list<const char*> names) {
   return "";
 }
 
-}  // namespace
-
-TurnNames likely_turn_names(const Json& turn) {
-  return {key_of(turn, {"role", "from", "speaker", "author", "sender", "participant", "party", "who", "actor",
-                        "character", "speaker_name", "speaker_role", "author_role", "user_type"}),
-          key_of(turn, {"content", "value", "text", "message", "utterance", "body", "msg", "says", "said",
-                        "speech", "sentence", "transcript"})};
-}
-
-namespace {
-
 // Takes a turn's only other text for the half that has no likely name.
 void complete_by_rest(const Json& turn, TurnNames& names) {
   std::vector<std::string> others;
@@ -99,7 +88,28 @@ void complete_by_rest(const Json& turn, TurnNames& names) {
     (names.speaker.empty() ? names.speaker : names.text) = others[0];
 }
 
+// Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
+Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
+  if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
+  if (!tool.is_object()) {
+    faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
+    return tool;
+  }
+  if (member(tool, "function") || !member(tool, "name")) return tool;
+  Json function = Json::object();
+  for (const auto& [key, value] : tool.items())
+    if (key != "type") function[key == "input_schema" ? "parameters" : key] = value;
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
 }  // namespace
+
+TurnNames likely_turn_names(const Json& turn) {
+  return {key_of(turn, {"role", "from", "speaker", "author", "sender", "participant", "party", "who", "actor",
+                        "character", "speaker_name", "speaker_role", "author_role", "user_type"}),
+          key_of(turn, {"content", "value", "text", "message", "utterance", "body", "msg", "says", "said",
+                        "speech", "sentence", "transcript"})};
+}
 
 std::optional<TurnNames> refuse_turn_names(const Json& turn, const char* speaker, const char* text,
                                            const std::string& pointer, RowFaults& faults) {
@@ -156,24 +166,6 @@ std::string wide_integer(const Json& value) {
     if (std::string wide = wide_integer(item.value()); !wide.empty()) return wide;
   return "";
 }
-
-namespace {
-
-// Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
-Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
-  if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
-  if (!tool.is_object()) {
-    faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
-    return tool;
-  }
-  if (member(tool, "function") || !member(tool, "name")) return tool;
-  Json function = Json::object();
-  for (const auto& [key, value] : tool.items())
-    if (key != "type") function[key == "input_schema" ? "parameters" : key] = value;
-  return {{"type", "function"}, {"function", std::move(function)}};
-}
-
-}  // namespace
 
 Json tools_member(const Json& row, RowFaults& faults) {
   const std::string key = member(row, "tools") ? "tools" : "functions";

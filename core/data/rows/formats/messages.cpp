@@ -85,6 +85,27 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
   chat.training.push_back(training_flag(message, role, pointer, faults));
 }
 
+// Returns the arguments as an object, as templates and inference servers use it; OpenAI's API has a
+// JSON string.
+Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
+  Json arguments = given;
+  if (given.is_string()) {
+    try {
+      arguments = parse_json(given.get<std::string>(), "arguments", ErrorKind::data);
+    } catch (const PlacedError& error) {
+      const bool wide = error.problem().find("64 bits") != std::string::npos;
+      faults.push_back({place + "/arguments", wide ? "arguments: " + error.problem() + ", expected it as a text in quotes"
+                                                   : "arguments is a text that is not JSON (" + error.problem() + "), expected an object"});
+      return nullptr;
+    }
+  }
+  if (!arguments.is_object())
+    faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
+  else if (const std::string wide = wide_integer(arguments); !wide.empty())
+    faults.push_back({place + "/arguments", "arguments: the integer " + wide + " is above 2^63 - 1, which templates cannot write, expected it as a text in quotes"});
+  return arguments;
+}
+
 }  // namespace
 
 bool is_training_flag(const std::string& key) {
@@ -126,31 +147,6 @@ Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults
     result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults, nulls));
   return result;
 }
-
-namespace {
-
-// Returns the arguments as an object, as templates and inference servers use it; OpenAI's API has a
-// JSON string.
-Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
-  Json arguments = given;
-  if (given.is_string()) {
-    try {
-      arguments = parse_json(given.get<std::string>(), "arguments", ErrorKind::data);
-    } catch (const PlacedError& error) {
-      const bool wide = error.problem().find("64 bits") != std::string::npos;
-      faults.push_back({place + "/arguments", wide ? "arguments: " + error.problem() + ", expected it as a text in quotes"
-                                                   : "arguments is a text that is not JSON (" + error.problem() + "), expected an object"});
-      return nullptr;
-    }
-  }
-  if (!arguments.is_object())
-    faults.push_back({place + "/arguments", "arguments is " + kind_of(arguments) + ", expected an object"});
-  else if (const std::string wide = wide_integer(arguments); !wide.empty())
-    faults.push_back({place + "/arguments", "arguments: the integer " + wide + " is above 2^63 - 1, which templates cannot write, expected it as a text in quotes"});
-  return arguments;
-}
-
-}  // namespace
 
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls) {
   if (!call.is_object()) {
