@@ -58,21 +58,17 @@ std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& fil
   const std::vector<std::string> absent = file.mapping.absent(read);
   for (const auto& [field, place] : file.mapping.columns())
     result.summary.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
-  std::optional<Row> row = convert_mapped(file.mapping.apply(std::move(read), faults), file, format, unread, faults);
+  const Json json = file.mapping.apply(std::move(read), faults);
+  std::optional<Row> row;
+  if (faults.empty())
+    row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
+  if (row)
+    check_keys(json,
+               {format, file.stated, maker_.has_template(),
+                [&](const std::string& key) { return maker_.template_reads(key); }},
+               unread, faults);
+  if (row && !file.mapping.ignores_pictures()) check_placeholders(*row, faults);
   file.mapping.name_absent(absent, faults);
-  return row;
-}
-
-std::optional<Row> ChunkWorker::convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
-                                               RowFaults& faults) const {
-  if (!faults.empty()) return std::nullopt;
-  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
-  if (!row) return row;
-  check_keys(json,
-             {format, file.stated, maker_.has_template(),
-              [&](const std::string& key) { return maker_.template_reads(key); }},
-             unread, faults);
-  if (!file.mapping.ignores_pictures()) check_placeholders(*row, faults);
   return faults.empty() ? std::move(row) : std::nullopt;
 }
 

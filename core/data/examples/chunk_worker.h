@@ -78,8 +78,6 @@ class ChunkWorker {
   // Returns the row's meaning; nothing when it has faults.
   std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
                              std::vector<std::string>& unread, RowFaults& faults, ChunkResult& result) const;
-  std::optional<Row> convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
-                                    RowFaults& faults) const;
   void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
                    ChunkResult& result) const;
   void add_faults(const RowFaults& faults, const SourceRow& source, const File& file, ChunkResult& result) const;

@@ -105,19 +105,15 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
       sum.all += look.copies * count.all;
       sum.trained += look.copies * count.trained;
     }
-    remember(look, index, eval);
+    if (seen_.size() >= kMostRows) continue;
+    seen_.push_back({look.content, look.prompt, look.answer, index, static_cast<uint32_t>(look.line),
+                     static_cast<uint32_t>(look.column), eval});
+    if (sketches_.size() < kMostSketches) sketches_.push_back(look.sketch);
   }
   if (!eval)
     for (const LocatedExample& made : result.examples)
       if (train_lengths_.size() < kMeasuredLengths)
         train_lengths_.push_back(static_cast<int64_t>(made.example.ids.size()));
-}
-
-void DataReport::remember(const RowLook& look, uint32_t source, bool eval) {
-  if (seen_.size() >= kMostRows) return;
-  seen_.push_back({look.content, look.prompt, look.answer, source, static_cast<uint32_t>(look.line),
-                   static_cast<uint32_t>(look.column), eval});
-  if (sketches_.size() < kMostSketches) sketches_.push_back(look.sketch);
 }
 
 void DataReport::finish() {

@@ -79,7 +79,6 @@ class DataReport {
   };
   void note(size_t check, const std::string& source, const std::string& place, const std::string& detail);
   void note(const char* check, const SeenRow& row, const std::string& detail);
-  void remember(const RowLook& look, uint32_t source, bool eval);
   std::string place_of_row(const SeenRow& row) const;
   void find_duplicates();
   void find_conflicts();
