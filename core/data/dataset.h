@@ -11,7 +11,6 @@
 
 #include "core/data/batch/batch.h"
 #include "core/data/examples/data_summary.h"
-#include "core/job/job.h"
 #include "core/lib/base/file.h"
 
 namespace forge {

@@ -2,7 +2,6 @@
 // Shows examples to people and to other programs: exactly what the model sees.
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/data/dataset.h"
 #include "core/lib/base/file.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "core/lib/base/file.h"
-#include "core/lib/base/text.h"
 #include "core/lib/io/gguf.h"
 #include "core/lib/io/python_json.h"
 #include "core/lib/text/add_tokens.h"

@@ -2,7 +2,6 @@
 // The run folder on disk: the paths of its files, its state, and the lock that permits writing. The
 // program reads it (is there a run, is it finished?), and so does the engine.
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <fmt/format.h>
 
-#include "core/lib/base/text.h"
-
 namespace forge {
 namespace {
 

@@ -2,7 +2,6 @@
 // Notes that `forge data` takes of one row while it is made into examples: on a worker's thread, a
 // few hundred bytes.
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 

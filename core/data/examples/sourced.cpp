@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/data/examples/examples.h"
-#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {

@@ -1,6 +1,5 @@
 #include "core/run/export/gguf_format.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "core/lib/base/error.h"

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "core/lib/base/error.h"
-#include "core/lib/base/text.h"
 #include "core/lib/base/threads.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/parameters.h"
 #include "core/model/families/stored_file.h"
-#include "core/plan/files/model_file.h"
 #include "core/run/export/low_rank.h"
 
 namespace forge {

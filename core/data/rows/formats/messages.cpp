@@ -4,7 +4,6 @@
 
 #include "core/data/rows/formats/format.h"
 #include "core/lib/base/placed_error.h"
-#include "core/lib/base/text.h"
 #include "core/lib/text/chat_template.h"
 
 namespace forge {

@@ -3,8 +3,6 @@
 // row's masks has a 1, as TRL reads completion_mask and assistant_masks; without labels and masks
 // every token is. For an encoder-decoder input_ids are the source and labels its answer, of any
 // length.
-#include <algorithm>
-
 #include "core/data/batch/batch.h"
 #include "core/data/rows/formats/format.h"
 
