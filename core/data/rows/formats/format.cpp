@@ -22,6 +22,12 @@ std::string kind_of(const Json& value) {
   return value.is_array() ? "a list" : "an object";
 }
 
+bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value, std::string_view expected,
+            RowFaults& faults) {
+  if (!good) faults.push_back({pointer, std::string(what) + " is " + kind_of(value) + ", expected " + std::string(expected)});
+  return good;
+}
+
 Json without_nulls(Json value) {
   if (value.is_array())
     for (Json& item : value) item = without_nulls(std::move(item));
@@ -91,10 +97,7 @@ void complete_by_rest(const Json& turn, TurnNames& names) {
 // Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
 Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
   if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
-  if (!tool.is_object()) {
-    faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
-    return tool;
-  }
+  if (!expect(tool.is_object(), pointer, "a tool", tool, "an object with its name and parameters", faults)) return tool;
   if (member(tool, "function") || !member(tool, "name")) return tool;
   Json function = Json::object();
   for (const auto& [key, value] : tool.items())
