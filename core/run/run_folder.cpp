@@ -132,8 +132,8 @@ bool is_left_of_a_run(const std::string& folder) {
             "another name");
 }
 
-// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded" beside
-// it.
+// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded"
+// beside it.
 std::string discarded_path(const std::string& folder) {
   const fs::path path(folder);
   return (path.parent_path() / ("." + path.filename().string() + kDiscarded)).string();

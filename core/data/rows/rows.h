@@ -46,7 +46,7 @@ namespace forge {
 inline constexpr const char* kTokenMasks[] = {"mask",           "loss_mask", "completion_mask", "assistant_mask",
                                               "assistant_masks", "label_mask", "labels_mask",     "train_mask"};
 
-// How a row is written in its file.
+// The form of a row in its file.
 enum class RowKind { json, csv, text };
 
 enum class TurnTraining : int8_t { by_role, yes, no };

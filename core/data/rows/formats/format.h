@@ -24,7 +24,8 @@ Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults
 const Json* member(const Json& object, const std::string& key);
 // Returns the kind of a value in words: "a text", "a list", ….
 std::string kind_of(const Json& value);
-// Adds the fault "WHAT is a text, expected EXPECTED" of a value unless it is `good`. Returns `good`.
+// Adds the fault "WHAT is a text, expected EXPECTED" of a value unless it is `good`; returns
+// `good`.
 bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value, std::string_view expected,
             RowFaults& faults);
 std::vector<std::string> keys_of(const Json& object);
