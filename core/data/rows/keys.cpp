@@ -84,20 +84,15 @@ bool is_blank(const Json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
 }
 
-bool is_list(const Json& row, const char* key) {
-  const Json* value = member(row, key);
-  return value && value->is_array();
-}
-
 // True if the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
   const auto is_one_of = [&](std::initializer_list<RowFormat> formats) { return std::ranges::count(formats, format) > 0; };
-  const Json* chosen = member(row, "chosen");
+  const Json *chosen = member(row, "chosen"), *prompt = member(row, "prompt");
   if (is_one_of({RowFormat::messages, RowFormat::sharegpt})) return true;
   if (format == RowFormat::alpaca) return has_template;
   if (format == RowFormat::preference) return !chosen || chosen->is_structured();
   return is_one_of({RowFormat::prompt_completion, RowFormat::kto, RowFormat::reward}) &&
-         (member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") || (member(row, "instruction") && has_template));
+         (member(row, "messages") || member(row, "conversations") || (prompt && prompt->is_array()) || (member(row, "instruction") && has_template));
 }
 
 Keys keys_of_answer(const Json& row) {

@@ -143,15 +143,11 @@ bool labels_judge(const std::vector<LocatedRow>& rows) {
   });
 }
 
-Detected counted(RowFormat format, size_t votes, size_t rows, const std::string& keys) {
-  return {format, std::to_string(votes) + " of the first " + std::to_string(rows) +
-                      (rows == 1 ? " row has " : " rows have ") + keys};
-}
-
-std::string values_of(const std::map<std::string, std::string>& columns) {
+// Returns "question and answer, read as columns: {instruction: question, output: answer}".
+std::string read_as(const std::map<std::string, std::string>& columns) {
   std::vector<std::string> names;
   for (const auto& [field, name] : columns) names.push_back(name);
-  return join(names, " and ");
+  return join(names, " and ") + ", read as columns: " + columns_text(columns);
 }
 
 // Returns a column mapping for rows that match no format as they are.
@@ -166,10 +162,7 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
       std::any_of(rows.begin(), rows.end(), flagged))
     common.format = RowFormat::kto;
   if (common.format != RowFormat::automatic)
-    return {
-        common.format,
-        "the rows have " + values_of(common.columns) + ", read as columns: " + columns_text(common.columns),
-        common.columns, judgement_advice(rows, common.format)};
+    return {common.format, "the rows have " + read_as(common.columns), common.columns, judgement_advice(rows, common.format)};
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
   const std::string advice = judgement_advice(rows, RowFormat::automatic);
@@ -182,13 +175,6 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
             : common.proposal.empty()
                 ? "map them: columns: {instruction: your_name, …}, or prompt: \"{your_name}\" and completion"
                 : "map them: " + common.proposal + (advice.empty() ? "" : "; to compare: " + advice));
-}
-
-void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected) {
-  detected.columns = further_columns(rows, detected.format);
-  if (!detected.columns.empty())
-    detected.reason +=
-        ", and " + values_of(detected.columns) + ", read as columns: " + columns_text(detected.columns);
 }
 
 ChatRow as_turns(const PairRow& pair) {
@@ -245,7 +231,7 @@ bool marks_format(std::string_view field) {
 
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources) {
   if (const CommonColumns pair = sources ? source_columns(rows) : CommonColumns(); pair.format != RowFormat::automatic)
-    return {pair.format, "the rows have " + values_of(pair.columns) + ", read as columns: " + columns_text(pair.columns), pair.columns, ""};
+    return {pair.format, "the rows have " + read_as(pair.columns), pair.columns, ""};
   if (const std::string advice = container_advice(rows); !advice.empty())
     throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) +
                                      ": the row holds whole columns, expected one object per row")
@@ -271,8 +257,10 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
       throw Error(ErrorKind::data,
                   path + ": rows have a prompt, and an answer under a name that forge does not know")
           .hint(proposal);
-  Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
-  add_further_columns(rows, detected);
+  Detected detected{most->format, std::to_string(votes(most)) + " of the first " + std::to_string(rows.size()) +
+                                      (rows.size() == 1 ? " row has " : " rows have ") + most->keys};
+  detected.columns = further_columns(rows, detected.format);
+  if (!detected.columns.empty()) detected.reason += ", and " + read_as(detected.columns);
   detected.advice = judgement_advice(rows, detected.format);
   return detected;
 }
