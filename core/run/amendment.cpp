@@ -19,11 +19,13 @@ constexpr const char* kHash = "hash";
 constexpr int64_t kLargestFile = 64 << 20;
 constexpr int64_t kMostDivisor = int64_t{1} << 32;  // of a micro-batch, after running out of memory
 
-constexpr std::string_view kKinds[] = {"out_of_memory", "replan", "settings", "extend"};  // in the order of the enum
+// In the order of the enum.
+constexpr std::string_view kKinds[] = {"out_of_memory", "replan", "settings", "extend"};
 
 AmendmentKind kind_named(const std::string& name) {
   const auto found = std::ranges::find(kKinds, name);
-  if (found == std::end(kKinds)) throw MemberFault("kind: forge knows no amendment \"" + name + "\"");
+  if (found == std::end(kKinds))
+    throw MemberFault("kind: forge knows no amendment \"" + name + "\"");
   return static_cast<AmendmentKind>(found - std::begin(kKinds));
 }
 

@@ -13,10 +13,14 @@ struct TypeWords {
 // Returns the words of a type. NaN and infinities are written as null.
 const TypeWords& words_of(FieldType type) {
   static const TypeWords kWords[] = {
-      {"integer", [](const Json& value) { return value.is_number_integer(); }, "a whole number", "integer"},
-      {Json::array({"number", "null"}), [](const Json& value) { return value.is_number() || value.is_null(); }, "a number or null", "number"},
+      {"integer", [](const Json& value) { return value.is_number_integer(); }, "a whole number",
+       "integer"},
+      {Json::array({"number", "null"}),
+       [](const Json& value) { return value.is_number() || value.is_null(); }, "a number or null",
+       "number"},
       {"string", [](const Json& value) { return value.is_string(); }, "a text", "text"},
-      {"boolean", [](const Json& value) { return value.is_boolean(); }, "true or false", "true or false"},
+      {"boolean", [](const Json& value) { return value.is_boolean(); }, "true or false",
+       "true or false"},
       {"object", [](const Json& value) { return value.is_object(); }, "an object", "object"},
       {"array", [](const Json& value) { return value.is_array(); }, "a list", "list"}};
   return kWords[static_cast<int>(type)];

@@ -51,8 +51,10 @@ std::string python(bool adapter, const ModelSpec& spec, const std::string& model
     text = "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
            "model = AutoModelFor" + task + ".from_pretrained(\".\")\n";
   } else if (is_gguf(model_name) || spec.base_vocab_size > 0) {
-    const std::string base = is_gguf(model_name) ? dump_json(path.parent_path().string()) + ", gguf_file=" + dump_json(path.filename().string())
-                                                 : dump_json(model_name);
+    const std::string base = is_gguf(model_name)
+                                 ? dump_json(path.parent_path().string()) +
+                                       ", gguf_file=" + dump_json(path.filename().string())
+                                 : dump_json(model_name);
     text = "from peft import PeftModel\nfrom transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
            "base = AutoModelFor" + task + ".from_pretrained(" + base + labels + ")\n" + room_for_tokens(spec) +
            "model = PeftModel.from_pretrained(base, \".\")\n";

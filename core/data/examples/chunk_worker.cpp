@@ -23,7 +23,8 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
     const Stated stated = file.source.prompt                           ? Stated::fields
                           : file.source.format != RowFormat::automatic ? Stated::format
                                                                        : Stated::nothing;
-    files_.push_back({file.path, RowMapping(file.source, row_kind(file.path)), file.source.weight, stated});
+    files_.push_back(
+        {file.path, RowMapping(file.source, row_kind(file.path)), file.source.weight, stated});
   }
 }
 

@@ -240,10 +240,11 @@ void ExampleMaker::require_embedded(const Example& example) const {
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
-bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key, int64_t whole,
-                        RowExamples& made) const {
+bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
+                        int64_t whole, RowExamples& made) const {
   if (!most || tokens <= *most) return false;
-  made.problem = format_count(tokens) + " tokens, expected at most " + key + " " + format_count(*most);
+  made.problem =
+      format_count(tokens) + " tokens, expected at most " + key + " " + format_count(*most);
   made.dropped = data_.overlong == Overlong::drop;
   if (made.dropped) made.cuts.dropped_tokens += whole;
   return true;
@@ -253,11 +254,13 @@ bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
   const int64_t prompt = first_trained(whole), length = std::ssize(whole.ids);
   const int64_t completion = length - prompt;
   const bool long_prompt = data_.max_prompt_length && prompt > *data_.max_prompt_length;
-  const bool long_completion = data_.max_completion_length && completion > *data_.max_completion_length;
+  const bool long_completion =
+      data_.max_completion_length && completion > *data_.max_completion_length;
   if (!long_prompt && !long_completion) return true;
   if (data_.overlong != Overlong::truncate)
     return !past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) &&
-           !past(completion, data_.max_completion_length, "data.max_completion_length", length, made);
+           !past(completion, data_.max_completion_length, "data.max_completion_length", length,
+                 made);
   const int64_t begin = long_prompt ? prompt - *data_.max_prompt_length : 0;
   const int64_t end = long_completion ? prompt + *data_.max_completion_length : length;
   const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
@@ -283,8 +286,9 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
     case Overlong::truncate:
       made.truncated = true;
       made.cuts.tokens += static_cast<int64_t>(length - limit);
-      made.examples.push_back(data_.truncation_side == TruncationSide::right ? slice(whole, 0, limit)
-                                                             : slice(whole, length - limit, length));
+      made.examples.push_back(data_.truncation_side == TruncationSide::right
+                                  ? slice(whole, 0, limit)
+                                  : slice(whole, length - limit, length));
       return;
     case Overlong::split:
       made.split = true;
@@ -293,7 +297,8 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
       return;
     case Overlong::drop:
     case Overlong::error:
-      past(static_cast<int64_t>(length), max_length_, "data.max_length", static_cast<int64_t>(length), made);
+      past(static_cast<int64_t>(length), max_length_, "data.max_length",
+           static_cast<int64_t>(length), made);
       return;
   }
 }

@@ -150,7 +150,8 @@ class ExampleMaker {
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
   // Refuses a row for drop and error if it has more `tokens`, of `whole`, than the `most` that a
   // key states. Returns true if it does.
-  bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key, int64_t whole, RowExamples& made) const;
+  bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
+            int64_t whole, RowExamples& made) const;
   RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
   std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
   // Returns false if the row is refused.

@@ -50,7 +50,8 @@ void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& 
   const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
     const int64_t prompt = first_trained(*side), answer = std::min(length_of(*side) - prompt, most_answer);
-    const int64_t past = data_.truncation_side == TruncationSide::left ? prompt + answer - max_length_ : 0;
+    const int64_t past =
+        data_.truncation_side == TruncationSide::left ? prompt + answer - max_length_ : 0;
     front = std::max({front, prompt - most_prompt, past});
     room = std::min(room, prompt - 1);  // the token before an answer predicts its first token
   }
@@ -87,7 +88,8 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
       }
       if (data_.overlong != Overlong::truncate &&
           (past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) ||
-           past(length - prompt, data_.max_completion_length, "data.max_completion_length", length, made) ||
+           past(length - prompt, data_.max_completion_length, "data.max_completion_length", length,
+                made) ||
            past(length, max_length_, "data.max_length", length, made)))
         return answer.name + ": " + made.problem;
       made.examples.push_back(std::move(side));

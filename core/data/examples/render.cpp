@@ -226,12 +226,14 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
 
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
   RenderedRow rendered = render_text({row.prompt + row.completion});
-  if (objective.train_on != TrainOn::all) rendered.trained[0].begin = static_cast<int64_t>(row.prompt.size());
+  if (objective.train_on != TrainOn::all)
+    rendered.trained[0].begin = static_cast<int64_t>(row.prompt.size());
   return rendered;
 }
 
 RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template) {
-  if (row.chat.messages.empty()) return {.text = row.text, .runs = {{static_cast<int64_t>(row.text.size()), false}}};
+  if (row.chat.messages.empty())
+    return {.text = row.text, .runs = {{static_cast<int64_t>(row.text.size()), false}}};
   RenderedRow rendered;
   const std::vector<RenderedSegment> segments = render_in_order(row.chat, [&](const ChatRow& chat) {
     return chat_template->render(chat.messages, chat.tools, /*add_generation_prompt=*/true);

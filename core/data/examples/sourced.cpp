@@ -56,8 +56,10 @@ bool ExampleMaker::fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSp
   int64_t most_source = std::min(data_.max_prompt_length.value_or(kAny), positions), most_answer = std::min(data_.max_completion_length.value_or(kAny), positions);
   if (data_.overlong != Overlong::truncate) {
     return !past(size_of(source), data_.max_prompt_length, "data.max_prompt_length", all, made) &&
-           !past(size_of(answer), data_.max_completion_length, "data.max_completion_length", all, made) &&
-           !past(std::max(size_of(source), size_of(answer)), positions, "the model's max_position_embeddings", all, made) &&
+           !past(size_of(answer), data_.max_completion_length, "data.max_completion_length", all,
+                 made) &&
+           !past(std::max(size_of(source), size_of(answer)), positions,
+                 "the model's max_position_embeddings", all, made) &&
            !past(all, max_length_, "data.max_length", all, made);
   }
   shorten(answer, most_answer, TruncationSide::right);

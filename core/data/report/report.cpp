@@ -79,7 +79,8 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
   if (sources_.empty() || sources_.back() != source) sources_.push_back(source);
   const auto index = static_cast<uint32_t>(sources_.size() - 1);
   rows_ += result.summary.rows;
-  const size_t trains_nothing = check_named("trains_nothing"), dropped = check_named("dropped"), unusable = check_named("unusable");
+  const size_t trains_nothing = check_named("trains_nothing"), dropped = check_named("dropped"),
+               unusable = check_named("unusable");
   std::set<std::string> explained;  // positions of lost rows that a note explains
   for (const RowLook& look : result.looks)
     for (const RowNote& found : look.notes) {

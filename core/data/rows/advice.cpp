@@ -66,7 +66,8 @@ std::string second_of(const std::string& first) {
 }
 
 // Returns " by KEY" for the first key of these names, other than `itself`; empty if there is none.
-std::string judged_by(const Json& row, std::span<const std::string_view> names, const std::string& itself) {
+std::string judged_by(const Json& row, std::span<const std::string_view> names,
+                      const std::string& itself) {
   for (const auto& [key, unused] : row.items())
     if (key != itself && among(names, folded(key))) return " by " + key;
   return "";
@@ -76,7 +77,8 @@ std::string two_answers_advice(const Json& row) {
   for (const auto& [first, value] : row.items()) {
     const std::string second = second_of(first);
     if (second.empty() || !member(row, second)) continue;
-    return first + " and " + second + " are two answers: write each row's better one" + judged_by(row, kChoices, "") +
+    return first + " and " + second + " are two answers: write each row's better one" +
+           judged_by(row, kChoices, "") +
            " as chosen and the other as rejected; where the first is always better, write columns: " +
            columns_text({{"chosen", first}, {"rejected", second}});
   }
@@ -91,7 +93,8 @@ std::string ranked_answers_advice(const Json& row) {
         !among(kAnswers, stem))
       continue;
     if (stem == "conversation") continue;
-    return key + " holds several answers: write each row's best and worst" + judged_by(row, kRanks, key) +
+    return key + " holds several answers: write each row's best and worst" +
+           judged_by(row, kRanks, key) +
            " as chosen and rejected (objective: dpo), or the best one as completion (objective: sft)";
   }
   return "";

@@ -20,25 +20,32 @@ void in_turns(const RowText& text, const Emit& emit) {
 }
 
 std::string empty_answer(const Turn& turn) {
-  return is(turn, "assistant") && blank(turn.text) && turn.calls == 0 ? "the answer has no text" : "";
+  const bool empty = is(turn, "assistant") && blank(turn.text) && turn.calls == 0;
+  return empty ? "the answer has no text" : "";
 }
 
 // Finds texts that tables write for a missing value. A question that ends in a line of one of the
 // first six is a first column to which a second one was joined.
 std::string missing_value(const Turn& turn) {
-  static constexpr std::string_view kWords[] = {"nan",  "-nan", "nat", "<na>", "#n/a",      "#null!", "none",  "null",    "nil",
-                                                "n/a",  "na",   "#na", "undefined", "none.", "#ref!",  "#value!", "#name?", "#div/0!"};
+  static constexpr std::string_view kWords[] = {
+      "nan", "-nan", "nat", "<na>",      "#n/a",  "#null!", "none",    "null",   "nil",
+      "n/a", "na",   "#na", "undefined", "none.", "#ref!",  "#value!", "#name?", "#div/0!"};
   constexpr size_t kAlsoInLines = 6;
   const auto is_word = [](std::string_view text, size_t words) {
     return std::ranges::count(std::span(kWords).first(words), lower(text)) > 0;
   };
-  const std::string whole(trim(turn.text)), last(trim(std::string_view(turn.text).substr(turn.text.rfind('\n') + 1)));
-  if (is_word(whole, std::size(kWords))) return "the whole text is \"" + whole + "\": a value that was missing in a table?";
-  if (is(turn, "user") && is_word(last, kAlsoInLines)) return "the last line is \"" + last + "\": a value that was missing in a table?";
+  const std::string whole(trim(turn.text)),
+      last(trim(std::string_view(turn.text).substr(turn.text.rfind('\n') + 1)));
+  if (is_word(whole, std::size(kWords)))
+    return "the whole text is \"" + whole + "\": a value that was missing in a table?";
+  if (is(turn, "user") && is_word(last, kAlsoInLines))
+    return "the last line is \"" + last + "\": a value that was missing in a table?";
   return "";
 }
 
-std::string empty_prompt(const Turn& turn) { return is(turn, "user") && blank(turn.text) ? "the question has no text" : ""; }
+std::string empty_prompt(const Turn& turn) {
+  return is(turn, "user") && blank(turn.text) ? "the question has no text" : "";
+}
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -61,7 +68,8 @@ std::string looping_answer(const Turn& turn) {
     for (size_t i = period; i < words.size(); ++i)
       longest = std::max(longest, run = words[i] == words[i - period] ? run + 1 : 0);
     if (longest >= std::max<size_t>(20, 4 * period))
-      return "a phrase of " + std::to_string(period) + " words comes " + std::to_string(longest / period + 1) + " times in a row";
+      return "a phrase of " + std::to_string(period) + " words comes " +
+             std::to_string(longest / period + 1) + " times in a row";
   }
   return "";
 }
@@ -136,7 +144,8 @@ std::string first_in(const Turn& turn, std::span<const char* const> needles) {
 }
 
 // Returns the first of these texts that a turn has after what it is; empty if it has none.
-std::string find_any(const Turn& turn, std::span<const char* const> needles, const std::string& what) {
+std::string find_any(const Turn& turn, std::span<const char* const> needles,
+                     const std::string& what) {
   const std::string found = first_in(turn, needles);
   return found.empty() ? "" : what + " \"" + found + "\"";
 }
@@ -166,7 +175,8 @@ std::string broken_text(const Turn& turn) {
 std::string control_characters(const Turn& turn) {
   for (const char c : turn.text) {
     const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 || byte == 0x7F) && c != '\n' && c != '\t' && c != '\r') return "the control character " + std::to_string(byte);
+    if ((byte < 0x20 || byte == 0x7F) && c != '\n' && c != '\t' && c != '\r')
+      return "the control character " + std::to_string(byte);
   }
   return "";
 }
@@ -208,7 +218,8 @@ std::string key_in(const std::string& text, const KeyShape& shape) {
       digit |= std::isdigit(static_cast<unsigned char>(text[end])) != 0;
       letter |= std::isalpha(static_cast<unsigned char>(text[end])) != 0;
     }
-    if (end - at - prefix.size() >= shape.least && digit && letter) return text.substr(at, end - at);
+    if (end - at - prefix.size() >= shape.least && digit && letter)
+      return text.substr(at, end - at);
   }
   return "";
 }
@@ -222,7 +233,8 @@ std::string api_key(const Turn& turn) {
 
 std::string private_key(const Turn& turn) {
   const size_t begin = turn.text.find("-----BEGIN "), key = turn.text.find("PRIVATE KEY-----");
-  const bool found = begin != std::string::npos && key != std::string::npos && begin < key && key - begin < 40;
+  const bool found =
+      begin != std::string::npos && key != std::string::npos && begin < key && key - begin < 40;
   return found ? "a private key in PEM form" : "";
 }
 
@@ -248,7 +260,8 @@ std::string refusal(const Turn& turn) {
 std::string open_code(const Turn& turn) {
   int64_t fences = 0;
   for (size_t at = turn.text.find("```"); at != std::string::npos; at = turn.text.find("```", at + 3)) ++fences;
-  return is(turn, "assistant") && fences % 2 == 1 ? "a code block begins and never ends: was the answer cut?" : "";
+  const bool open = is(turn, "assistant") && fences % 2 == 1;
+  return open ? "a code block begins and never ends: was the answer cut?" : "";
 }
 
 std::string html_entities(const Turn& turn) {
@@ -292,7 +305,8 @@ constexpr Check kChecks[] = {
      "begin completions with the space, or end prompts before it"},
     {"empty_answer", kWarning, "answers without text", in_turns<empty_answer>},
     {"empty_prompt", kWarning, "questions without text", in_turns<empty_prompt>},
-    {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value", in_turns<missing_value>},
+    {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value",
+     in_turns<missing_value>},
     {"looping_answer", kWarning, "answers that repeat themselves", in_turns<looping_answer>},
     {"copied_prompt", kWarning, "answers that repeat the question", copied_prompt},
     {"role_order", kWarning, "consecutive turns of one role", role_order},
@@ -305,7 +319,8 @@ constexpr Check kChecks[] = {
     {"control_tokens", kWarning, "control tokens written out as text; they are trained as plain text",
      in_turns<control_tokens>},
     {"broken_text", kWarning, "text that was decoded wrongly", in_turns<broken_text>},
-    {"control_characters", kWarning, "control characters in the text", in_turns<control_characters>},
+    {"control_characters", kWarning, "control characters in the text",
+     in_turns<control_characters>},
     {"hidden_characters", kWarning, "invisible characters", in_turns<hidden_characters>},
     {"refusal", kNote, "answers that refuse", in_turns<refusal>},
     {"open_code", kNote, "code blocks that never end", in_turns<open_code>},

@@ -137,7 +137,9 @@ bool any_text(const Rows& rows, const std::string& key, Holds holds) {
 }
 
 // True for more than one word: labels and languages are one word each.
-bool is_worded(const std::string& text) { return trim(text).find_first_of(" \n") != std::string_view::npos; }
+bool is_worded(const std::string& text) {
+  return trim(text).find_first_of(" \n") != std::string_view::npos;
+}
 
 bool has_letters(const std::string& text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });

@@ -86,13 +86,16 @@ bool is_blank(const Json& value) {
 
 // True if the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
-  const auto is_one_of = [&](std::initializer_list<RowFormat> formats) { return std::ranges::count(formats, format) > 0; };
+  const auto is_one_of = [&](std::initializer_list<RowFormat> formats) {
+    return std::ranges::count(formats, format) > 0;
+  };
   const Json *chosen = member(row, "chosen"), *prompt = member(row, "prompt");
   if (is_one_of({RowFormat::messages, RowFormat::sharegpt})) return true;
   if (format == RowFormat::alpaca) return has_template;
   if (format == RowFormat::preference) return !chosen || chosen->is_structured();
   return is_one_of({RowFormat::prompt_completion, RowFormat::kto, RowFormat::reward}) &&
-         (member(row, "messages") || member(row, "conversations") || (prompt && prompt->is_array()) || (member(row, "instruction") && has_template));
+         (member(row, "messages") || member(row, "conversations") ||
+          (prompt && prompt->is_array()) || (member(row, "instruction") && has_template));
 }
 
 Keys keys_of_answer(const Json& row) {
@@ -130,8 +133,9 @@ Keys keys_read(const Json& row, RowFormat format) {
   static constexpr std::string_view kPair[] = {"prompt", "completion"};
   static constexpr std::string_view kText[] = {"text"};
   static constexpr std::pair<RowFormat, Keys> kRead[] = {
-      {RowFormat::tokens, kTokens}, {RowFormat::messages, kMessages},       {RowFormat::sharegpt, kSharegpt},
-      {RowFormat::alpaca, kAlpaca}, {RowFormat::prompt_completion, kPair}, {RowFormat::text, kText}};
+      {RowFormat::tokens, kTokens},          {RowFormat::messages, kMessages},
+      {RowFormat::sharegpt, kSharegpt},      {RowFormat::alpaca, kAlpaca},
+      {RowFormat::prompt_completion, kPair}, {RowFormat::text, kText}};
   for (const auto& [known, keys] : kRead)
     if (format == known) return keys;
   if (format == RowFormat::preference) return keys_of_preference(row);
@@ -204,7 +208,8 @@ class KeyCheck {
     for (const auto& [key, value] : row_.items()) {
       if (is_blank(value)) continue;
       const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
-      const bool mask = rules_.format == RowFormat::tokens && std::ranges::find(kTokenMasks, key) != std::end(kTokenMasks);
+      const bool mask = rules_.format == RowFormat::tokens &&
+                        std::ranges::find(kTokenMasks, key) != std::end(kTokenMasks);
       if (!beside && !mask && !holds(read_, key))
         check_unread(key, value);
       else if (holds(kLists, key))
@@ -336,10 +341,11 @@ class KeyCheck {
         if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
         std::string problem;
         if (is_media_key(key))
-          problem = media_problem("ignore: [" + key + "]", holds(kMedia, folded(key)) ? " is not text" : " points to what is not text");
+          problem = media_problem("ignore: [" + key + "]",
+                                  holds(kMedia, folded(key)) ? " is not text" : " points to what is not text");
         else if (holds(kTurnParts, folded(key)))
-          problem = " is not read in turns, and what it leaves out would be trained: write train: true or "
-                    "false on the turn, or leave it out with ignore: [" + key + "]";
+          problem = " is not read in turns, and what it leaves out would be trained: write train: "
+                    "true or false on the turn, or leave it out with ignore: [" + key + "]";
         if (!problem.empty())
           faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key, key + problem, key});
         else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
@@ -361,7 +367,8 @@ class KeyCheck {
 
 // True if a question has <image> without a closing tag, which XML and HTML would write.
 bool asks_with_picture(const Turn& turn) {
-  return turn.role == "user" && turn.text.find("<image>") != std::string::npos && turn.text.find("</image>") == std::string::npos;
+  return turn.role == "user" && turn.text.find("<image>") != std::string::npos &&
+         turn.text.find("</image>") == std::string::npos;
 }
 
 }  // namespace

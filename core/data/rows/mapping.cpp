@@ -60,7 +60,8 @@ void parse_word_cells(Json& row) {
   }
   for (const char* key : {"score", "reward"}) {
     const Json* cell = member(row, key);
-    const std::optional<Json> number = cell && cell->is_string() ? json_in(cell->get<std::string>()) : std::nullopt;
+    const std::optional<Json> number =
+        cell && cell->is_string() ? json_in(cell->get<std::string>()) : std::nullopt;
     if (number && number->is_number()) row[key] = *number;  // else the format says what it expected
   }
 }
@@ -183,8 +184,9 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
       // An empty table cell is an empty text here: the template decides where it goes.
       if (value && is_table_) continue;
       faults.push_back({value ? pointer_of(piece.text) : "",
-                        piece.text + (value ? " is null" : " is missing") + ", expected a text for {" +
-                            piece.text + "}" + (value ? "" : did_you_mean(piece.text, keys_of(row)))});
+                        piece.text + (value ? " is null" : " is missing") +
+                            ", expected a text for {" + piece.text + "}" +
+                            (value ? "" : did_you_mean(piece.text, keys_of(row)))});
     } else if (value->is_structured()) {
       faults.push_back({pointer_of(piece.text), piece.text + " is " + kind_of(*value) +
                                                     ", expected a text for {" + piece.text + "}"});

@@ -66,7 +66,8 @@ const Format kFormats[] = {
     {RowFormat::text, "text", [](const Json& row) { return has(row, "text"); }, convert_text},
     {RowFormat::preference, "a chosen and a rejected answer", is_preference, convert_preference},
     {RowFormat::kto, "an answer and its label", is_kto, convert_kto},
-    {RowFormat::reward, "an answer and its score", [](const Json&) { return false; }, convert_reward},
+    {RowFormat::reward, "an answer and its score", [](const Json&) { return false; },
+     convert_reward},
     {RowFormat::prompt, "a prompt alone", asks, convert_prompt},
 };
 
@@ -162,7 +163,8 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
       std::any_of(rows.begin(), rows.end(), flagged))
     common.format = RowFormat::kto;
   if (common.format != RowFormat::automatic)
-    return {common.format, "the rows have " + read_as(common.columns), common.columns, judgement_advice(rows, common.format)};
+    return {common.format, "the rows have " + read_as(common.columns), common.columns,
+            judgement_advice(rows, common.format)};
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
   const std::string advice = judgement_advice(rows, RowFormat::automatic);
@@ -257,8 +259,9 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
       throw Error(ErrorKind::data,
                   path + ": rows have a prompt, and an answer under a name that forge does not know")
           .hint(proposal);
-  Detected detected{most->format, std::to_string(votes(most)) + " of the first " + std::to_string(rows.size()) +
-                                      (rows.size() == 1 ? " row has " : " rows have ") + most->keys};
+  Detected detected{most->format,
+                    std::to_string(votes(most)) + " of the first " + std::to_string(rows.size()) +
+                        (rows.size() == 1 ? " row has " : " rows have ") + most->keys};
   detected.columns = further_columns(rows, detected.format);
   if (!detected.columns.empty()) detected.reason += ", and " + read_as(detected.columns);
   detected.advice = judgement_advice(rows, detected.format);

@@ -234,7 +234,8 @@ bool is_known_start(const Json& value) {
   if (!value.is_string() || is_false(value)) return is_false(value) || value == true;
   const std::string start = lower(value.get<std::string>());
   if (start.starts_with("pissa_niter_")) return start.size() > 12 && start.find_first_not_of("0123456789", 12) == std::string::npos;
-  constexpr std::string_view kKnown[] = {"gaussian", "pissa", "olora", "orthogonal", "eva", "lora_ga"};
+  constexpr std::string_view kKnown[] = {"gaussian",   "pissa", "olora",
+                                         "orthogonal", "eva",   "lora_ga"};
   return std::ranges::count(kKnown, start) > 0;
 }
 

@@ -157,7 +157,8 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   GgufMetadata metadata;
   GgufVocabulary vocabulary;
   if (is_directory(source.model_path)) {
-    vocabulary = vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
+    vocabulary =
+        vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
     add_model_keys(spec, metadata);
     add_vocabulary_keys(vocabulary, metadata);
   } else {
@@ -271,7 +272,9 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
   check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
-  const auto whole = [&](const std::string& tensor) { return whole_tensor(*weights, static_cast<size_t>(weights->find(peft_name(tensor)))); };
+  const auto whole = [&](const std::string& tensor) {
+    return whole_tensor(*weights, static_cast<size_t>(weights->find(peft_name(tensor))));
+  };
 
   GgufMetadata metadata;
   metadata.text("general.type", "adapter");

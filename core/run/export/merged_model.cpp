@@ -221,7 +221,8 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
       std::swap(f.a, f.b);
       f.a = transposed(f.a, columns, delta.rank), f.b = transposed(f.b, delta.rank, rows);
     }
-    if (delta.magnitude >= 0) f.magnitude = whole_tensor(weights, static_cast<size_t>(delta.magnitude));
+    if (delta.magnitude >= 0)
+      f.magnitude = whole_tensor(weights, static_cast<size_t>(delta.magnitude));
     factors.push_back(std::move(f));
     Factors& held = factors.back();
     held.low_rank = {held.a.data(), held.b.data(), held.magnitude.empty() ? nullptr : held.magnitude.data(), delta.rank,

@@ -68,7 +68,8 @@ std::string shard_name(size_t number, size_t count) {
 
 }  // namespace
 
-void encode_values(const TensorInfo& tensor, std::span<const float> values, std::vector<char>& bytes, const std::string& prefix) {
+void encode_values(const TensorInfo& tensor, std::span<const float> values,
+                   std::vector<char>& bytes, const std::string& prefix) {
   constexpr int64_t kGrain = 4096;  // whole blocks of every type
   constexpr float kPastHalf = 65520;
   if (tensor.dtype == DType::f16)

@@ -22,7 +22,8 @@ using Written = std::function<void(double share)>;
 
 // Encodes values of a tensor in its type. `prefix` begins the names of float types in messages.
 // Throws Error(environment) for values past the range of f16.
-void encode_values(const TensorInfo& tensor, std::span<const float> values, std::vector<char>& bytes, const std::string& prefix);
+void encode_values(const TensorInfo& tensor, std::span<const float> values,
+                   std::vector<char>& bytes, const std::string& prefix);
 
 int64_t bytes_of_model(const MergedModel& model, DType dtype);
 

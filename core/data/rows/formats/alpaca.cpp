@@ -6,7 +6,9 @@ namespace forge {
 namespace {
 
 void append_history(const Json& history, ChatRow& chat, RowFaults& faults) {
-  if (!expect(history.is_array(), "/history", "history", history, "a list of [question, answer]", faults)) return;
+  if (!expect(history.is_array(), "/history", "history", history, "a list of [question, answer]",
+              faults))
+    return;
   for (size_t i = 0; i < history.size(); ++i) {
     const Json& pair = history[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {

@@ -22,9 +22,11 @@ std::string kind_of(const Json& value) {
   return value.is_array() ? "a list" : "an object";
 }
 
-bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value, std::string_view expected,
-            RowFaults& faults) {
-  if (!good) faults.push_back({pointer, std::string(what) + " is " + kind_of(value) + ", expected " + std::string(expected)});
+bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value,
+            std::string_view expected, RowFaults& faults) {
+  if (!good)
+    faults.push_back({pointer, std::string(what) + " is " + kind_of(value) + ", expected " +
+                                   std::string(expected)});
   return good;
 }
 
@@ -97,7 +99,9 @@ void complete_by_rest(const Json& turn, TurnNames& names) {
 // Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
 Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
   if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
-  if (!expect(tool.is_object(), pointer, "a tool", tool, "an object with its name and parameters", faults)) return tool;
+  if (!expect(tool.is_object(), pointer, "a tool", tool, "an object with its name and parameters",
+              faults))
+    return tool;
   if (member(tool, "function") || !member(tool, "name")) return tool;
   Json function = Json::object();
   for (const auto& [key, value] : tool.items())
@@ -176,7 +180,8 @@ Json tools_member(const Json& row, RowFaults& faults) {
   if (!given || (given->is_string() && trim(given->get_ref<const std::string&>()).empty())) return nullptr;
   Json tools = given->is_string() ? json_in(given->get<std::string>()).value_or(nullptr) : *given;
   if (!tools.is_array()) {
-    const std::string found = given->is_string() ? "a text that is not a JSON list" : kind_of(tools);
+    const std::string found =
+        given->is_string() ? "a text that is not a JSON list" : kind_of(tools);
     faults.push_back({"/" + key, key + " is " + found + ", expected a list of tools"});
     return nullptr;
   }

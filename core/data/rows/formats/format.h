@@ -26,8 +26,8 @@ const Json* member(const Json& object, const std::string& key);
 std::string kind_of(const Json& value);
 // Adds the fault "WHAT is a text, expected EXPECTED" of a value unless it is `good`; returns
 // `good`.
-bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value, std::string_view expected,
-            RowFaults& faults);
+bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value,
+            std::string_view expected, RowFaults& faults);
 std::vector<std::string> keys_of(const Json& object);
 // Returns the value that a text holds as JSON; nothing if it is no JSON.
 std::optional<Json> json_in(const std::string& text);

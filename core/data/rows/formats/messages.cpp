@@ -40,7 +40,8 @@ void check_content(const Json& message, const std::string& role, const std::stri
                    RowFaults& faults) {
   const Json* content = member(message, "content");
   if (content)
-    expect(content->is_string() || content->is_array(), pointer + "/content", "content", *content, "a text or text parts", faults);
+    expect(content->is_string() || content->is_array(), pointer + "/content", "content", *content,
+           "a text or text parts", faults);
   else if (!(role == "assistant" && (member(message, "tool_calls") || member(message, "function_call"))))
     faults.push_back(
         {pointer, std::string(message.contains("content") ? "content is null" : "content is missing") +
@@ -48,7 +49,9 @@ void check_content(const Json& message, const std::string& role, const std::stri
 }
 
 void append_message(const Json& message, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
-  if (!expect(message.is_object(), pointer, "a message", message, "an object with role and content", faults)) return;
+  if (!expect(message.is_object(), pointer, "a message", message, "an object with role and content",
+              faults))
+    return;
   const bool calls = member(message, "tool_calls") || member(message, "function_call");
   const auto names = calls ? std::nullopt : refuse_turn_names(message, "role", "content", pointer, faults);
   const std::string speaker = names ? names->speaker : "role";
@@ -111,8 +114,11 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
   for (const std::string& key : kFlags) {
     const Json* value = member(turn, key);
     if (!value) continue;
-    const char* expected = value->is_number() ? "0 or 1: a turn is trained or not, examples carry no weights" : "true, false, 0 or 1";
-    if (expect(value->is_boolean() || *value == 0 || *value == 1, pointer + "/" + key, key, *value, expected, faults))
+    const char* expected = value->is_number()
+                               ? "0 or 1: a turn is trained or not, examples carry no weights"
+                               : "true, false, 0 or 1";
+    if (expect(value->is_boolean() || *value == 0 || *value == 1, pointer + "/" + key, key, *value,
+               expected, faults))
       training = *value == true || *value == 1 ? TurnTraining::yes : TurnTraining::no;
     if (training == TurnTraining::yes && role != "assistant")
       faults.push_back({pointer + "/" + key,
@@ -122,9 +128,11 @@ TurnTraining training_flag(const Json& turn, const std::string& role, const std:
 }
 
 Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls) {
-  if (const auto parsed = calls.is_string() ? json_in(calls.get<std::string>()) : std::nullopt; parsed && !parsed->is_string())
+  if (const auto parsed = calls.is_string() ? json_in(calls.get<std::string>()) : std::nullopt;
+      parsed && !parsed->is_string())
     return tool_calls(*parsed, pointer, faults, Nulls::written);
-  if (!expect(calls.is_array(), pointer, "tool_calls", calls, "a list of calls", faults)) return nullptr;
+  if (!expect(calls.is_array(), pointer, "tool_calls", calls, "a list of calls", faults))
+    return nullptr;
   Json result = Json::array();
   for (size_t i = 0; i < calls.size(); ++i)
     result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults, nulls));
@@ -134,7 +142,9 @@ Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls) {
   if (!expect(call.is_object(), pointer, "a tool call", call, "an object", faults)) return nullptr;
   const Json* function = member(call, "function");
-  if (function && !expect(function->is_object(), pointer + "/function", "function", *function, "an object", faults)) return nullptr;
+  if (function && !expect(function->is_object(), pointer + "/function", "function", *function,
+                          "an object", faults))
+    return nullptr;
   const std::string place = function ? pointer + "/function" : pointer;
   const Json& body = function ? *function : call;
   text_member(body, "name", place, true, faults);

@@ -117,7 +117,8 @@ Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& fault
   ChatRow chosen = std::get<ChatRow>(convert_messages(row, options, faults));
   ChatRow rejected{Json::array(), chosen.tools, {}, 0};
   if (const Json* list = member(row, "rejected_messages")) {
-    if (expect(list->is_array(), "/rejected_messages", "rejected_messages", *list, "a list", faults))
+    if (expect(list->is_array(), "/rejected_messages", "rejected_messages", *list, "a list",
+               faults))
       append_messages(*list, "/rejected_messages", rejected, faults);
     return two_chats(std::move(chosen), std::move(rejected), faults);
   }
@@ -191,7 +192,8 @@ Row convert_preference(const Json& row, const RowOptions& options, RowFaults& fa
   Row result = convert_answers(row, options, faults);
   const Json* margin = member(row, "margin");
   if (!margin) return result;
-  if (expect(margin->is_number() && std::isfinite(margin->get<double>()), "/margin", "margin", *margin, "a number", faults))
+  if (expect(margin->is_number() && std::isfinite(margin->get<double>()), "/margin", "margin",
+             *margin, "a number", faults))
     std::get<AnswersRow>(result).margin = margin->get<double>();
   return result;
 }

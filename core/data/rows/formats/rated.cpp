@@ -53,7 +53,8 @@ Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults
   if (!score)
     faults.push_back({"", "score is missing, expected a number"});
   else
-    expect(score->is_number() && std::isfinite(score->get<double>()), "/" + key, key, *score, "a number", faults);
+    expect(score->is_number() && std::isfinite(score->get<double>()), "/" + key, key, *score,
+           "a number", faults);
   const std::string name = faults.empty() ? "score " + format_number(score->get<double>()) : "score";
   return one(name, std::move(answer));
 }

@@ -61,7 +61,8 @@ void append_exchange(const Json& entry, const std::string& pointer, ChatRow& cha
 }  // namespace
 
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
-  if (!expect(entry.is_object(), pointer, "a turn", entry, "an object with from and value", faults)) return;
+  if (!expect(entry.is_object(), pointer, "a turn", entry, "an object with from and value", faults))
+    return;
   if (!entry.contains("from") && entry.contains("input") && entry.contains("output"))
     return append_exchange(entry, pointer, chat, faults);
   if (const auto names = refuse_turn_names(entry, "from", "value", pointer, faults)) {

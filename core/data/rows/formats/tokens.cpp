@@ -15,7 +15,8 @@ std::vector<int64_t> integers(const Json& row, const std::string& key, int64_t l
   std::vector<int64_t> values;
   const Json* list = member(row, key);
   if (!list) return values;
-  if (!expect(list->is_array(), "/" + key, key, *list, "a list of whole numbers", faults)) return values;
+  if (!expect(list->is_array(), "/" + key, key, *list, "a list of whole numbers", faults))
+    return values;
   values.reserve(list->size());
   for (size_t i = 0; i < list->size(); ++i) {
     const Json& value = (*list)[i];
