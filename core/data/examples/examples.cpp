@@ -112,7 +112,7 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
         .hint("add eos_token to tokenizer_config.json");
 }
 
-Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans) const {
+Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const {
   std::vector<TextSegment> segments;
   int64_t begin = 0;
   for (const RenderedRow::Run& run : rendered.runs) {
@@ -126,9 +126,8 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpa
     example.ids.push_back(*tokenizer_.bos_id());
     example.supervised.push_back(0);
   }
-  std::vector<TokenSpan> made = tokenizer_.encode_segments(segments);
-  mark_trained(made, rendered.trained, example);
-  if (spans) *spans = std::move(made);
+  spans = tokenizer_.encode_segments(segments);
+  mark_trained(spans, rendered.trained, example);
   if (rendered.document) {
     example.ids.push_back(*tokenizer_.eos_id());
     example.supervised.push_back(1);
@@ -149,30 +148,29 @@ bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const Toke
 }
 
 void ExampleMaker::count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                                  const Untaught& untaught) const {
-  CutCounts& cuts = untaught.cuts;
+                                  RowExamples& made) const {
   size_t run = 0, span = 0;
   for (const ByteRange& range : rendered.trained) {
     while (span < spans.size() && spans[span].end <= range.begin) ++span;
-    cuts.glued += span < spans.size() && spans[span].begin < range.begin;
+    made.cuts.glued += span < spans.size() && spans[span].begin < range.begin;
     while (run + 1 < rendered.runs.size() && rendered.runs[run].end < range.end) ++run;
-    cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
+    made.cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
   }
-  count_unknown(rendered.text, spans, untaught);
+  count_unknown(rendered.text, spans, made);
 }
 
 void ExampleMaker::count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
-                                 const Untaught& untaught) const {
+                                 RowExamples& made) const {
   if (!tokenizer_.unk_id()) return;
   for (const TokenSpan& token : spans) {
     if (token.id != *tokenizer_.unk_id()) continue;
     const auto begin = static_cast<size_t>(token.begin);
-    if (untaught.cuts.unknown++ == 0)
-      untaught.unknown = trim(text.substr(begin, static_cast<size_t>(token.end - token.begin)));
+    if (made.cuts.unknown++ == 0)
+      made.unknown = trim(text.substr(begin, static_cast<size_t>(token.end - token.begin)));
   }
 }
 
-Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const {
+Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, RowExamples* made) const {
   const auto say = [&](const char* role, size_t up_to) {
     if (roles) roles->resize(std::max(roles->size(), up_to), role);
   };
@@ -192,12 +190,12 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
                                : text ? render_text(*text)
                                       : render_prompt(std::get<PromptRow>(row), chat_template_);
   std::vector<TokenSpan> spans;
-  Example example = tokenise(rendered, &spans);
-  if (untaught) {
-    count_untaught(rendered, spans, *untaught);
-    untaught->unsaid.insert(untaught->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
+  Example example = tokenise(rendered, spans);
+  if (made) {
+    count_untaught(rendered, spans, *made);
+    made->unsaid.insert(made->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
     const bool bare = pair ? !pair->prompt.empty() : prompt && prompt->chat.messages.empty();
-    untaught->cuts.bare_prompts += chat_template_ && bare;
+    made->cuts.bare_prompts += chat_template_ && bare;
   }
   if (chat && roles) *roles = roles_of(*chat, rendered, spans);
   if (text) say("text", example.ids.size());
@@ -212,9 +210,9 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
   return example;
 }
 
-Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, const Untaught* untaught) const {
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, RowExamples* made) const {
   std::vector<std::string> role_of;
-  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, untaught);
+  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, made);
   if (objective_.type == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
@@ -345,8 +343,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   int64_t length = 0;
   try {
-    const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-    Example whole = tokens_of(row, roles, &untaught);
+    Example whole = tokens_of(row, roles, &made);
     count_unsaid(made);
     length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);

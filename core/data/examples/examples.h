@@ -111,14 +111,9 @@ class ExampleMaker {
   // True if the objective judges each answer by itself: then they go to make_judged().
   bool judges() const;
   bool reads_margins() const;
-  // Parts of the row that its tokens do not teach, as tokens_of() finds them. tokens_of() returns
-  // the tokens before any cut and throws Error(data).
-  struct Untaught {
-    std::vector<std::string>& unsaid;
-    CutCounts& cuts;
-    std::string& unknown;
-  };
-  Example tokens_of(const Row& row, RoleTokens* roles = nullptr, const Untaught* untaught = nullptr) const;
+  // Returns the tokens before any cut; `made` gets the parts of the row that they do not teach.
+  // Throws Error(data).
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr, RowExamples* made = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
   // True if data.prompt_as makes turns of prompts that are texts.
   bool user_prompts() const { return data_.prompt_as == PromptAs::user; }
@@ -131,15 +126,15 @@ class ExampleMaker {
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
+  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const;
   // Fills `roles` with the role of each token.
-  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const;
+  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, RowExamples* made) const;
   bool teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const;
   // Counts the parts that `spans` of a rendered row do not teach.
   void count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                      const Untaught& untaught) const;
+                      RowExamples& made) const;
   void count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
-                     const Untaught& untaught) const;
+                     RowExamples& made) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
   // Makes an example of each of a row's `count` parts.

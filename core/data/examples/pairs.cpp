@@ -76,8 +76,7 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
   for (const AnswersRow::Answer& answer : row.answers) {
     try {
       const Row kind = std::visit([](const auto& value) { return Row(value); }, answer.row);
-      const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-      Example side = tokens_of(kind, roles, &untaught);
+      Example side = tokens_of(kind, roles, &made);
       const auto* texts = std::get_if<PairRow>(&kind);
       if (texts && texts->prompt.empty() && !tokenizer_.adds_bos())
         return "an empty prompt: the first token of an answer would be predicted from nothing";

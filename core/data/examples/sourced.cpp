@@ -92,8 +92,7 @@ RowExamples ExampleMaker::make_sourced(const Row& row, RoleTokens* roles) const 
       made.problem = "an empty source, which leaves the encoder nothing to read";
       return made;
     }
-    const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-    if (pair) count_unknown(pair->prompt, source, untaught), count_unknown(pair->completion, answer, untaught);
+    if (pair) count_unknown(pair->prompt, source, made), count_unknown(pair->completion, answer, made);
     if (roles) {
       (*roles)["prompt"].all += size_of(source), (*roles)["template"].all += 1;
       (*roles)["completion"].all += size_of(answer), (*roles)["completion"].trained += size_of(answer);
