@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-#include "core/data/report/show.h"
+#include "core/data/show.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 #include "core/run/svg.h"

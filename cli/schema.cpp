@@ -5,7 +5,7 @@
 #include "core/lib/base/text.h"
 #include "core/plan/plan.h"
 #include "core/run/event_fields.h"
-#include "core/run/protocol_docs.h"
+#include "core/run/request_fields.h"
 
 namespace forge {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/line.h"
 #include "cli/model_choice.h"
 #include "cli/score_model.h"
-#include "core/data/rows/sample_rows.h"
+#include "core/data/read/sample_rows.h"
 #include "core/job/names.h"
 #include "core/job/secrets.h"
 #include "core/learn/reinforce/advantage.h"

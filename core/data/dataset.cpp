@@ -10,7 +10,6 @@ namespace forge {
 
 struct DataSet::State {
   explicit State(const std::string& path) : cache(path) {}
-  CacheEntry entry(int64_t index) const { return cache.entry(index); }
   TokenCache cache;
   std::vector<int64_t> lengths, atom_lengths;
   std::vector<int64_t> atom_begins;  // empty: each example is its own atom
@@ -41,7 +40,7 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
   if (source_paths.size() == state->sources.size()) state->sources = source_paths;
   state->lengths.reserve(static_cast<size_t>(state->cache.examples()));
   for (int64_t i = 0; i < state->cache.examples(); ++i) {
-    const CacheEntry entry = state->entry(i);
+    const CacheEntry entry = state->cache.entry(i);
     state->lengths.push_back(entry.length);
     state->supervised_tokens += entry.supervised;
   }
@@ -54,11 +53,11 @@ DataSet DataSet::open(const std::string& path, const std::vector<std::string>& s
 
 void DataSet::verify() const { state_->cache.verify(); }
 int64_t DataSet::size() const { return static_cast<int64_t>(state_->lengths.size()); }
-int64_t DataSet::length(int64_t index) const { return state_->entry(index).length; }
-int64_t DataSet::supervised(int64_t index) const { return state_->entry(index).supervised; }
+int64_t DataSet::length(int64_t index) const { return state_->cache.entry(index).length; }
+int64_t DataSet::supervised(int64_t index) const { return state_->cache.entry(index).supervised; }
 
 Example DataSet::example(int64_t index) const {
-  const CacheEntry entry = state_->entry(index);
+  const CacheEntry entry = state_->cache.entry(index);
   const char* record = state_->cache.record(entry);
   const auto length = static_cast<size_t>(entry.length);
   Example example{index, std::vector<int32_t>(length), std::vector<uint8_t>(length)};
@@ -68,16 +67,16 @@ Example DataSet::example(int64_t index) const {
 }
 
 std::string DataSet::source_path(int64_t index) const {
-  return state_->sources.at(static_cast<size_t>(state_->entry(index).source));
+  return state_->sources.at(static_cast<size_t>(state_->cache.entry(index).source));
 }
-int64_t DataSet::source_line(int64_t index) const { return state_->entry(index).line; }
+int64_t DataSet::source_line(int64_t index) const { return state_->cache.entry(index).line; }
 std::string DataSet::label(int64_t index) const {
-  const int32_t label = state_->entry(index).label;
+  const int32_t label = state_->cache.entry(index).label;
   return label == 0 ? ""
                     : state_->cache.meta().at("labels").at(static_cast<size_t>(label - 1)).get<std::string>();
 }
 Judgement DataSet::judgement(int64_t index) const {
-  const int32_t label = state_->entry(index).label;
+  const int32_t label = state_->cache.entry(index).label;
   return label == 0 ? Judgement{} : state_->judgements.at(static_cast<size_t>(label - 1));
 }
 bool DataSet::judged() const { return !state_->judgements.empty(); }

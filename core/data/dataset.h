@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "core/data/batch/batch.h"
-#include "core/data/data_summary.h"
-#include "core/job/job.h"
+#include "core/data/examples/data_summary.h"
 #include "core/lib/base/file.h"
 
 namespace forge {

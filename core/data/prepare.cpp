@@ -162,7 +162,7 @@ void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threa
   while (!running.empty()) consume_oldest();
 }
 
-// Adds one source's counts, scaled: an estimate scales each source by its own share.
+// Adds counts, scaled: an estimate scales each source by its own share.
 void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
   auto scaled = [&](int64_t value) {
     return static_cast<int64_t>(static_cast<double>(value) * factor + 0.5);
@@ -172,16 +172,9 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
         &DataSummary::truncated, &DataSummary::split, &DataSummary::dropped, &DataSummary::skipped,
         &DataSummary::untrained, &DataSummary::unsampled})
     total.*count += scaled(part.*count);
-  for (auto count : {&CutCounts::prompts, &CutCounts::completions, &CutCounts::tokens,
-                     &CutCounts::dropped_tokens, &CutCounts::unsaid, &CutCounts::unsaid_tools,
-                     &CutCounts::endless, &CutCounts::bare_prompts, &CutCounts::unknown, &CutCounts::glued})
-    total.cuts.*count += scaled(part.cuts.*count);
+  for (const auto& [key, count] : kCutCounts) total.cuts.*count += scaled(part.cuts.*count);
   PairCounts pairs = part.pairs;
-  for (auto count : {&PairCounts::equal, &PairCounts::one_side_cut, &PairCounts::prompts_differ,
-                     &PairCounts::other_prompts, &PairCounts::chosen_longer, &PairCounts::rejected_longer,
-                     &PairCounts::chosen_tokens, &PairCounts::rejected_tokens, &PairCounts::desirable,
-                     &PairCounts::undesirable})
-    pairs.*count = scaled(part.pairs.*count);
+  for (const auto& [key, count] : kPairCounts) pairs.*count = scaled(part.pairs.*count);
   total.pairs += pairs;
   for (const auto& [key, rows] : part.unread_keys) total.unread_keys[key] += scaled(rows);
   for (const auto& [column, rows] : part.columns) total.columns[column] += scaled(rows);
@@ -193,17 +186,8 @@ void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
 bool is_second(const LocatedExample& made, bool compares) { return compares && made.label == "rejected"; }
 
 void count(DataSummary& summary, const ChunkResult& result, const ExampleMaker& maker) {
-  summary.rows += result.rows;
-  summary.truncated += result.truncated;
-  summary.split += result.split;
-  summary.dropped += result.dropped;
-  summary.skipped += result.skipped;
-  summary.untrained += result.untrained;
-  summary.cuts += result.cuts;
-  summary.pairs += result.pairs;
-  summary.unsampled += result.unsampled;
+  add_scaled(summary, result.summary, 1);
   for (const auto& [key, unread] : result.unread) summary.unread_keys[key] += unread.rows;
-  for (const auto& [column, rows] : result.columns) summary.columns[column] += rows;
   for (const LocatedExample& made : result.examples) {
     const auto length = static_cast<int64_t>(made.example.ids.size());
     summary.examples += !is_second(made, maker.compares());
@@ -324,7 +308,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
       progress.tokens += static_cast<int64_t>(ids.size());
     }
     progress.bytes += result.bytes;
-    progress.rows += result.rows;
+    progress.rows += result.summary.rows;
     progress.examples += static_cast<int64_t>(result.examples.size());
     if (options.progress) options.progress(progress);
   };

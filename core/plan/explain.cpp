@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/data/report/pairs_text.h"
+#include "core/data/examples/data_summary.h"
 #include "core/job/field.h"
 #include "core/job/job_json.h"
 #include "core/job/names.h"

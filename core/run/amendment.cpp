@@ -1,6 +1,7 @@
 #include "core/run/amendment.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/job/diagnostics.h"
 #include "core/job/field.h"
@@ -18,19 +19,14 @@ constexpr const char* kHash = "hash";
 constexpr int64_t kLargestFile = 64 << 20;
 constexpr int64_t kMostDivisor = int64_t{1} << 32;  // of a micro-batch, after running out of memory
 
-struct KindName {
-  AmendmentKind kind;
-  const char* name;
-};
-constexpr KindName kKinds[] = {{AmendmentKind::out_of_memory, "out_of_memory"},
-                               {AmendmentKind::replan, "replan"},
-                               {AmendmentKind::settings, "settings"},
-                               {AmendmentKind::extend, "extend"}};
+// In the order of the enum.
+constexpr std::string_view kKinds[] = {"out_of_memory", "replan", "settings", "extend"};
 
 AmendmentKind kind_named(const std::string& name) {
-  for (const KindName& kind : kKinds)
-    if (name == kind.name) return kind.kind;
-  throw MemberFault("kind: forge knows no amendment \"" + name + "\"");
+  const auto found = std::ranges::find(kKinds, name);
+  if (found == std::end(kKinds))
+    throw MemberFault("kind: forge knows no amendment \"" + name + "\"");
+  return static_cast<AmendmentKind>(found - std::begin(kKinds));
 }
 
 // Throws MemberFault unless an amendment may set `key` to `value`: a job key, or the number of
@@ -109,9 +105,7 @@ std::vector<std::pair<int64_t, Json>> lines_of(const std::string& path, std::str
 }  // namespace
 
 Json to_json(const Amendment& amendment) {
-  const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                 [&](const KindName& entry) { return entry.kind == amendment.kind; });
-  Json json{{"kind", kind->name}};
+  Json json{{"kind", kKinds[static_cast<size_t>(amendment.kind)]}};
   if (amendment.kind == AmendmentKind::out_of_memory) {
     json["step"] = amendment.step;
     json["micro_batch_divisor"] = amendment.micro_batch_divisor;

@@ -82,6 +82,16 @@ Manifest whole_manifest(const std::string& path, const std::string& plan) {
   return manifest;
 }
 
+// Removes checkpoints that were set aside and whose steps have been repeated.
+void remove_damaged(const std::string& folder, int64_t newest) {
+  const std::string checkpoints = RunPaths{folder}.checkpoints();
+  for (const std::string& name : names_in(checkpoints)) {
+    if (!ends_with(name, kDamaged)) continue;
+    const std::optional<int64_t> step = step_of(name.substr(0, name.size() - kDamaged.size()));
+    if (step && *step <= newest) remove_tree(checkpoints + "/" + name);
+  }
+}
+
 }  // namespace
 
 std::optional<int64_t> step_of(const std::string& name) {
@@ -176,20 +186,6 @@ std::string set_checkpoint_aside(const std::string& folder, int64_t step) {
   if (error) throw Error(ErrorKind::environment, path + ": cannot move the damaged checkpoint aside: " + error.message());
   return aside;
 }
-
-namespace {
-
-// Removes checkpoints that were set aside and whose steps have been repeated.
-void remove_damaged(const std::string& folder, int64_t newest) {
-  const std::string checkpoints = RunPaths{folder}.checkpoints();
-  for (const std::string& name : names_in(checkpoints)) {
-    if (!ends_with(name, kDamaged)) continue;
-    const std::optional<int64_t> step = step_of(name.substr(0, name.size() - kDamaged.size()));
-    if (step && *step <= newest) remove_tree(checkpoints + "/" + name);
-  }
-}
-
-}  // namespace
 
 void retain_checkpoints(const std::string& folder, int64_t keep_last, const std::vector<int64_t>& keep) {
   std::vector<int64_t> steps = list_checkpoints(folder);

@@ -41,7 +41,7 @@ std::vector<std::string> event_faults(const Json& event);
 // missing". A field that is not required may be null.
 std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
                                       const Json& object);
-// Returns a field's type in the words of a sentence: "a whole number".
-const char* name_of(FieldType type);
+// Returns a field's type in the words of a table: "integer".
+const char* short_name_of(FieldType type);
 
 }  // namespace forge

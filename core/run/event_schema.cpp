@@ -3,47 +3,32 @@
 namespace forge {
 namespace {
 
-using enum FieldType;
+struct TypeWords {
+  Json schema;
+  bool (*holds)(const Json& value);
+  const char* name;        // in the words of a sentence
+  const char* short_name;  // in a table
+};
 
-Json schema_type(FieldType type) {
-  switch (type) {
-    case integer:
-      return "integer";
-    case number:
-      return Json::array({"number", "null"});  // NaN and infinities are written as null
-    case text:
-      return "string";
-    case flag:
-      return "boolean";
-    case object:
-      return "object";
-    case list:
-      return "array";
-  }
-  return nullptr;
-}
-
-bool has_type(const Json& value, FieldType type) {
-  switch (type) {
-    case integer:
-      return value.is_number_integer();
-    case number:
-      return value.is_number() || value.is_null();
-    case text:
-      return value.is_string();
-    case flag:
-      return value.is_boolean();
-    case object:
-      return value.is_object();
-    case list:
-      return value.is_array();
-  }
-  return false;
+// Returns the words of a type. NaN and infinities are written as null.
+const TypeWords& words_of(FieldType type) {
+  static const TypeWords kWords[] = {
+      {"integer", [](const Json& value) { return value.is_number_integer(); }, "a whole number",
+       "integer"},
+      {Json::array({"number", "null"}),
+       [](const Json& value) { return value.is_number() || value.is_null(); }, "a number or null",
+       "number"},
+      {"string", [](const Json& value) { return value.is_string(); }, "a text", "text"},
+      {"boolean", [](const Json& value) { return value.is_boolean(); }, "true or false",
+       "true or false"},
+      {"object", [](const Json& value) { return value.is_object(); }, "an object", "object"},
+      {"array", [](const Json& value) { return value.is_array(); }, "a list", "list"}};
+  return kWords[static_cast<int>(type)];
 }
 
 void add_fields(Json& schema, std::span<const EventField> fields) {
   for (const EventField& field : fields) {
-    schema["properties"][field.name] = {{"type", schema_type(field.type)}, {"description", field.meaning}};
+    schema["properties"][field.name] = {{"type", words_of(field.type).schema}, {"description", field.meaning}};
     if (field.required) schema["required"].push_back(field.name);
   }
 }
@@ -76,11 +61,7 @@ Json report_schema() {
   return schema;
 }
 
-const char* name_of(FieldType type) {
-  constexpr const char* kNames[] = {"a whole number", "a number or null", "a text",
-                                    "true or false",  "an object",        "a list"};
-  return kNames[static_cast<int>(type)];
-}
+const char* short_name_of(FieldType type) { return words_of(type).short_name; }
 
 std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
                                       const Json& object) {
@@ -89,8 +70,8 @@ std::vector<std::string> field_faults(const std::string& name, std::span<const E
     auto found = object.find(field.name);
     if (found == object.end()) {
       if (field.required) faults.push_back(name + ": " + field.name + " is missing");
-    } else if (!has_type(*found, field.type) && (field.required || !found->is_null())) {
-      faults.push_back(name + ": " + field.name + " is not " + name_of(field.type));
+    } else if (!words_of(field.type).holds(*found) && (field.required || !found->is_null())) {
+      faults.push_back(name + ": " + field.name + " is not " + words_of(field.type).name);
     }
   }
   return faults;

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "core/lib/base/file.h"
-#include "core/lib/base/text.h"
 #include "core/lib/io/gguf.h"
 #include "core/lib/io/python_json.h"
 #include "core/lib/text/add_tokens.h"
@@ -31,6 +30,10 @@ void copy_if_there(const std::string& from, const std::string& folder, const cha
   std::string path = from + "/" + name;
   if (file_exists(path))
     write_file_durably(folder + "/" + name, read_file(path, kLargestTokenizerFile, ErrorKind::environment));
+}
+
+Json read_python_json(const std::string& path) {
+  return parse_python_json(read_file(path, kLargestTokenizerFile, ErrorKind::environment), path);
 }
 
 // Returns transformers' name of a type: "float32", "bfloat16" or "float16".
@@ -73,7 +76,7 @@ void add_to_tokenizer_files(const std::vector<std::string>& added, const std::st
   const std::string text = with_added_tokens(read_tokenizer_json(folder), added);
   write_file_durably(path, text);
   if (!file_exists(config_path)) return;
-  Json config = parse_python_json(read_file(config_path, kLargestTokenizerFile, ErrorKind::environment), config_path);
+  Json config = read_python_json(config_path);
   if (!config.is_object() || !config.contains("added_tokens_decoder")) return;
   if (!config["added_tokens_decoder"].is_object())
     throw Error(ErrorKind::environment, config_path + ": added_tokens_decoder is not an object, so no token can be added")
@@ -85,6 +88,21 @@ void add_to_tokenizer_files(const std::vector<std::string>& added, const std::st
     if (!config["added_tokens_decoder"].contains(id)) config["added_tokens_decoder"][id] = token;
   }
   write_file_durably(config_path, dump_python_json(config, 2) + "\n");
+}
+
+// Sets the language model's own settings where a class with towers wraps it.
+void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
+  if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
+  text["tie_word_embeddings"] = spec.tie_word_embeddings;
+  if (spec.base_vocab_size > 0) text["vocab_size"] = spec.vocab_size;
+}
+
+void say_score_head(const ModelSpec& spec, Json& config) {
+  config["architectures"] = {scoring_architecture(spec)};
+  config["id2label"] = {{"0", "LABEL_0"}};
+  config["label2id"] = {{"LABEL_0", 0}};
+  config["tie_word_embeddings"] = false;
+  config["pad_token_id"] = padding_of_scores(spec);
 }
 
 }  // namespace
@@ -120,25 +138,6 @@ int64_t padding_of_scores(const ModelSpec& spec) {
   return pad;
 }
 
-namespace {
-
-// Sets the language model's own settings where a class with towers wraps it.
-void say_text_config(const ModelSpec& spec, const std::string& dtype, Json& text) {
-  if (text.erase("torch_dtype") + text.erase("dtype") > 0) text["dtype"] = hub_dtype(dtype);
-  text["tie_word_embeddings"] = spec.tie_word_embeddings;
-  if (spec.base_vocab_size > 0) text["vocab_size"] = spec.vocab_size;
-}
-
-void say_score_head(const ModelSpec& spec, Json& config) {
-  config["architectures"] = {scoring_architecture(spec)};
-  config["id2label"] = {{"0", "LABEL_0"}};
-  config["label2id"] = {{"LABEL_0", 0}};
-  config["tie_word_embeddings"] = false;
-  config["pad_token_id"] = padding_of_scores(spec);
-}
-
-}  // namespace
-
 void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   if (!file_exists(from + "/tokenizer_config.json")) return;
   // The template is copied together with the files it came from.
@@ -156,14 +155,11 @@ void write_generation_ends(const std::string& folder) {
   const std::optional<int32_t> end = end_of_turn(open_model_text(folder, {}));
   if (!end) return;
   const std::string path = folder + "/generation_config.json", config_path = folder + "/config.json";
-  const auto read = [](const std::string& file) {
-    return parse_python_json(read_file(file, kLargestTokenizerFile, ErrorKind::environment), file);
-  };
   Json generation = Json::object();
   if (file_exists(path))
-    generation = read(path);
+    generation = read_python_json(path);
   else
-    for (const Json config = read(config_path); const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    for (const Json config = read_python_json(config_path); const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
       if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
   if (!generation.is_object()) return;
   const Json stated = generation.value("eos_token_id", Json());

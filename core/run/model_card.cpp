@@ -45,22 +45,22 @@ std::string room_for_tokens(const ModelSpec& spec) {
 std::string python(bool adapter, const ModelSpec& spec, const std::string& model_name, const std::string& folder) {
   const bool scores = spec.score_head;
   const std::string task = scores ? "SequenceClassification" : spec.reads_source() ? "Seq2SeqLM" : "CausalLM", labels = scores ? ", num_labels=1" : "";
+  const std::filesystem::path path(model_name);
   std::string text;
   if (!adapter) {
     text = "from transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
            "model = AutoModelFor" + task + ".from_pretrained(\".\")\n";
-  } else if (!is_gguf(model_name) && spec.base_vocab_size > 0) {
+  } else if (is_gguf(model_name) || spec.base_vocab_size > 0) {
+    const std::string base = is_gguf(model_name)
+                                 ? dump_json(path.parent_path().string()) +
+                                       ", gguf_file=" + dump_json(path.filename().string())
+                                 : dump_json(model_name);
     text = "from peft import PeftModel\nfrom transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
-           "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(model_name) + labels + ")\n" + room_for_tokens(spec) +
+           "base = AutoModelFor" + task + ".from_pretrained(" + base + labels + ")\n" + room_for_tokens(spec) +
            "model = PeftModel.from_pretrained(base, \".\")\n";
-  } else if (!is_gguf(model_name)) {
+  } else {
     text = "from peft import AutoPeftModelFor" + task + "\nfrom transformers import AutoTokenizer\n\n"
            "model = AutoPeftModelFor" + task + ".from_pretrained(\".\"" + labels + ")\n";
-  } else {
-    const std::filesystem::path path(model_name);
-    text = "from peft import PeftModel\nfrom transformers import AutoModelFor" + task + ", AutoTokenizer\n\n"
-           "base = AutoModelFor" + task + ".from_pretrained(" + dump_json(path.parent_path().string()) +
-           ", gguf_file=" + dump_json(path.filename().string()) + labels + ")\n" + room_for_tokens(spec) + "model = PeftModel.from_pretrained(base, \".\")\n";
   }
   if (scores && adapter)
     text += "# The score is read at the last token that is not padding, so padding must not be a token that ends a text.\n"

@@ -26,17 +26,6 @@ std::optional<TemplateSource> own_template_of(const std::string& model_path, con
   return std::nullopt;
 }
 
-}  // namespace
-
-TemplateSource named_template(const std::string& name) {
-  if (!names_a_template_file(name)) return bundled_template(name);
-  std::string text = read_file(name, kLargestTemplate, ErrorKind::environment);
-  refuse_git_lfs(text, name, ErrorKind::environment);
-  return TemplateSource{std::move(text), name};
-}
-
-namespace {
-
 SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   SpecialTokens tokens;
   auto add = [&](const char* name, std::optional<int32_t> id) {
@@ -159,6 +148,13 @@ const ChatTemplate& template_of(const ModelText& text) {
 }
 
 }  // namespace
+
+TemplateSource named_template(const std::string& name) {
+  if (!names_a_template_file(name)) return bundled_template(name);
+  std::string text = read_file(name, kLargestTemplate, ErrorKind::environment);
+  refuse_git_lfs(text, name, ErrorKind::environment);
+  return TemplateSource{std::move(text), name};
+}
 
 std::optional<int32_t> end_of_turn(const ModelText& text) {
   if (!text.chat_template) return std::nullopt;

@@ -1,5 +1,4 @@
-#include "core/run/protocol_docs.h"
-
+// The documentation of the protocol between program and engine, out of its tables.
 #include "core/run/request_fields.h"
 
 namespace forge {
@@ -28,11 +27,6 @@ carries the protocol version, and a mismatch is an environment error.
 
 Fields in italics may be missing; in a request they may also be null.
 )";
-
-const char* short_name_of(FieldType type) {
-  constexpr const char* kNames[] = {"integer", "number", "text", "true or false", "object", "list"};
-  return kNames[static_cast<int>(type)];
-}
 
 // Returns a table with one row per event and its meaning, and one per field.
 std::string table_of(const std::string& title, const std::string& first_column,

@@ -60,6 +60,15 @@ std::string device_text(const Json& device) {
 
 std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
 
+Json parse_event(const std::string& line, const std::string& path, int64_t number) {
+  if (line.size() > kLongestLine)
+    throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": a line of " +
+                                            format_bytes(static_cast<int64_t>(line.size())) + " is not an event");
+  Json event = parse_json(line, path, ErrorKind::environment, {}, number);
+  if (!is_event(event)) throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": is not an event of a run");
+  return event;
+}
+
 }  // namespace
 
 void RunMetrics::add(const Json& event) {
@@ -104,19 +113,6 @@ bool is_event(const Json& line) {
   };
   return good("step", true) && good("time", false);
 }
-
-namespace {
-
-Json parse_event(const std::string& line, const std::string& path, int64_t number) {
-  if (line.size() > kLongestLine)
-    throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": a line of " +
-                                            format_bytes(static_cast<int64_t>(line.size())) + " is not an event");
-  Json event = parse_json(line, path, ErrorKind::environment, {}, number);
-  if (!is_event(event)) throw Error(ErrorKind::environment, path + ":" + std::to_string(number) + ": is not an event of a run");
-  return event;
-}
-
-}  // namespace
 
 void for_each_event(const std::string& path, const std::function<void(const Json&)>& use, std::string* fault) {
   std::ifstream file(path, std::ios::binary);

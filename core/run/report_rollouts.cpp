@@ -97,9 +97,11 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
     charts.push_back(std::move(made));
     return charts.back();
   };
-  Chart& reward = chart("Reward", "mean of a rollout", {{"training", "reward"}}, curves.rollouts, curves.steps);
-  if (!curves.eval_steps.empty())
-    reward.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at("reward"), curves.eval_steps.size() <= 60});
+  const auto add_held_out = [&](Chart& chart, const char* key) {
+    if (!curves.eval_steps.empty())
+      chart.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at(key), curves.eval_steps.size() <= 60});
+  };
+  add_held_out(chart("Reward", "mean of a rollout", {{"training", "reward"}}, curves.rollouts, curves.steps), "reward");
   for (const auto& [from, x, title] :
        {std::tuple(&curves.rollouts, &curves.steps, "Rewards by name"),
         std::tuple(&curves.evaluations, &curves.eval_steps, "Rewards by name, held out")}) {
@@ -108,9 +110,7 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
       if (name.starts_with(kPart)) parts.series.push_back({name.substr(std::string(kPart).size()), *x, values, x->size() <= 60});
     if (!parts.series.empty()) charts.push_back(std::move(parts));
   }
-  Chart& length = chart("Length", "tokens per completion", {{"training", "tokens"}}, curves.rollouts, curves.steps);
-  if (!curves.eval_steps.empty())
-    length.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at("tokens"), curves.eval_steps.size() <= 60});
+  add_held_out(chart("Length", "tokens per completion", {{"training", "tokens"}}, curves.rollouts, curves.steps), "tokens");
   chart("Flat groups and cut completions", "share", {{"flat groups", "flat_share"}, {"cut", "truncated_share"}}, curves.rollouts, curves.steps);
   chart("Entropy", "nats per token", {{"policy", "entropy"}}, curves.rollouts, curves.steps);
   chart("Variety", "distinct pairs of tokens", {{"training", "distinct_2"}}, curves.rollouts, curves.steps);

@@ -15,4 +15,9 @@ std::span<const EventShape> request_shapes();
 // that the command does not have are faults, so that no field is sent that nothing reads.
 std::vector<std::string> request_faults(const Json& request);
 
+// Returns docs/engine-protocol.md, from the tables of requests and events.
+//
+//   forge schema event --docs > docs/engine-protocol.md
+std::string protocol_markdown();
+
 }  // namespace forge

@@ -132,6 +132,13 @@ bool is_left_of_a_run(const std::string& folder) {
             "another name");
 }
 
+// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded"
+// beside it.
+std::string discarded_path(const std::string& folder) {
+  const fs::path path(folder);
+  return (path.parent_path() / ("." + path.filename().string() + kDiscarded)).string();
+}
+
 // True if the metrics contain a step. Reads only up to the first one.
 bool has_step(const std::string& metrics) {
   std::ifstream file(metrics);
@@ -214,11 +221,6 @@ RunState inspect_run(const std::string& folder) {
     return file_exists(path) && (file.second < 0 || !ends_with(path, ".safetensors") || file_size(path) == file.second);
   });
   return state;
-}
-
-std::string discarded_path(const std::string& folder) {
-  const fs::path path(folder);
-  return (path.parent_path() / ("." + path.filename().string() + kDiscarded)).string();
 }
 
 void discard_run(const std::string& folder) {

@@ -2,7 +2,6 @@
 // The run folder on disk: the paths of its files, its state, and the lock that permits writing. The
 // program reads it (is there a run, is it finished?), and so does the engine.
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,9 +73,7 @@ void require_run_folder(const std::string& folder);
 // Removes a run, or the rest of one. The caller holds its lock. Throws Error(environment) for a
 // folder that holds anything else.
 void discard_run(const std::string& folder);
-// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded"
-// beside it.
-std::string discarded_path(const std::string& folder);
+// The end of the name that a run has while it is removed: ".NAME.discarded" beside its folder.
 constexpr const char* kDiscarded = ".discarded";
 
 // Returns the folder of a run's trained adapter or model; empty if it does not exist yet.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/lib/base/file.h"
+#include "core/lib/io/members.h"
 #include "core/run/model_text.h"
 
 namespace forge {
@@ -18,19 +19,9 @@ std::string path_of(const std::string& folder) { return folder + "/samples.json"
 int64_t prompt_length(const Example& example) {
   constexpr int64_t kOpening = 16;
   if (const auto source = std::count(example.supervised.begin(), example.supervised.end(), kSource); source > 0) return source;
-  const auto first = std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
+  const int64_t first = first_trained(example);
   const auto size = static_cast<int64_t>(example.ids.size());
-  return first > 1 ? std::min<int64_t>(first, size) : std::min(kOpening, size / 2);
-}
-
-std::optional<std::vector<int32_t>> ids_of(const Json& list, int64_t vocab_size) {
-  if (!list.is_array()) return std::nullopt;
-  std::vector<int32_t> ids;
-  for (const Json& id : list) {
-    if (!id.is_number_integer() || id < 0 || id >= vocab_size) return std::nullopt;
-    ids.push_back(id.get<int32_t>());
-  }
-  return ids;
+  return first > 1 ? std::min(first, size) : std::min(kOpening, size / 2);
 }
 
 }  // namespace
@@ -59,14 +50,17 @@ std::vector<Sample> read_samples(const std::string& folder, int64_t vocab_size) 
   try {
     const Json list = parse_json(read_file(path_of(folder), kLargestFile, ErrorKind::environment), path_of(folder),
                                  ErrorKind::environment);
+    const Range ids = between(0, static_cast<double>(vocab_size - 1));
     for (const Json& item : list) {
-      if (!item.is_object()) return {};
-      const auto prompt = ids_of(item.value("prompt", Json()), vocab_size);
-      const auto before = ids_of(item.value("before", Json()), vocab_size);
-      if (!prompt || !before || prompt->empty()) return {};
-      samples.push_back({*prompt, *before});
+      MemberReader member{item};
+      Sample& sample = samples.emplace_back();
+      member("prompt", sample.prompt, "", ids);
+      member("before", sample.before, "", ids);
+      if (sample.prompt.empty()) return {};
     }
   } catch (const Error&) {  // a report without samples is better than none
+    return {};
+  } catch (const MemberFault&) {
     return {};
   }
   return samples;

@@ -3,7 +3,6 @@
 // part of a report first. The engine gives the answers. This file chooses the prompts, keeps the
 // answers between start and end, and turns them into text.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

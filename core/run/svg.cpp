@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <fmt/format.h>
-
-#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
@@ -99,27 +98,12 @@ std::string axes(const Chart& chart, const Frame& frame) {
 }  // namespace
 
 std::string escape_html(const std::string& text) {
+  constexpr std::string_view kLetters = "&<>\"'";
+  constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   std::string out;
-  for (char letter : text) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += letter;
-    }
+  for (const char letter : text) {
+    const size_t at = kLetters.find(letter);
+    out += at == std::string_view::npos ? std::string(1, letter) : kEntities[at];
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <concepts>
 #include <cstring>
 
 #include "core/lib/base/error.h"
@@ -44,13 +45,9 @@ void append_key(std::string& out, int field, Wire wire) {
   append_varint(out, static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
 }
 
-void append_field(std::string& out, int field, double value) {
-  append_key(out, field, Wire::fixed64);
-  append_bytes(out, value);
-}
-
-void append_field(std::string& out, int field, float value) {
-  append_key(out, field, Wire::fixed32);
+template <std::floating_point T>
+void append_field(std::string& out, int field, T value) {
+  append_key(out, field, sizeof value == 8 ? Wire::fixed64 : Wire::fixed32);
   append_bytes(out, value);
 }
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/data/batch/mismatch.h"
 #include "core/data/dataset.h"
+#include "core/data/mismatch.h"
 #include "core/train/session.h"
 
 namespace forge {

@@ -17,11 +17,11 @@ const std::string kRoot = FORGE_SOURCE_DIR;
 // The rooms of core in their order: each may include those before it.
 const std::vector<std::string> kRooms{"core/lib", "core/graph", "core/job", "core/learn", "core/data", "core/model", "core/plan", "core/run", "core/train"};
 
-// The folders of a room in their order, by the same rule. Those of data still know each other
-// (docs/plan.md).
+// The folders of a room in their order, by the same rule.
 const std::map<std::string, std::vector<std::string>> kInside{
     {"core/lib", {"core/lib/base", "core/lib/io", "core/lib/net", "core/lib/hub", "core/lib/text", "core/lib/schema", "core/lib/tensor"}},
     {"core/learn", {"core/learn/objective", "core/learn/reward", "core/learn/reinforce", "core/learn/rollout"}},
+    {"core/data", {"core/data/batch", "core/data/rows", "core/data/read", "core/data/examples", "core/data/report", "core/data"}},
     {"core/model", {"core/model/graph", "core/model/families", "core/model", "core/model/adapter"}},
     {"core/plan", {"core/plan/machine", "core/plan/files", "core/plan/memory", "core/plan/stages", "core/plan/fit", "core/plan"}},
     {"core/run", {"core/run", "core/run/host", "core/run/evaluate", "core/run/export"}},

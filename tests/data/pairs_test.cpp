@@ -2,8 +2,8 @@
 // split.
 #include <algorithm>
 
-#include "core/data/batch/mismatch.h"
 #include "core/data/batch/order.h"
+#include "core/data/mismatch.h"
 #include "core/data/prepare.h"
 #include "core/job/names.h"
 #include "tests/test.h"

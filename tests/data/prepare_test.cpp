@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/data/read/sources.h"
-#include "core/data/report/show.h"
+#include "core/data/show.h"
 #include "core/lib/base/text.h"
 #include "tests/test.h"
 

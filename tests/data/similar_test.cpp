@@ -1,4 +1,4 @@
-#include "core/data/report/similar.h"
+#include "core/data/rows/similar.h"
 
 #include <algorithm>
 #include <set>

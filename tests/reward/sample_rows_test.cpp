@@ -1,4 +1,4 @@
-#include "core/data/rows/sample_rows.h"
+#include "core/data/read/sample_rows.h"
 
 #include "core/lib/base/text.h"
 #include "tests/test.h"

@@ -1,6 +1,5 @@
 #include "core/lib/base/file.h"
 #include "core/run/event_fields.h"
-#include "core/run/protocol_docs.h"
 #include "core/run/report.h"
 #include "core/run/request_fields.h"
 #include "tests/test.h"

@@ -6,6 +6,10 @@
 
 namespace forge {
 
+int64_t first_trained(const Example& example) {
+  return std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
+}
+
 int64_t Batch::supervised_tokens() const {
   return std::count_if(loss_weights.begin(), loss_weights.end(), [](float weight) { return weight != 0; });
 }

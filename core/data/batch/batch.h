@@ -20,6 +20,10 @@ struct Example {
   std::vector<uint8_t> supervised;
 };
 
+// Returns the number of tokens before the first that is trained; those that the likelihood alone
+// counts are no such ones.
+int64_t first_trained(const Example& example);
+
 // A judgement of an answer, as the data state it.
 struct Judgement {
   bool desirable = true;  // chosen, or good

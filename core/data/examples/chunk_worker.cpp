@@ -20,12 +20,11 @@ ChunkWorker::ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile
                          int64_t seed, bool look)
     : maker_(maker), share_(share), seed_(seed), look_(look) {
   for (const SourceFile& file : files) {
-    const SourceKind kind = source_kind(file.path);
-    const RowKind rows = kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
     const Stated stated = file.source.prompt                           ? Stated::fields
                           : file.source.format != RowFormat::automatic ? Stated::format
                                                                        : Stated::nothing;
-    files_.push_back({file.path, RowMapping(file.source, rows), file.source.weight, stated});
+    files_.push_back(
+        {file.path, RowMapping(file.source, row_kind(file.path)), file.source.weight, stated});
   }
 }
 
@@ -59,22 +58,18 @@ std::optional<Row> ChunkWorker::convert(const SourceRow& source, const File& fil
   Json read = parse_row(source, file.path);
   const std::vector<std::string> absent = file.mapping.absent(read);
   for (const auto& [field, place] : file.mapping.columns())
-    result.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
-  std::optional<Row> row = convert_mapped(file.mapping.apply(std::move(read), faults), file, format, unread, faults);
+    result.summary.columns[place + " for " + field] += std::count(absent.begin(), absent.end(), field) == 0;
+  const Json json = file.mapping.apply(std::move(read), faults);
+  std::optional<Row> row;
+  if (faults.empty())
+    row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
+  if (row)
+    check_keys(json,
+               {format, file.stated, maker_.has_template(),
+                [&](const std::string& key) { return maker_.template_reads(key); }},
+               unread, faults);
+  if (row && !file.mapping.ignores_pictures()) check_placeholders(*row, faults);
   file.mapping.name_absent(absent, faults);
-  return row;
-}
-
-std::optional<Row> ChunkWorker::convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
-                                               RowFaults& faults) const {
-  if (!faults.empty()) return std::nullopt;
-  std::optional<Row> row = convert_row(json, format, {maker_.has_template(), maker_.vocab_size(), maker_.reads_source(), maker_.user_prompts()}, faults);
-  if (!row) return row;
-  check_keys(json,
-             {format, file.stated, maker_.has_template(),
-              [&](const std::string& key) { return maker_.template_reads(key); }},
-             unread, faults);
-  if (!file.mapping.ignores_pictures()) check_placeholders(*row, faults);
   return faults.empty() ? std::move(row) : std::nullopt;
 }
 
@@ -87,8 +82,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     row = convert(source, file, chunk.format, unread, faults, result);
   } catch (const Error& error) {
     if (share_.eval) return;  // without content it belongs to train, which reports it
-    ++result.rows;
-    ++result.skipped;
+    ++result.summary.rows;
+    ++result.summary.skipped;
     result.lost.push_back(located(error, source));
     return;
   }
@@ -98,10 +93,10 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     if (!belongs(content)) return;
     const int64_t count = copies(content, file.weight);
     if (count == 0) {
-      ++result.unsampled;
+      ++result.summary.unsampled;
       return;
     }
-    ++result.rows;
+    ++result.summary.rows;
     if (const auto* answers = std::get_if<AnswersRow>(&*row); answers && answers->margin != 0 && !maker_.reads_margins())
       unread.push_back("margin");
     note_unread(unread, source, file, result);
@@ -114,8 +109,8 @@ void ChunkWorker::run_row(const SourceRow& source, const RowChunk& chunk, ChunkR
     return add(source, std::move(made), count, result);
   }
   if (share_.eval && share_.fraction > 0) return;
-  ++result.rows;
-  ++result.skipped;
+  ++result.summary.rows;
+  ++result.summary.skipped;
   add_faults(faults, source, file, result);
 }
 
@@ -156,27 +151,21 @@ RowExamples ChunkWorker::make(const Row& row, RoleTokens* roles) const {
       made.examples.clear();
       return made;
     }
-    all.truncated |= made.truncated;
-    all.split |= made.split;
-    all.cuts += made.cuts;
-    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
-    if (all.unknown.empty()) all.unknown = made.unknown;
-    for (Example& example : made.examples) {
-      all.examples.push_back(std::move(example));
-      all.labels.push_back(answer.name);
-    }
+    all.labels.insert(all.labels.end(), made.examples.size(), answer.name);
+    take_part(std::move(made), all);
   }
   return all;
 }
 
 void ChunkWorker::add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const {
-  result.truncated += made.truncated;
-  result.split += made.split;
-  result.dropped += made.dropped;
-  result.untrained += made.untrained;
-  result.cuts += made.cuts;
-  result.pairs += made.pairs;
-  result.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
+  DataSummary& counts = result.summary;
+  counts.truncated += made.truncated;
+  counts.split += made.split;
+  counts.dropped += made.dropped;
+  counts.untrained += made.untrained;
+  counts.cuts += made.cuts;
+  counts.pairs += made.pairs;
+  counts.skipped += !made.problem.empty() && !made.untrained && !made.dropped;
   const std::string place = place_text(source.line, source.column);
   if (!made.problem.empty())
     result.lost.push_back({source.line, place, made.problem, !made.dropped, true, 1, made.problem_key});

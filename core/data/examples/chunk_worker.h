@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "core/data/examples/data_summary.h"
 #include "core/data/examples/examples.h"
+#include "core/data/examples/row_look.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
-#include "core/data/report/row_look.h"
 #include "core/data/rows/keys.h"
 #include "core/data/rows/mapping.h"
 
@@ -52,13 +53,9 @@ struct ChunkResult {
   int64_t bytes = 0;
   std::vector<LocatedExample> examples;
   std::vector<LostRow> lost;
-  int64_t rows = 0, truncated = 0, split = 0, dropped = 0, skipped = 0, untrained = 0;
-  CutCounts cuts;
-  PairCounts pairs;
+  DataSummary summary;         // the counts of rows, cuts, pairs and columns
   std::vector<RowLook> looks;  // of rows with a meaning, when asked for
-  int64_t unsampled = 0;       // rows that their source's weight left out; not among `rows`
   std::map<std::string, UnreadKey> unread;
-  std::map<std::string, int64_t> columns;  // DataSummary::columns
 };
 
 class ChunkWorker {
@@ -81,8 +78,6 @@ class ChunkWorker {
   // Returns the row's meaning; nothing when it has faults.
   std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
                              std::vector<std::string>& unread, RowFaults& faults, ChunkResult& result) const;
-  std::optional<Row> convert_mapped(const Json& json, const File& file, RowFormat format, std::vector<std::string>& unread,
-                                    RowFaults& faults) const;
   void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
                    ChunkResult& result) const;
   void add_faults(const RowFaults& faults, const SourceRow& source, const File& file, ChunkResult& result) const;

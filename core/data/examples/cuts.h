@@ -6,6 +6,13 @@
 
 namespace forge {
 
+// A count, and its key in the summary of a split.
+template <class Counts>
+struct CountField {
+  const char* key;
+  int64_t Counts::*member;
+};
+
 struct CutCounts {
   int64_t prompts = 0;         // cut to data.max_prompt_length
   int64_t completions = 0;     // cut to data.max_completion_length
@@ -17,14 +24,17 @@ struct CutCounts {
   int64_t bare_prompts = 0;  // rows whose prompt is a text, which no chat template goes around
   int64_t unknown = 0;       // tokens of rows that are the tokenizer's unknown token: text that is lost
   int64_t glued = 0;         // answers whose first letters share a token with the prompt, and are not trained
-  CutCounts& operator+=(const CutCounts& other) {
-    prompts += other.prompts, completions += other.completions, tokens += other.tokens;
-    dropped_tokens += other.dropped_tokens, unsaid += other.unsaid;
-    unsaid_tools += other.unsaid_tools, endless += other.endless, bare_prompts += other.bare_prompts;
-    unknown += other.unknown, glued += other.glued;
-    return *this;
-  }
 };
+inline constexpr CountField<CutCounts> kCutCounts[] = {
+    {"prompts_cut", &CutCounts::prompts}, {"completions_cut", &CutCounts::completions},
+    {"tokens_cut", &CutCounts::tokens},   {"tokens_dropped", &CutCounts::dropped_tokens},
+    {"unsaid", &CutCounts::unsaid},       {"unsaid_tools", &CutCounts::unsaid_tools},
+    {"endless", &CutCounts::endless},     {"bare_prompts", &CutCounts::bare_prompts},
+    {"unknown", &CutCounts::unknown},     {"glued", &CutCounts::glued}};
+inline CutCounts& operator+=(CutCounts& counts, const CutCounts& more) {
+  for (const auto& [key, member] : kCutCounts) counts.*member += more.*member;
+  return counts;
+}
 
 // Counts of pairs of answers, for objectives that compare them.
 struct PairCounts {
@@ -37,15 +47,22 @@ struct PairCounts {
   int64_t rejected_longer = 0;
   int64_t chosen_tokens = 0, rejected_tokens = 0;  // of the answers
   int64_t desirable = 0, undesirable = 0;          // answers, where they are judged one by one
-  PairCounts& operator+=(const PairCounts& more) {
-    longest = std::max(longest, more.longest);
-    equal += more.equal, one_side_cut += more.one_side_cut, prompts_differ += more.prompts_differ;
-    other_prompts += more.other_prompts;
-    chosen_longer += more.chosen_longer, rejected_longer += more.rejected_longer;
-    chosen_tokens += more.chosen_tokens, rejected_tokens += more.rejected_tokens;
-    desirable += more.desirable, undesirable += more.undesirable;
-    return *this;
-  }
 };
+// All but `longest`, which is no sum.
+inline constexpr CountField<PairCounts> kPairCounts[] = {{"equal_pairs", &PairCounts::equal},
+                                                         {"one_side_cut", &PairCounts::one_side_cut},
+                                                         {"prompts_differ", &PairCounts::prompts_differ},
+                                                         {"other_prompts", &PairCounts::other_prompts},
+                                                         {"chosen_longer", &PairCounts::chosen_longer},
+                                                         {"rejected_longer", &PairCounts::rejected_longer},
+                                                         {"chosen_tokens", &PairCounts::chosen_tokens},
+                                                         {"rejected_tokens", &PairCounts::rejected_tokens},
+                                                         {"desirable", &PairCounts::desirable},
+                                                         {"undesirable", &PairCounts::undesirable}};
+inline PairCounts& operator+=(PairCounts& counts, const PairCounts& more) {
+  for (const auto& [key, member] : kPairCounts) counts.*member += more.*member;
+  counts.longest = std::max(counts.longest, more.longest);
+  return counts;
+}
 
 }  // namespace forge

@@ -1,6 +1,7 @@
 #include "core/data/examples/examples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "core/lib/base/key_error.h"
@@ -21,7 +22,7 @@ void mark_trained(const std::vector<TokenSpan>& spans, const std::vector<ByteRan
 }
 
 bool trains(const Example& example) {
-  return std::find(example.supervised.begin(), example.supervised.end(), 1) != example.supervised.end();
+  return first_trained(example) < std::ssize(example.supervised);
 }
 
 Example slice(const Example& example, size_t begin, size_t end) {
@@ -86,19 +87,23 @@ std::string problem_key(const Error& error) {
   return dynamic_cast<const AnswerFirst*>(&error) ? "assistant first" : "";
 }
 
+void take_part(RowExamples part, RowExamples& all) {
+  all.truncated |= part.truncated;
+  all.split |= part.split;
+  all.cuts += part.cuts;
+  std::ranges::move(part.examples, std::back_inserter(all.examples));
+  std::ranges::move(part.unsaid, std::back_inserter(all.unsaid));
+  if (all.unknown.empty()) all.unknown = part.unknown;
+}
+
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const Job& job, const ExampleModel& model)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
       objective_(job.objective),
       model_(model),
-      max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length),
-      max_prompt_(job.data.max_prompt_length),
-      max_completion_(job.data.max_completion_length),
-      overlong_(job.data.overlong),
-      side_(job.data.truncation_side),
-      user_prompts_(job.data.prompt_as == PromptAs::user),
-      separator_(job.data.separator.value_or("")) {
-  if (user_prompts_ && !chat_template)
+      data_(job.data),
+      max_length_(job.data.join_documents ? std::numeric_limits<int64_t>::max() : job.data.max_length) {
+  if (user_prompts() && !chat_template)
     throw KeyError(ErrorKind::job, "data.prompt_as", "is user, and the model has no chat template", "name one in data.template, or write text");
   FORGE_CHECK(max_length_ >= 2, "data.max_length " << max_length_ << " leaves nothing to predict");
   if (!tokenizer.eos_id())
@@ -107,7 +112,7 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
         .hint("add eos_token to tokenizer_config.json");
 }
 
-Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans) const {
+Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const {
   std::vector<TextSegment> segments;
   int64_t begin = 0;
   for (const RenderedRow::Run& run : rendered.runs) {
@@ -121,9 +126,8 @@ Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpa
     example.ids.push_back(*tokenizer_.bos_id());
     example.supervised.push_back(0);
   }
-  std::vector<TokenSpan> made = tokenizer_.encode_segments(segments);
-  mark_trained(made, rendered.trained, example);
-  if (spans) *spans = std::move(made);
+  spans = tokenizer_.encode_segments(segments);
+  mark_trained(spans, rendered.trained, example);
   if (rendered.document) {
     example.ids.push_back(*tokenizer_.eos_id());
     example.supervised.push_back(1);
@@ -144,79 +148,71 @@ bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const Toke
 }
 
 void ExampleMaker::count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                                  const Untaught& untaught) const {
-  CutCounts& cuts = untaught.cuts;
+                                  RowExamples& made) const {
   size_t run = 0, span = 0;
   for (const ByteRange& range : rendered.trained) {
     while (span < spans.size() && spans[span].end <= range.begin) ++span;
-    cuts.glued += span < spans.size() && spans[span].begin < range.begin;
+    made.cuts.glued += span < spans.size() && spans[span].begin < range.begin;
     while (run + 1 < rendered.runs.size() && rendered.runs[run].end < range.end) ++run;
-    cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
+    made.cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
   }
-  count_unknown(rendered.text, spans, untaught);
+  count_unknown(rendered.text, spans, made);
 }
 
 void ExampleMaker::count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
-                                 const Untaught& untaught) const {
+                                 RowExamples& made) const {
   if (!tokenizer_.unk_id()) return;
   for (const TokenSpan& token : spans) {
     if (token.id != *tokenizer_.unk_id()) continue;
     const auto begin = static_cast<size_t>(token.begin);
-    if (untaught.cuts.unknown++ == 0)
-      untaught.unknown = trim(text.substr(begin, static_cast<size_t>(token.end - token.begin)));
+    if (made.cuts.unknown++ == 0)
+      made.unknown = trim(text.substr(begin, static_cast<size_t>(token.end - token.begin)));
   }
 }
 
-Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const {
-  std::vector<TokenSpan> spans;
+Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* roles, RowExamples* made) const {
   const auto say = [&](const char* role, size_t up_to) {
     if (roles) roles->resize(std::max(roles->size(), up_to), role);
   };
-  Example example;
-  if (const auto* chat = std::get_if<ChatRow>(&row)) {
-    // Lists of messages in prompt and completion are only detected on reading.
-    if (!chat_template_)
-      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected texts");
-    RenderedRow rendered = render_chat(*chat, *chat_template_, objective_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    if (untaught) untaught->unsaid.insert(untaught->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
-    if (roles) *roles = roles_of(*chat, rendered, spans);
-  } else if (const auto* pair = std::get_if<PairRow>(&row)) {
-    const RenderedRow rendered = render_pair(*pair, objective_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    if (untaught) untaught->cuts.bare_prompts += chat_template_ && !pair->prompt.empty();
+  if (const auto* tokens = std::get_if<TokensRow>(&row)) {
+    say("tokens", tokens->ids.size());
+    return {0, tokens->ids, tokens->supervised};
+  }
+  const auto* chat = std::get_if<ChatRow>(&row);
+  const auto* pair = std::get_if<PairRow>(&row);
+  const auto* text = std::get_if<TextRow>(&row);
+  const auto* prompt = std::get_if<PromptRow>(&row);
+  // Lists of messages in prompt and completion are only detected on reading.
+  if (!chat_template_ && (chat || (prompt && prompt->text.empty())))
+    throw Error(ErrorKind::data, std::string("a conversation, but the model has no chat template, expected ") + (chat ? "texts" : "a text"));
+  const RenderedRow rendered = chat   ? render_chat(*chat, *chat_template_, objective_)
+                               : pair ? render_pair(*pair, objective_)
+                               : text ? render_text(*text)
+                                      : render_prompt(std::get<PromptRow>(row), chat_template_);
+  std::vector<TokenSpan> spans;
+  Example example = tokenise(rendered, spans);
+  if (made) {
+    count_untaught(rendered, spans, *made);
+    made->unsaid.insert(made->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
+    const bool bare = pair ? !pair->prompt.empty() : prompt && prompt->chat.messages.empty();
+    made->cuts.bare_prompts += chat_template_ && bare;
+  }
+  if (chat && roles) *roles = roles_of(*chat, rendered, spans);
+  if (text) say("text", example.ids.size());
+  if (pair) {
     const bool bos = example.ids.size() > spans.size() + 1;
     const auto in_prompt = std::count_if(spans.begin(), spans.end(), [&](const TokenSpan& span) {
       return span.begin < static_cast<int64_t>(pair->prompt.size());
     });
-    const size_t prompt = static_cast<size_t>(in_prompt) + bos;
-    say("prompt", prompt);
+    say("prompt", static_cast<size_t>(in_prompt) + bos);
     say("completion", example.ids.size());
-  } else if (const auto* text = std::get_if<TextRow>(&row)) {
-    const RenderedRow rendered = render_text(*text);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_untaught(rendered, spans, *untaught);
-    say("text", example.ids.size());
-  } else if (const auto* prompt = std::get_if<PromptRow>(&row)) {
-    if (!chat_template_ && prompt->text.empty())
-      throw Error(ErrorKind::data, "a conversation, but the model has no chat template, expected a text");
-    if (untaught) untaught->cuts.bare_prompts += chat_template_ && prompt->chat.messages.empty();
-    const RenderedRow rendered = render_prompt(*prompt, chat_template_);
-    example = tokenise(rendered, &spans);
-    if (untaught) count_unknown(rendered.text, spans, *untaught);
-  } else {
-    const auto& tokens = std::get<TokensRow>(row);
-    example = Example{0, tokens.ids, tokens.supervised};
-    say("tokens", example.ids.size());
   }
   return example;
 }
 
-Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, const Untaught* untaught) const {
+Example ExampleMaker::tokens_of(const Row& row, RoleTokens* roles, RowExamples* made) const {
   std::vector<std::string> role_of;
-  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, untaught);
+  Example example = tokens_by_kind(row, roles ? &role_of : nullptr, made);
   if (objective_.type() == ObjectiveType::pretrain)
     std::fill(example.supervised.begin(), example.supervised.end(), uint8_t{1});
   if (!example.supervised.empty()) example.supervised[0] = 0;
@@ -242,28 +238,29 @@ void ExampleMaker::require_embedded(const Example& example) const {
           .hint("resize the model to its tokenizer, or use the tokenizer that it was trained with");
 }
 
-// Refuses a row for drop and error: it has `tokens` of `whole` tokens, and `limit`
-// ("data.max_length 1,024") allows fewer.
-bool ExampleMaker::refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const {
-  made.problem = format_count(tokens) + " tokens, expected at most " + limit;
-  made.dropped = overlong_ == Overlong::drop;
+bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
+                        int64_t whole, RowExamples& made) const {
+  if (!most || tokens <= *most) return false;
+  made.problem =
+      format_count(tokens) + " tokens, expected at most " + key + " " + format_count(*most);
+  made.dropped = data_.overlong == Overlong::drop;
   if (made.dropped) made.cuts.dropped_tokens += whole;
-  return false;
+  return true;
 }
 
 bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
-  const auto first = std::find(whole.supervised.begin(), whole.supervised.end(), 1);
-  const int64_t prompt = first - whole.supervised.begin(), length = static_cast<int64_t>(whole.ids.size());
+  const int64_t prompt = first_trained(whole), length = std::ssize(whole.ids);
   const int64_t completion = length - prompt;
-  const bool long_prompt = max_prompt_ && prompt > *max_prompt_;
-  const bool long_completion = max_completion_ && completion > *max_completion_;
+  const bool long_prompt = data_.max_prompt_length && prompt > *data_.max_prompt_length;
+  const bool long_completion =
+      data_.max_completion_length && completion > *data_.max_completion_length;
   if (!long_prompt && !long_completion) return true;
-  if (overlong_ != Overlong::truncate)
-    return long_prompt ? refuse(prompt, length, "data.max_prompt_length " + format_count(*max_prompt_), made)
-                       : refuse(completion, length,
-                                "data.max_completion_length " + format_count(*max_completion_), made);
-  const int64_t begin = long_prompt ? prompt - *max_prompt_ : 0;
-  const int64_t end = long_completion ? prompt + *max_completion_ : length;
+  if (data_.overlong != Overlong::truncate)
+    return !past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) &&
+           !past(completion, data_.max_completion_length, "data.max_completion_length", length,
+                 made);
+  const int64_t begin = long_prompt ? prompt - *data_.max_prompt_length : 0;
+  const int64_t end = long_completion ? prompt + *data_.max_completion_length : length;
   const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
   const int32_t opening = whole.ids[0];
   whole = slice(whole, static_cast<size_t>(begin), static_cast<size_t>(end));
@@ -283,12 +280,13 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
     made.examples.push_back(std::move(whole));
     return;
   }
-  switch (overlong_) {
+  switch (data_.overlong) {
     case Overlong::truncate:
       made.truncated = true;
       made.cuts.tokens += static_cast<int64_t>(length - limit);
-      made.examples.push_back(side_ == TruncationSide::right ? slice(whole, 0, limit)
-                                                             : slice(whole, length - limit, length));
+      made.examples.push_back(data_.truncation_side == TruncationSide::right
+                                  ? slice(whole, 0, limit)
+                                  : slice(whole, length - limit, length));
       return;
     case Overlong::split:
       made.split = true;
@@ -297,16 +295,16 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
       return;
     case Overlong::drop:
     case Overlong::error:
-      refuse(static_cast<int64_t>(length), static_cast<int64_t>(length),
-             "data.max_length " + format_count(max_length_), made);
+      past(static_cast<int64_t>(length), max_length_, "data.max_length",
+           static_cast<int64_t>(length), made);
       return;
   }
 }
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
   if (reads_source()) return make_sourced(row, roles);
-  if (const auto* text = std::get_if<TextRow>(&row); text && !separator_.empty()) {
-    const std::vector<std::string> documents = documents_of(*text, separator_);
+  if (const auto* text = std::get_if<TextRow>(&row); text && !separator().empty()) {
+    const std::vector<std::string> documents = documents_of(*text, separator());
     if (documents.empty()) return RowExamples{.untrained = true, .problem = "the row holds separators alone"};
     return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
   }
@@ -331,14 +329,9 @@ RowExamples ExampleMaker::make_apart(size_t count, const std::function<Row(size_
     if (!made.problem.empty() && !made.dropped) return made;
     dropped |= made.dropped;
     if (made.dropped) all.problem = made.problem;
-    all.truncated |= made.truncated;
-    all.split |= made.split;
-    all.cuts += made.cuts;
+    take_part(std::move(made), all);
     for (auto once : {&CutCounts::unsaid_tools, &CutCounts::bare_prompts})
       all.cuts.*once = std::min<int64_t>(1, all.cuts.*once);
-    for (Example& example : made.examples) all.examples.push_back(std::move(example));
-    all.unsaid.insert(all.unsaid.end(), made.unsaid.begin(), made.unsaid.end());
-    if (all.unknown.empty()) all.unknown = made.unknown;
   }
   all.dropped = all.examples.empty();
   all.truncated |= dropped && !all.dropped;
@@ -350,8 +343,7 @@ RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
   int64_t length = 0;
   try {
-    const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-    Example whole = tokens_of(row, roles, &untaught);
+    Example whole = tokens_of(row, roles, &made);
     count_unsaid(made);
     length = static_cast<int64_t>(whole.ids.size());
     const bool is_prompt = std::holds_alternative<PromptRow>(row);

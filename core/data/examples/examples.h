@@ -82,6 +82,8 @@ struct RowExamples {
 // Returns RowExamples::problem_key of the error that a row was refused with; empty if it is counted
 // by no key.
 std::string problem_key(const Error& error);
+// Adds the examples of a part of a row, and what happened to it, to those of the row.
+void take_part(RowExamples part, RowExamples& all);
 // Sets the counts of `unsaid` parts in `cuts`, from `unsaid` of all its answers.
 void count_unsaid(RowExamples& made);
 
@@ -109,19 +111,14 @@ class ExampleMaker {
   // True if the objective judges each answer by itself: then they go to make_judged().
   bool judges() const;
   bool reads_margins() const;
-  // Parts of the row that its tokens do not teach, as tokens_of() finds them. tokens_of() returns
-  // the tokens before any cut and throws Error(data).
-  struct Untaught {
-    std::vector<std::string>& unsaid;
-    CutCounts& cuts;
-    std::string& unknown;
-  };
-  Example tokens_of(const Row& row, RoleTokens* roles = nullptr, const Untaught* untaught = nullptr) const;
+  // Returns the tokens before any cut; `made` gets the parts of the row that they do not teach.
+  // Throws Error(data).
+  Example tokens_of(const Row& row, RoleTokens* roles = nullptr, RowExamples* made = nullptr) const;
   bool has_template() const { return chat_template_ != nullptr; }
   // True if data.prompt_as makes turns of prompts that are texts.
-  bool user_prompts() const { return user_prompts_; }
+  bool user_prompts() const { return data_.prompt_as == PromptAs::user; }
   // data.separator; empty if rows of text are one document each.
-  const std::string& separator() const { return separator_; }
+  std::string separator() const { return data_.separator.value_or(""); }
   bool reads_source() const { return model_.reads_source(); }
   // True if the chat template names this key.
   bool template_reads(const std::string& key) const { return chat_template_ && chat_template_->names(key); }
@@ -129,15 +126,15 @@ class ExampleMaker {
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>* spans = nullptr) const;
+  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const;
   // Fills `roles` with the role of each token.
-  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, const Untaught* untaught) const;
+  Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, RowExamples* made) const;
   bool teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const;
   // Counts the parts that `spans` of a rendered row do not teach.
   void count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                      const Untaught& untaught) const;
+                      RowExamples& made) const;
   void count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
-                     const Untaught& untaught) const;
+                     RowExamples& made) const;
   void cut(Example whole, RowExamples& made) const;
   RowExamples make_one(const Row& row, RoleTokens* roles) const;
   // Makes an example of each of a row's `count` parts.
@@ -146,7 +143,10 @@ class ExampleMaker {
   bool cut_parts(Example& whole, RowExamples& made) const;
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
-  bool refuse(int64_t tokens, int64_t whole, const std::string& limit, RowExamples& made) const;
+  // Refuses a row for drop and error if it has more `tokens`, of `whole`, than the `most` that a
+  // key states. Returns true if it does.
+  bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
+            int64_t whole, RowExamples& made) const;
   RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
   std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
   // Returns false if the row is refused.
@@ -158,12 +158,8 @@ class ExampleMaker {
   void require_embedded(const Example& example) const;
 
   ExampleModel model_;
+  DataConfig data_;
   int64_t max_length_;
-  std::optional<int64_t> max_prompt_, max_completion_;
-  Overlong overlong_;
-  TruncationSide side_;
-  bool user_prompts_;
-  std::string separator_;
 };
 
 }  // namespace forge

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "core/data/token_cache.h"
 #include "core/lib/base/temporary.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/json.h"

@@ -9,9 +9,6 @@ namespace forge {
 namespace {
 
 int64_t length_of(const Example& example) { return static_cast<int64_t>(example.ids.size()); }
-int64_t prompt_of(const Example& example) {
-  return std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin();
-}
 
 // Removes `front` tokens after the first `kept`, and everything from `end` on.
 void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
@@ -21,6 +18,16 @@ void shorten(Example& example, int64_t kept, int64_t front, int64_t end) {
   };
   cut(example.ids);
   cut(example.supervised);
+}
+
+RowExamples without(RowExamples made, const std::string& problem) {
+  made.examples.clear();
+  made.labels.clear();
+  made.problem = problem;
+  return made;
+}
+RowExamples dropped(int64_t tokens, const std::string& problem) {
+  return without({.dropped = true, .cuts = {.dropped_tokens = tokens}}, problem);
 }
 
 }  // namespace
@@ -38,12 +45,13 @@ void count_unsaid(RowExamples& made) {
 // Cuts the answers. All of them lose the same part of their prompt, which is kept whole if the end
 // is cut.
 void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& made) const {
-  const int64_t most_prompt = max_prompt_.value_or(INT32_MAX), most_answer = max_completion_.value_or(INT32_MAX);
+  const int64_t most_prompt = data_.max_prompt_length.value_or(INT32_MAX), most_answer = data_.max_completion_length.value_or(INT32_MAX);
   int64_t front = 0, room = INT32_MAX;  // tokens the prompt loses, and could lose at most
   const bool bos = tokenizer_.bos_id() && sides[0]->ids[0] == *tokenizer_.bos_id();
   for (const Example* side : sides) {
-    const int64_t prompt = prompt_of(*side), answer = std::min(length_of(*side) - prompt, most_answer);
-    const int64_t past = side_ == TruncationSide::left ? prompt + answer - max_length_ : 0;
+    const int64_t prompt = first_trained(*side), answer = std::min(length_of(*side) - prompt, most_answer);
+    const int64_t past =
+        data_.truncation_side == TruncationSide::left ? prompt + answer - max_length_ : 0;
     front = std::max({front, prompt - most_prompt, past});
     room = std::min(room, prompt - 1);  // the token before an answer predicts its first token
   }
@@ -51,7 +59,7 @@ void ExampleMaker::cut_answers(const std::vector<Example*>& sides, RowExamples& 
   made.cuts.prompts += front > 0;
   int64_t cut = 0;
   for (Example* side : sides) {
-    const int64_t before = length_of(*side), prompt = prompt_of(*side);
+    const int64_t before = length_of(*side), prompt = first_trained(*side);
     const int64_t end = std::min({before, prompt + most_answer, max_length_ + front});
     cut += end < before;
     shorten(*side, bos && front > 0 ? 1 : 0, front, end);
@@ -68,25 +76,21 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
   for (const AnswersRow::Answer& answer : row.answers) {
     try {
       const Row kind = std::visit([](const auto& value) { return Row(value); }, answer.row);
-      const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-      Example side = tokens_of(kind, roles, &untaught);
+      Example side = tokens_of(kind, roles, &made);
       const auto* texts = std::get_if<PairRow>(&kind);
       if (texts && texts->prompt.empty() && !tokenizer_.adds_bos())
         return "an empty prompt: the first token of an answer would be predicted from nothing";
-      const int64_t prompt = prompt_of(side), length = length_of(side);
+      const int64_t prompt = first_trained(side), length = length_of(side);
       if (prompt == length) {
         made.untrained = true;
         return answer.name + ": no token of the answer is trained";
       }
-      if (overlong_ != Overlong::truncate) {
-        const auto past = [&](int64_t tokens, const std::optional<int64_t>& most, const char* key) {
-          return most && tokens > *most && !refuse(tokens, length, key + (" " + format_count(*most)), made);
-        };
-        if (past(prompt, max_prompt_, "data.max_prompt_length") ||
-            past(length - prompt, max_completion_, "data.max_completion_length") ||
-            past(length, max_length_, "data.max_length"))
-          return answer.name + ": " + made.problem;
-      }
+      if (data_.overlong != Overlong::truncate &&
+          (past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) ||
+           past(length - prompt, data_.max_completion_length, "data.max_completion_length", length,
+                made) ||
+           past(length, max_length_, "data.max_length", length, made)))
+        return answer.name + ": " + made.problem;
       made.examples.push_back(std::move(side));
       made.labels.push_back(answer.name);
     } catch (const Error& error) {
@@ -100,27 +104,13 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
   return std::nullopt;
 }
 
-namespace {
-
-RowExamples without(RowExamples made, const std::string& problem) {
-  made.examples.clear();
-  made.labels.clear();
-  made.problem = problem;
-  return made;
-}
-RowExamples dropped(int64_t tokens, const std::string& problem) {
-  return without({.dropped = true, .cuts = {.dropped_tokens = tokens}}, problem);
-}
-
-}  // namespace
-
 RowExamples ExampleMaker::make_judged(const AnswersRow& row, RoleTokens* roles) const {
   RowExamples made;
   if (const auto problem = answer_problem(row, roles, made)) return without(std::move(made), *problem);
   for (Example& answer : made.examples) {
     const int64_t whole = length_of(answer);
     cut_answers({&answer}, made);
-    if (prompt_of(answer) == length_of(answer))
+    if (first_trained(answer) == length_of(answer))
       return dropped(whole, "all trained tokens lie past data.max_length " + format_count(max_length_));
   }
   return made;
@@ -130,8 +120,8 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   RowExamples made;
   if (const auto problem = answer_problem(row, roles, made)) return without(std::move(made), *problem);
   Example &chosen = made.examples.at(0), &rejected = made.examples.at(1);
-  const int64_t prompt = prompt_of(chosen);
-  if (prompt_of(rejected) != prompt || !std::equal(chosen.ids.begin(), chosen.ids.begin() + prompt, rejected.ids.begin()))
+  const int64_t prompt = first_trained(chosen);
+  if (first_trained(rejected) != prompt || !std::equal(chosen.ids.begin(), chosen.ids.begin() + prompt, rejected.ids.begin()))
     made.pairs.prompts_differ = 1;
   made.pairs.other_prompts = row.prompts_differ;
   const int64_t whole = length_of(chosen) + length_of(rejected);
@@ -142,11 +132,11 @@ RowExamples ExampleMaker::make_pair(const AnswersRow& row, RoleTokens* roles) co
   made.pairs.equal = chosen.ids == rejected.ids;
   if (made.pairs.equal)
     return without(made, "chosen and rejected are the same tokens" + std::string(made.truncated ? " after cutting" : ""));
-  if (prompt_of(chosen) == length_of(chosen) || prompt_of(rejected) == length_of(rejected))
+  if (first_trained(chosen) == length_of(chosen) || first_trained(rejected) == length_of(rejected))
     return dropped(whole, "all trained tokens of an answer lie past data.max_length " + format_count(max_length_));
   made.dropped = false;
   if (reads_margins() && row.margin != 0) made.labels[0] += " by " + format_number(row.margin);
-  const int64_t better = length_of(chosen) - prompt_of(chosen), worse = length_of(rejected) - prompt_of(rejected);
+  const int64_t better = length_of(chosen) - first_trained(chosen), worse = length_of(rejected) - first_trained(rejected);
   made.pairs.longest = length_of(chosen) + length_of(rejected);
   made.pairs.chosen_longer = better > worse;
   made.pairs.rejected_longer = worse > better;

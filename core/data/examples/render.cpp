@@ -78,6 +78,13 @@ std::string trained_text(const RenderedRow& rendered) {
   return text;
 }
 
+// Returns the name of a tool, or of the tool that is called; empty if there is none.
+std::string tool_name(const Json& tool) {
+  const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+  const bool named = function.is_object() && function.contains("name") && function["name"].is_string();
+  return named ? function["name"].get<std::string>() : "";
+}
+
 std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& rendered, TrainOn train_on) {
   const std::vector<bool> trained = trained_messages(row, train_on);
   std::vector<std::string> unsaid;
@@ -95,11 +102,8 @@ std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& render
     const auto calls = message.find("tool_calls");
     if (calls == message.end() || !calls->is_array()) continue;
     for (size_t call = 0; call < calls->size(); ++call) {
-      const Json& asked = (*calls)[call];
-      const Json& function = asked.is_object() && asked.contains("function") ? asked["function"] : asked;
-      if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
       if (!answers) answers = trained_text(rendered);
-      if (answers->find(function["name"].get_ref<const std::string&>()) == std::string::npos)
+      if (answers->find(tool_name((*calls)[call])) == std::string::npos)
         unsaid.push_back("messages[" + std::to_string(i) + "].tool_calls[" + std::to_string(call) + "]");
     }
   }
@@ -109,10 +113,7 @@ std::vector<std::string> unsaid_in(const ChatRow& row, const RenderedRow& render
 bool leaves_out_tools(const Json& tools, const std::string& text) {
   if (!tools.is_array() || tools.empty()) return false;
   return std::none_of(tools.begin(), tools.end(), [&](const Json& tool) {
-    const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
-    const std::string name = function.is_object() && function.contains("name") && function["name"].is_string()
-                                 ? function["name"].get<std::string>()
-                                 : "";
+    const std::string name = tool_name(tool);
     return name.empty() || text.find(name) != std::string::npos;
   });
 }
@@ -125,41 +126,6 @@ int64_t size_of(const Json& messages) {
       bytes += static_cast<int64_t>(content->get_ref<const std::string&>().size());
   return bytes;
 }
-
-}  // namespace
-
-std::vector<size_t> turns_apart(const ChatRow& row) {
-  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
-  std::vector<size_t> turns;
-  for (size_t i = 0; i < trained.size(); ++i)
-    if (trained[i]) turns.push_back(i);
-  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message
-  // and 5 MB/s.
-  const double seconds =
-      static_cast<double>(turns.size()) / 2 *
-      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
-  if (seconds > 60)
-    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
-                                     format_count(static_cast<int64_t>(turns.size())) +
-                                     " trained turns, which would take minutes as examples of their own")
-        .hint("split the conversation, or train on last_assistant");
-  return turns;
-}
-
-ChatRow up_to_turn(const ChatRow& row, size_t turn) {
-  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
-  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
-  part.training.assign(turn + 1, TurnTraining::no);
-  part.training[turn] = TurnTraining::yes;
-  return part;
-}
-
-AnswerFirst::AnswerFirst()
-    : Error(ErrorKind::data,
-            "the conversation begins with an assistant turn, which this template cannot render: leave "
-            "that turn out, or put a user's turn before it") {}
-
-namespace {
 
 // Returns the number of turns that come before the first question or answer.
 size_t opening_turns(const Json& messages) {
@@ -202,6 +168,37 @@ auto render_in_order(const ChatRow& row, Render render) {
 
 }  // namespace
 
+std::vector<size_t> turns_apart(const ChatRow& row) {
+  const std::vector<bool> trained = trained_messages(row, TrainOn::each_assistant);
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < trained.size(); ++i)
+    if (trained[i]) turns.push_back(i);
+  // On average half the conversation is rendered and tokenised per turn, at about 10 µs per message
+  // and 5 MB/s.
+  const double seconds =
+      static_cast<double>(turns.size()) / 2 *
+      (1e-5 * static_cast<double>(trained.size()) + 2e-7 * static_cast<double>(size_of(row.messages)));
+  if (seconds > 60)
+    throw Error(ErrorKind::data, format_count(static_cast<int64_t>(trained.size())) + " messages with " +
+                                     format_count(static_cast<int64_t>(turns.size())) +
+                                     " trained turns, which would take minutes as examples of their own")
+        .hint("split the conversation, or train on last_assistant");
+  return turns;
+}
+
+ChatRow up_to_turn(const ChatRow& row, size_t turn) {
+  const auto end = row.messages.begin() + static_cast<std::ptrdiff_t>(turn + 1);
+  ChatRow part{Json(row.messages.begin(), end), row.tools, {}, row.prompt_messages};
+  part.training.assign(turn + 1, TurnTraining::no);
+  part.training[turn] = TurnTraining::yes;
+  return part;
+}
+
+AnswerFirst::AnswerFirst()
+    : Error(ErrorKind::data,
+            "the conversation begins with an assistant turn, which this template cannot render: leave "
+            "that turn out, or put a user's turn before it") {}
+
 RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
                         const ObjectiveConfig& objective) {
   const TrainOn train_on = objective.as<LikelihoodConfig>().train_on;
@@ -229,23 +226,16 @@ RenderedRow render_chat(const ChatRow& row, const ChatTemplate& chat_template,
 }
 
 RenderedRow render_pair(const PairRow& row, const ObjectiveConfig& objective) {
-  RenderedRow rendered;
-  rendered.text = row.prompt + row.completion;
-  const auto prompt = static_cast<int64_t>(row.prompt.size()),
-             size = static_cast<int64_t>(rendered.text.size());
-  rendered.runs = {{size, false}};
-  rendered.trained = {{objective.as<LikelihoodConfig>().train_on == TrainOn::all ? 0 : prompt, size}};
-  rendered.document = true;
+  RenderedRow rendered = render_text({row.prompt + row.completion});
+  if (objective.as<LikelihoodConfig>().train_on != TrainOn::all)
+    rendered.trained[0].begin = static_cast<int64_t>(row.prompt.size());
   return rendered;
 }
 
 RenderedRow render_prompt(const PromptRow& row, const ChatTemplate* chat_template) {
+  if (row.chat.messages.empty())
+    return {.text = row.text, .runs = {{static_cast<int64_t>(row.text.size()), false}}};
   RenderedRow rendered;
-  if (row.chat.messages.empty()) {
-    rendered.text = row.text;
-    rendered.runs = {{static_cast<int64_t>(row.text.size()), false}};
-    return rendered;
-  }
   const std::vector<RenderedSegment> segments = render_in_order(row.chat, [&](const ChatRow& chat) {
     return chat_template->render(chat.messages, chat.tools, /*add_generation_prompt=*/true);
   });

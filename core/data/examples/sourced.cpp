@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/data/examples/examples.h"
-#include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
@@ -54,21 +53,21 @@ bool ExampleMaker::fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSp
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   const int64_t positions = model_.most_positions > 0 ? model_.most_positions : kAny;
   const int64_t all = size_of(source) + 1 + size_of(answer), whole_answer = size_of(answer);
-  int64_t most_source = std::min(max_prompt_.value_or(kAny), positions), most_answer = std::min(max_completion_.value_or(kAny), positions);
-  if (overlong_ != Overlong::truncate) {
-    const auto past = [&](int64_t tokens, const std::optional<int64_t>& most, const char* key) {
-      return most && tokens > *most && !refuse(tokens, all, key + (" " + format_count(*most)), made);
-    };
-    return !past(size_of(source), max_prompt_, "data.max_prompt_length") && !past(size_of(answer), max_completion_, "data.max_completion_length") &&
-           !past(std::max(size_of(source), size_of(answer)), std::optional(positions), "the model's max_position_embeddings") &&
-           !past(all, std::optional(max_length_), "data.max_length");
+  int64_t most_source = std::min(data_.max_prompt_length.value_or(kAny), positions), most_answer = std::min(data_.max_completion_length.value_or(kAny), positions);
+  if (data_.overlong != Overlong::truncate) {
+    return !past(size_of(source), data_.max_prompt_length, "data.max_prompt_length", all, made) &&
+           !past(size_of(answer), data_.max_completion_length, "data.max_completion_length", all,
+                 made) &&
+           !past(std::max(size_of(source), size_of(answer)), positions,
+                 "the model's max_position_embeddings", all, made) &&
+           !past(all, max_length_, "data.max_length", all, made);
   }
   shorten(answer, most_answer, TruncationSide::right);
-  shorten(source, most_source, side_);
+  shorten(source, most_source, data_.truncation_side);
   // If both do not fit, the source is cut until the answer has half of the room.
   if (size_of(source) + 1 + size_of(answer) > max_length_) {
     shorten(answer, std::max(max_length_ / 2, max_length_ - 1 - size_of(source)), TruncationSide::right);
-    shorten(source, max_length_ - 1 - size_of(answer), side_);
+    shorten(source, max_length_ - 1 - size_of(answer), data_.truncation_side);
   }
   const int64_t cut = all - (size_of(source) + 1 + size_of(answer));
   made.truncated = cut > 0;
@@ -93,8 +92,7 @@ RowExamples ExampleMaker::make_sourced(const Row& row, RoleTokens* roles) const 
       made.problem = "an empty source, which leaves the encoder nothing to read";
       return made;
     }
-    const Untaught untaught{made.unsaid, made.cuts, made.unknown};
-    if (pair) count_unknown(pair->prompt, source, untaught), count_unknown(pair->completion, answer, untaught);
+    if (pair) count_unknown(pair->prompt, source, made), count_unknown(pair->completion, answer, made);
     if (roles) {
       (*roles)["prompt"].all += size_of(source), (*roles)["template"].all += 1;
       (*roles)["completion"].all += size_of(answer), (*roles)["completion"].trained += size_of(answer);

@@ -39,7 +39,6 @@ std::vector<std::string> visible_names(const fs::path& folder) {
 class Glob {
  public:
   std::vector<std::string> files(const std::string& pattern) {
-    parts_.clear();
     for (const fs::path& part : fs::path(pattern).relative_path()) parts_.push_back(part.string());
     descend(fs::path(pattern).is_absolute() ? fs::path("/") : fs::path("."), 0, 0);
     std::sort(found_.begin(), found_.end());

@@ -5,6 +5,7 @@
 
 #include "core/data/read/source_readers.h"
 #include "core/data/rows/advice.h"
+#include "core/data/rows/formats/format.h"
 #include "core/data/rows/rows.h"
 #include "core/lib/base/text.h"
 
@@ -13,6 +14,9 @@ namespace forge {
 namespace {
 
 bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+void skip_blanks(ByteReader& reader) {
+  while (is_blank(reader.peek())) reader.advance();
+}
 
 constexpr size_t kFirstObject = size_t{1} << 20;
 
@@ -41,24 +45,18 @@ bool holds_rows(const std::string& key, const Json& list) {
 }
 
 // True if a file's only object is a row, not a container of rows.
-bool is_row(const std::string& text, const std::string& path) {
-  try {
-    const Json object = parse_json(text, path, ErrorKind::data);
-    for (const auto& [key, value] : object.items())
-      if (value.is_array() && (!is_list_of_row(key) || holds_rows(key, value))) return false;
-    return object.is_object() && !object.empty();
-  } catch (const Error&) {
-    return false;
-  }
+bool is_row(const std::string& text) {
+  const std::optional<Json> object = json_in(text);
+  if (!object) return false;
+  for (const auto& [key, value] : object->items())
+    if (value.is_array() && (!is_list_of_row(key) || holds_rows(key, value))) return false;
+  return object->is_object() && !object->empty();
 }
 
 // True if rows follow one another. An object too long to inspect is assumed to contain an array.
 bool holds_objects(const std::string& path) {
   ByteReader reader(path);
-  const auto skip_blanks = [&] {
-    while (is_blank(reader.peek())) reader.advance();
-  };
-  skip_blanks();
+  skip_blanks(reader);
   if (reader.peek() != '{') return false;
   std::string text;
   int64_t depth = 0;
@@ -73,8 +71,8 @@ bool holds_objects(const std::string& path) {
     text += static_cast<char>(c);
     reader.advance();
   } while (depth > 0);
-  skip_blanks();
-  return reader.peek() == '{' || (reader.peek() < 0 && is_row(text, path));
+  skip_blanks(reader);
+  return reader.peek() == '{' || (reader.peek() < 0 && is_row(text));
 }
 
 // Cuts the elements out of the array by brackets and quotes alone. The text inside an element is
@@ -103,9 +101,7 @@ class JsonArray : public RowSource {
   int64_t file_position() const override { return reader_.file_position(); }
 
  private:
-  void skip_blanks() {
-    while (is_blank(reader_.peek())) reader_.advance();
-  }
+  void skip_blanks() { forge::skip_blanks(reader_); }
   [[noreturn]] void unexpected(const std::string& expected) {
     const int c = reader_.peek();
     const std::string found =
@@ -147,11 +143,8 @@ class JsonArray : public RowSource {
   // is too long to look at.
   std::string rows_below(const std::string& key, const SourceRow& member) const {
     if (member.too_long > 0 || !starts_with(member.text, "{")) return "";
-    try {
-      return list_of_rows(parse_json("{" + key + ":" + member.text + "}", reader_.path(), ErrorKind::data));
-    } catch (const Error&) {
-      return "";
-    }
+    const std::optional<Json> object = json_in("{" + key + ":" + member.text + "}");
+    return object ? list_of_rows(*object) : "";
   }
 
   // Returns the key as it is written, with its quotes.

@@ -76,21 +76,22 @@ class Scanner {
 
 }  // namespace
 
+PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path) {
+  int64_t line = row.line, column = row.column;
+  for (char c : std::string_view(row.text).substr(0, byte)) {
+    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
+    line += c == '\n';
+  }
+  return {path, line, column};
+}
+
 std::string place_of(const SourceRow& row, const std::string& pointer) {
   Scanner scanner(row.text);
   const std::vector<std::string> names = split(pointer, '/');
   for (size_t i = 1; i < names.size() && scanner.enter(names[i]); ++i) {
   }
-  int64_t line = row.line, column = row.column;
-  for (char c : std::string_view(row.text).substr(0, scanner.position())) {
-    if (c == '\n') {
-      ++line;
-      column = 1;
-    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
-      ++column;
-    }
-  }
-  return place_text(line, column);
+  const PlaceInFile place = place_of_byte(row, scanner.position(), "");
+  return place_text(place.line, place.column);
 }
 
 }  // namespace forge

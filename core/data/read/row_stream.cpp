@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/data/rows/formats/format.h"
 #include "core/data/rows/mapping.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -22,8 +23,7 @@ void require_columns(const RowMapping& mapping, const std::vector<Json>& rows, c
   for (const auto& [field, place] : mapping.columns()) {
     const auto has = [&](const Json& row) { return !row.is_object() || find_column(row, place); };
     if (rows.empty() || !marks_format(field) || std::any_of(rows.begin(), rows.end(), has)) continue;
-    std::vector<std::string> keys;
-    for (const auto& item : rows.front().items()) keys.push_back(item.key());
+    const std::vector<std::string> keys = keys_of(rows.front());
     const std::string which = rows.size() == 1 ? "the first row does not have" : "none of the first " + std::to_string(rows.size()) + " rows has";
     throw Error(ErrorKind::data, path + ": columns names " + place + " for " + field + ", which " + which + did_you_mean(place, keys))
         .hint("name a column that is there: " + join(keys, ", "));
@@ -33,8 +33,8 @@ void require_columns(const RowMapping& mapping, const std::vector<Json>& rows, c
 // Returns the job's format, or the format of the first rows that parse.
 Detected settle_format(const SourceFile& file, bool sources) {
   const DataSource& source = file.source;
-  const SourceKind kind = source_kind(file.path);
-  if (kind == SourceKind::plain_text) {
+  const RowKind kind = row_kind(file.path);
+  if (kind == RowKind::text) {
     if (source.format != RowFormat::automatic && source.format != RowFormat::text)
       throw Error(ErrorKind::data,
                   file.path + ": a text file has format text, the job says " + name_of(source.format))
@@ -43,8 +43,7 @@ Detected settle_format(const SourceFile& file, bool sources) {
   }
   if (source.prompt) return {RowFormat::prompt_completion, "by the job's prompt"};
   if (source.format != RowFormat::automatic) return {source.format, "as the job says"};
-  const RowMapping mapping(source,
-                           kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
+  const RowMapping mapping(source, kind);
   std::vector<LocatedRow> rows;
   std::vector<Json> read;
   auto reader = open_source(file.path, file.source);

@@ -16,6 +16,7 @@ void add_text(SourceRow& row, std::string_view bytes) {
 bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
   bool cut = true, any = false;
   for (; cut && reader.read_line(piece, kMaxRowBytes, &cut); any = true) add_text(row, piece);
+  if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
   return any;
 }
 

@@ -11,8 +11,8 @@ std::unique_ptr<RowSource> open_json_array(const std::string& path);
 
 // Adds `bytes` to a row's text, or only counts them once it is too long.
 void add_text(SourceRow& row, std::string_view bytes);
-// Reads a line to its end into `row`, which is bounded. Returns false at the end of the file.
-// `piece` is a buffer for reuse.
+// Reads a line to its end, without CRLF's \r, into `row`, which is bounded. Returns false at the
+// end of the file. `piece` is a buffer for reuse.
 bool add_line(ByteReader& reader, SourceRow& row, std::string& piece);
 
 // Throws Error(data) "path:line:column: problem".

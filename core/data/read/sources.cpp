@@ -22,7 +22,6 @@ class JsonLines : public RowSource {
     do {
       row = {reader_.line(), reader_.column(), ""};
       if (!add_line(reader_, row, line_)) return false;
-      if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
     } while (row.too_long == 0 && trim(row.text).empty());
     return true;
   }
@@ -62,7 +61,6 @@ class PlainText : public RowSource {
       SourceRow line;
       if (!add_line(reader_, line, piece_)) return false;
       do {
-        if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
         if (line.too_long == 0 && trim(line.text).empty()) break;
         if (!row.text.empty()) row.text += '\n';
         if (line.too_long > 0)
@@ -156,16 +154,6 @@ std::string data_extension(const std::string& path) {
   return lower(name.extension().string());
 }
 
-// Returns the position of a byte of the row's text.
-PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path = "") {
-  int64_t line = row.line, column = row.column;
-  for (char c : std::string_view(row.text).substr(0, byte)) {
-    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
-    line += c == '\n';
-  }
-  return {path, line, column};
-}
-
 // Throws PlacedError(data) for a byte of value 0: UTF-8 allows it, but no text has it. JSON refuses
 // it by itself.
 void refuse_nul(const SourceRow& row, const std::string& path) {
@@ -254,6 +242,12 @@ SourceKind source_kind(const std::string& path) {
   throw Error(ErrorKind::data, path + ": unknown extension \"" + data_extension(path) +
                                    "\", expected .jsonl, .ndjson, .json, .csv, .tsv, .txt, .md or .parquet")
       .hint("convert it to JSONL: one JSON object a line");
+}
+
+RowKind row_kind(const std::string& path) {
+  const SourceKind kind = source_kind(path);
+  if (kind == SourceKind::plain_text) return RowKind::text;
+  return kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json;
 }
 
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "core/data/rows/rows.h"
 #include "core/job/job.h"
 #include "core/lib/base/placed_error.h"
 #include "core/lib/io/csv.h"
@@ -29,7 +30,6 @@ constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
 constexpr int64_t kMaxDocumentBytes = int64_t{256} << 20;
 
 enum class SourceKind { json_lines, json_array, csv, tsv, plain_text, parquet };
-enum class RowKind { json, csv, text };
 
 struct SourceRow {
   int64_t line = 1;    // of the row's first byte, from 1; in a file without lines the row's number
@@ -56,6 +56,8 @@ std::optional<SourceKind> kind_by_name(const std::string& path);
 // Returns the kind of the file. Throws Error(data) for a missing file, a folder, a device or an
 // unknown extension.
 SourceKind source_kind(const std::string& path);
+// Returns how the file writes its rows. Throws as source_kind() does.
+RowKind row_kind(const std::string& path);
 // Opens a file. `source` says how texts are cut and which columns are needed: a Parquet file with a
 // column that JSON cannot express is refused when rows need that column.
 std::unique_ptr<RowSource> open_source(const std::string& path, const DataSource& source = {});
@@ -70,6 +72,8 @@ inline constexpr size_t kPlacedPerRow = 20;
 // Returns where the value at `pointer` ("/messages/2/role") is in a row, as place_text of the file.
 // A missing value is placed at the innermost value that exists.
 std::string place_in_row(const SourceRow& row, const std::string& pointer, const std::string& path);
+// Returns the position of a byte of a row's text.
+PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path);
 // Like place_in_row(), for a row of JSON text.
 std::string place_of(const SourceRow& row, const std::string& pointer);
 

@@ -1,6 +1,5 @@
 #include "core/data/report/findings.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "core/data/report/report.h"

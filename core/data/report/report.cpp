@@ -78,8 +78,9 @@ std::string DataReport::place_of_row(const SeenRow& row) const {
 void DataReport::add(const ChunkResult& result, const std::string& source, bool eval) {
   if (sources_.empty() || sources_.back() != source) sources_.push_back(source);
   const auto index = static_cast<uint32_t>(sources_.size() - 1);
-  rows_ += result.rows;
-  const size_t trains_nothing = check_named("trains_nothing"), dropped = check_named("dropped");
+  rows_ += result.summary.rows;
+  const size_t trains_nothing = check_named("trains_nothing"), dropped = check_named("dropped"),
+               unusable = check_named("unusable");
   std::set<std::string> explained;  // positions of lost rows that a note explains
   for (const RowLook& look : result.looks)
     for (const RowNote& found : look.notes) {
@@ -87,8 +88,11 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
       if (found.check == trains_nothing || found.check == dropped)
         explained.insert(place_text(look.line, look.column));
     }
-  for (const LostRow& lost : result.lost)
-    if (explained.count(lost.place) == 0) note_lost(lost, source);
+  for (const LostRow& lost : result.lost) {
+    if (explained.count(lost.place) > 0) continue;
+    note(unusable, source, lost.place, lost.reason);
+    if (!lost.first_of_row) --found_[unusable].count;
+  }
   for (const auto& [key, unread] : result.unread) {
     UnreadKey& all = unread_[key];
     if (all.rows == 0) all.place = source + ":" + unread.place;
@@ -102,24 +106,15 @@ void DataReport::add(const ChunkResult& result, const std::string& source, bool 
       sum.all += look.copies * count.all;
       sum.trained += look.copies * count.trained;
     }
-    remember(look, index, eval);
+    if (seen_.size() >= kMostRows) continue;
+    seen_.push_back({look.content, look.prompt, look.answer, index, static_cast<uint32_t>(look.line),
+                     static_cast<uint32_t>(look.column), eval});
+    if (sketches_.size() < kMostSketches) sketches_.push_back(look.sketch);
   }
   if (!eval)
     for (const LocatedExample& made : result.examples)
       if (train_lengths_.size() < kMeasuredLengths)
         train_lengths_.push_back(static_cast<int64_t>(made.example.ids.size()));
-}
-
-void DataReport::note_lost(const LostRow& lost, const std::string& source) {
-  note(check_named("unusable"), source, lost.place, lost.reason);
-  if (!lost.first_of_row) --found_[check_named("unusable")].count;
-}
-
-void DataReport::remember(const RowLook& look, uint32_t source, bool eval) {
-  if (seen_.size() >= kMostRows) return;
-  seen_.push_back({look.content, look.prompt, look.answer, source, static_cast<uint32_t>(look.line),
-                   static_cast<uint32_t>(look.column), eval});
-  if (sketches_.size() < kMostSketches) sketches_.push_back(look.sketch);
 }
 
 void DataReport::finish() {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/data/examples/chunk_worker.h"
-#include "core/data/report/checks.h"
+#include "core/data/rows/checks.h"
 #include "core/job/job.h"
 #include "core/lib/io/json.h"
 
@@ -79,8 +79,6 @@ class DataReport {
   };
   void note(size_t check, const std::string& source, const std::string& place, const std::string& detail);
   void note(const char* check, const SeenRow& row, const std::string& detail);
-  void note_lost(const LostRow& lost, const std::string& source);
-  void remember(const RowLook& look, uint32_t source, bool eval);
   std::string place_of_row(const SeenRow& row) const;
   void find_duplicates();
   void find_conflicts();

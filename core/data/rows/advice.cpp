@@ -65,14 +65,20 @@ std::string second_of(const std::string& first) {
   return second;
 }
 
+// Returns " by KEY" for the first key of these names, other than `itself`; empty if there is none.
+std::string judged_by(const Json& row, std::span<const std::string_view> names,
+                      const std::string& itself) {
+  for (const auto& [key, unused] : row.items())
+    if (key != itself && among(names, folded(key))) return " by " + key;
+  return "";
+}
+
 std::string two_answers_advice(const Json& row) {
   for (const auto& [first, value] : row.items()) {
     const std::string second = second_of(first);
     if (second.empty() || !member(row, second)) continue;
-    std::string by;
-    for (const auto& [key, unused] : row.items())
-      if (by.empty() && among(kChoices, folded(key))) by = " by " + key;
-    return first + " and " + second + " are two answers: write each row's better one" + by +
+    return first + " and " + second + " are two answers: write each row's better one" +
+           judged_by(row, kChoices, "") +
            " as chosen and the other as rejected; where the first is always better, write columns: " +
            columns_text({{"chosen", first}, {"rejected", second}});
   }
@@ -87,14 +93,35 @@ std::string ranked_answers_advice(const Json& row) {
         !among(kAnswers, stem))
       continue;
     if (stem == "conversation") continue;
-    std::string by;
-    for (const auto& [other, unused] : row.items())
-      if (by.empty() && other != key && among(kRanks, folded(other))) by = " by " + other;
-    return key + " holds several answers: write each row's best and worst" + by +
+    return key + " holds several answers: write each row's best and worst" +
+           judged_by(row, kRanks, key) +
            " as chosen and rejected (objective: dpo), or the best one as completion (objective: sft)";
   }
   return "";
 }
+
+bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
+
+// True also for a turn whose speaker and text have names of their own.
+bool is_any_turn(const Json& item) {
+  if (is_turn(item) || !item.is_object()) return item.is_object();
+  const TurnNames names = likely_turn_names(item);
+  return !names.speaker.empty() && !names.text.empty();
+}
+
+// True for a turn in a list of turns, also for an exchange.
+bool is_listed_turn(const Json& item) {
+  return is_any_turn(item) || (item.is_object() && item.contains("input") && item.contains("output"));
+}
+
+// Returns the first row that is not an empty list, which says nothing of the others.
+const Json& first_filled(const Rows& rows) {
+  const auto filled = [](const LocatedRow& located) { return !located.row.is_array() || !located.row.empty(); };
+  const auto found = std::find_if(rows.begin(), rows.end(), filled);
+  return found == rows.end() ? rows[0].row : found->row;
+}
+
+bool is_json_array(const std::string& path) { return ends_with(path, ".json") || ends_with(path, ".json.gz"); }
 
 }  // namespace
 
@@ -122,33 +149,6 @@ std::string container_advice(const Rows& rows) {
     return "a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")";
   return "";
 }
-
-namespace {
-
-bool is_turn(const Json& item) { return item.is_object() && (item.contains("role") || item.contains("from")); }
-
-// True also for a turn whose speaker and text have names of their own.
-bool is_any_turn(const Json& item) {
-  if (is_turn(item) || !item.is_object()) return item.is_object();
-  const TurnNames names = likely_turn_names(item);
-  return !names.speaker.empty() && !names.text.empty();
-}
-
-// True for a turn in a list of turns, also for an exchange.
-bool is_listed_turn(const Json& item) {
-  return is_any_turn(item) || (item.is_object() && item.contains("input") && item.contains("output"));
-}
-
-// Returns the first row that is not an empty list, which says nothing of the others.
-const Json& first_filled(const Rows& rows) {
-  const auto filled = [](const LocatedRow& located) { return !located.row.is_array() || !located.row.empty(); };
-  const auto found = std::find_if(rows.begin(), rows.end(), filled);
-  return found == rows.end() ? rows[0].row : found->row;
-}
-
-bool is_json_array(const std::string& path) { return ends_with(path, ".json") || ends_with(path, ".json.gz"); }
-
-}  // namespace
 
 std::string list_of_rows(const Json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {

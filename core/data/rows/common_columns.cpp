@@ -33,7 +33,7 @@ template <class Is>
 bool all_are(const Rows& rows, const char* key, Is is) {
   bool any = false;
   for (const auto& [row, line] : rows) {
-    const Json* value = row.is_object() ? member(row, key) : nullptr;
+    const Json* value = member(row, key);
     if (value && !is(*value)) return false;
     any |= value != nullptr;
   }
@@ -127,12 +127,22 @@ bool is_mark(const std::string& key) {
          starts_with(name, "unnamed") || starts_with(name, "__index");
 }
 
-// True if a row has more than one word under the key: labels and languages are one word each.
-bool has_words(const Rows& rows, const std::string& key) {
+// True if a row has a text under the key of which `holds` is true.
+template <class Holds>
+bool any_text(const Rows& rows, const std::string& key, Holds holds) {
   return std::any_of(rows.begin(), rows.end(), [&](const LocatedRow& located) {
-    const Json* value = located.row.is_object() ? member(located.row, key) : nullptr;
-    return value && value->is_string() && trim(value->get_ref<const std::string&>()).find_first_of(" \n") != std::string_view::npos;
+    const Json* value = member(located.row, key);
+    return value && value->is_string() && holds(value->get_ref<const std::string&>());
   });
+}
+
+// True for more than one word: labels and languages are one word each.
+bool is_worded(const std::string& text) {
+  return trim(text).find_first_of(" \n") != std::string_view::npos;
+}
+
+bool has_letters(const std::string& text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
 }
 
 // Returns the columns that are likely read and learned: without marks, and those of words alone if
@@ -142,7 +152,7 @@ std::vector<std::string> telling_names(const Rows& rows, const std::vector<std::
   for (const std::string& name : names)
     if (!is_mark(name)) plain.push_back(name);
   for (const std::string& name : plain)
-    if (has_words(rows, name)) worded.push_back(name);
+    if (any_text(rows, name, is_worded)) worded.push_back(name);
   if (worded.size() > 1) return worded;
   return plain.empty() ? names : plain;
 }
@@ -152,16 +162,8 @@ std::vector<std::string> telling_names(const Rows& rows, const std::vector<std::
 std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
-  const auto has_letters = [&](const std::string& key) {
-    return std::any_of(rows.begin(), rows.end(), [&](const LocatedRow& located) {
-      const Json* value = located.row.is_object() ? member(located.row, key) : nullptr;
-      if (!value || !value->is_string()) return false;
-      const auto& text = value->get_ref<const std::string&>();
-      return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) || c >= 0x80; });
-    });
-  };
   for (const auto& [key, unused] : rows[0].row.items())
-    if (has_text(rows, key.c_str()) && has_letters(key)) names.push_back(key);
+    if (has_text(rows, key.c_str()) && any_text(rows, key, has_letters)) names.push_back(key);
   if (names.empty()) return "";
   names = telling_names(rows, names);
   const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <span>
 #include <string_view>
+#include <utility>
 
+#include "core/data/rows/checks.h"
 #include "core/data/rows/formats/format.h"
 #include "core/lib/base/text.h"
 
@@ -82,31 +84,18 @@ bool is_blank(const Json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
 }
 
-bool is_list(const Json& row, const char* key) {
-  const Json* value = member(row, key);
-  return value && value->is_array();
-}
-
 // True if the row goes through a chat template, with the system prompt and tools next to its turns.
 bool is_chat(const Json& row, RowFormat format, bool has_template) {
-  switch (format) {
-    case RowFormat::messages:
-    case RowFormat::sharegpt:
-      return true;
-    case RowFormat::alpaca:
-      return has_template;
-    case RowFormat::preference: {
-      const Json* chosen = member(row, "chosen");
-      return !chosen || chosen->is_structured();
-    }
-    case RowFormat::prompt_completion:
-    case RowFormat::kto:
-    case RowFormat::reward:
-      return member(row, "messages") || member(row, "conversations") || is_list(row, "prompt") ||
-             (member(row, "instruction") && has_template);
-    default:
-      return false;
-  }
+  const auto is_one_of = [&](std::initializer_list<RowFormat> formats) {
+    return std::ranges::count(formats, format) > 0;
+  };
+  const Json *chosen = member(row, "chosen"), *prompt = member(row, "prompt");
+  if (is_one_of({RowFormat::messages, RowFormat::sharegpt})) return true;
+  if (format == RowFormat::alpaca) return has_template;
+  if (format == RowFormat::preference) return !chosen || chosen->is_structured();
+  return is_one_of({RowFormat::prompt_completion, RowFormat::kto, RowFormat::reward}) &&
+         (member(row, "messages") || member(row, "conversations") ||
+          (prompt && prompt->is_array()) || (member(row, "instruction") && has_template));
 }
 
 Keys keys_of_answer(const Json& row) {
@@ -143,29 +132,14 @@ Keys keys_read(const Json& row, RowFormat format) {
   static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls"};
   static constexpr std::string_view kPair[] = {"prompt", "completion"};
   static constexpr std::string_view kText[] = {"text"};
-  switch (format) {
-    case RowFormat::tokens:
-      return kTokens;
-    case RowFormat::messages:
-      return kMessages;
-    case RowFormat::sharegpt:
-      return kSharegpt;
-    case RowFormat::alpaca:
-      return kAlpaca;
-    case RowFormat::prompt_completion:
-      return kPair;
-    case RowFormat::text:
-      return kText;
-    case RowFormat::preference:
-      return keys_of_preference(row);
-    case RowFormat::kto:
-    case RowFormat::reward:
-      return keys_of_answer(row);
-    case RowFormat::prompt:
-    case RowFormat::automatic:
-      break;
-  }
-  return {};
+  static constexpr std::pair<RowFormat, Keys> kRead[] = {
+      {RowFormat::tokens, kTokens},          {RowFormat::messages, kMessages},
+      {RowFormat::sharegpt, kSharegpt},      {RowFormat::alpaca, kAlpaca},
+      {RowFormat::prompt_completion, kPair}, {RowFormat::text, kText}};
+  for (const auto& [known, keys] : kRead)
+    if (format == known) return keys;
+  if (format == RowFormat::preference) return keys_of_preference(row);
+  return format == RowFormat::kto || format == RowFormat::reward ? keys_of_answer(row) : Keys();
 }
 
 // Collects all texts in a value, except speakers' names.
@@ -234,9 +208,8 @@ class KeyCheck {
     for (const auto& [key, value] : row_.items()) {
       if (is_blank(value)) continue;
       const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
-      const bool mask =
-          rules_.format == RowFormat::tokens &&
-          std::find(std::begin(kTokenMasks), std::end(kTokenMasks), key) != std::end(kTokenMasks);
+      const bool mask = rules_.format == RowFormat::tokens &&
+                        std::ranges::find(kTokenMasks, key) != std::end(kTokenMasks);
       if (!beside && !mask && !holds(read_, key))
         check_unread(key, value);
       else if (holds(kLists, key))
@@ -366,20 +339,15 @@ class KeyCheck {
       if (!turns[i].is_object()) continue;
       for (const auto& [key, value] : turns[i].items()) {
         if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
+        std::string problem;
         if (is_media_key(key))
-          faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key,
-                             key + media_problem("ignore: [" + key + "]",
-                                                 holds(kMedia, folded(key)) ? " is not text"
-                                                                            : " points to what is not text"),
-                             key});
+          problem = media_problem("ignore: [" + key + "]",
+                                  holds(kMedia, folded(key)) ? " is not text" : " points to what is not text");
         else if (holds(kTurnParts, folded(key)))
-          faults_.push_back(
-              {"/" + list + "/" + std::to_string(i) + "/" + key,
-               key +
-                   " is not read in turns, and what it leaves out would be trained: write train: true or "
-                   "false on the turn, or leave it out with ignore: [" +
-                   key + "]",
-               key});
+          problem = " is not read in turns, and what it leaves out would be trained: write train: "
+                    "true or false on the turn, or leave it out with ignore: [" + key + "]";
+        if (!problem.empty())
+          faults_.push_back({"/" + list + "/" + std::to_string(i) + "/" + key, key + problem, key});
         else if (!turns[i].contains("role") || !rules_.template_reads || !rules_.template_reads(key))
           note(list + "[]." + key);
       }
@@ -397,29 +365,11 @@ class KeyCheck {
   Keys read_;
 };
 
-// True if a text has <image> without a closing tag, which XML and HTML would write.
-bool has_picture(std::string_view text) {
-  return text.find("<image>") != text.npos && text.find("</image>") == text.npos;
+// True if a question has <image> without a closing tag, which XML and HTML would write.
+bool asks_with_picture(const Turn& turn) {
+  return turn.role == "user" && turn.text.find("<image>") != std::string::npos &&
+         turn.text.find("</image>") == std::string::npos;
 }
-
-bool asks_with_picture(const ChatRow& chat) {
-  return std::any_of(chat.messages.begin(), chat.messages.end(), [](const Json& message) {
-    const Json* content = member(message, "content");
-    return content && content->is_string() && message.value("role", "") == "user" &&
-           has_picture(content->get_ref<const std::string&>());
-  });
-}
-bool asks_with_picture(const PairRow& pair) { return has_picture(pair.prompt); }
-bool asks_with_picture(const PromptRow& prompt) {
-  return has_picture(prompt.text) || asks_with_picture(prompt.chat);
-}
-bool asks_with_picture(const AnswersRow& row) {
-  return std::any_of(row.answers.begin(), row.answers.end(), [](const AnswersRow::Answer& answer) {
-    return std::visit([](const auto& kind) { return asks_with_picture(kind); }, answer.row);
-  });
-}
-bool asks_with_picture(const TextRow&) { return false; }
-bool asks_with_picture(const TokensRow&) { return false; }
 
 }  // namespace
 
@@ -446,7 +396,7 @@ void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>
 }
 
 void check_placeholders(const Row& row, RowFaults& faults) {
-  if (std::visit([](const auto& kind) { return asks_with_picture(kind); }, row))
+  if (std::ranges::any_of(text_of(row), asks_with_picture))
     faults.push_back(
         {"",
          "<image> stands for a picture, which forge does not train on: leave such rows out, or train on only "

@@ -40,15 +40,14 @@ void parse_structured_cells(Json& row, RowFaults& faults) {
     const auto text = cell->get<std::string>();
     const std::string_view start = trim(text);
     if (!starts_with(start, "[") && !starts_with(start, "{")) continue;
-    try {
-      Json value = parse_json(text, "cell", ErrorKind::data);
-      const bool turns = value.is_array() && !value.empty() && value[0].is_object();
-      if (turns || !may_be_text(key)) row[key] = std::move(value);
-    } catch (const Error&) {
-      if (!may_be_text(key))
-        faults.push_back(
-            {std::string("/") + key, std::string(key) + " starts like JSON but is not valid JSON, expected a list"});
-    }
+    std::optional<Json> value = json_in(text);
+    const bool turns = value && value->is_array() && !value->empty() && (*value)[0].is_object();
+    if (!turns && may_be_text(key)) continue;
+    if (value)
+      row[key] = *std::move(value);
+    else
+      faults.push_back(
+          {std::string("/") + key, std::string(key) + " starts like JSON but is not valid JSON, expected a list"});
   }
 }
 
@@ -61,13 +60,9 @@ void parse_word_cells(Json& row) {
   }
   for (const char* key : {"score", "reward"}) {
     const Json* cell = member(row, key);
-    if (!cell || !cell->is_string()) continue;
-    try {
-      const Json number = parse_json(cell->get<std::string>(), "cell", ErrorKind::data);
-      if (number.is_number()) row[key] = number;
-    } catch (const Error&) {
-      // The value stays text, and the format reports what it expected.
-    }
+    const std::optional<Json> number =
+        cell && cell->is_string() ? json_in(cell->get<std::string>()) : std::nullopt;
+    if (number && number->is_number()) row[key] = *number;  // else the format says what it expected
   }
 }
 
@@ -186,13 +181,12 @@ std::string RowMapping::fill(const std::vector<TemplatePiece>& pieces, const Jso
     if (!piece.is_field) {
       text += piece.text;
     } else if (!value || value->is_null()) {
-      std::vector<std::string> keys;
-      for (const auto& item : row.items()) keys.push_back(item.key());
       // An empty table cell is an empty text here: the template decides where it goes.
       if (value && is_table_) continue;
       faults.push_back({value ? pointer_of(piece.text) : "",
-                        piece.text + (value ? " is null" : " is missing") + ", expected a text for {" +
-                            piece.text + "}" + (value ? "" : did_you_mean(piece.text, keys))});
+                        piece.text + (value ? " is null" : " is missing") +
+                            ", expected a text for {" + piece.text + "}" +
+                            (value ? "" : did_you_mean(piece.text, keys_of(row)))});
     } else if (value->is_structured()) {
       faults.push_back({pointer_of(piece.text), piece.text + " is " + kind_of(*value) +
                                                     ", expected a text for {" + piece.text + "}"});

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/data/read/sources.h"
 #include "core/data/rows/rows.h"
 #include "core/job/job.h"
 #include "core/job/row_template.h"

@@ -14,9 +14,9 @@ namespace {
 
 bool has(const Json& row, const char* key) { return member(row, key) != nullptr; }
 
-bool is_text_or_list(const Json& row, const char* key) {
-  const Json* value = member(row, key);
-  return value && (value->is_string() || value->is_array());
+bool asks(const Json& row) {
+  const Json* prompt = member(row, "prompt");
+  return prompt && (prompt->is_string() || prompt->is_array());
 }
 
 bool is_alpaca(const Json& row) {
@@ -48,30 +48,27 @@ bool is_preference(const Json& row) {
 
 struct Format {
   RowFormat format;
-  const char* name;
   const char* keys;  // keys that mark rows of this format
   bool (*matches)(const Json& row);
   Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
 };
 
 const Format kFormats[] = {
-    {RowFormat::tokens, "tokens", "token ids",
+    {RowFormat::tokens, "token ids",
      [](const Json& row) { return has(row, "input_ids") || (has(row, "ids") && has(row, "mask")); },
      convert_tokens},
-    {RowFormat::messages, "messages", "messages", has_messages, convert_messages},
-    {RowFormat::sharegpt, "sharegpt", "conversations",
+    {RowFormat::messages, "messages", has_messages, convert_messages},
+    {RowFormat::sharegpt, "conversations",
      [](const Json& row) { return has(row, "conversations") || has(row, "conversation"); }, convert_sharegpt},
-    {RowFormat::alpaca, "alpaca", "instruction and output", is_alpaca, convert_alpaca},
-    {RowFormat::prompt_completion, "prompt_completion", "prompt and completion",
+    {RowFormat::alpaca, "instruction and output", is_alpaca, convert_alpaca},
+    {RowFormat::prompt_completion, "prompt and completion",
      [](const Json& row) { return has(row, "prompt") && has(row, "completion"); }, convert_prompt_completion},
-    {RowFormat::text, "text", "text", [](const Json& row) { return has(row, "text"); }, convert_text},
-    {RowFormat::preference, "preference", "a chosen and a rejected answer", is_preference,
-     convert_preference},
-    {RowFormat::kto, "kto", "an answer and its label", is_kto, convert_kto},
-    {RowFormat::reward, "reward", "an answer and its score", [](const Json&) { return false; },
+    {RowFormat::text, "text", [](const Json& row) { return has(row, "text"); }, convert_text},
+    {RowFormat::preference, "a chosen and a rejected answer", is_preference, convert_preference},
+    {RowFormat::kto, "an answer and its label", is_kto, convert_kto},
+    {RowFormat::reward, "an answer and its score", [](const Json&) { return false; },
      convert_reward},
-    {RowFormat::prompt, "prompt", "a prompt alone",
-     [](const Json& row) { return is_text_or_list(row, "prompt"); }, convert_prompt},
+    {RowFormat::prompt, "a prompt alone", asks, convert_prompt},
 };
 
 // True if the larger format contains the smaller one's keys or repeats its content: the row is not
@@ -103,13 +100,11 @@ bool contains(const Json& row, RowFormat larger, RowFormat smaller) {
 }
 
 std::string shown_keys(const Json& row) {
-  std::vector<std::string> keys;
-  for (const auto& item : row.items()) {
-    if (keys.size() == 8) {
-      keys.emplace_back("…");
-      break;
-    }
-    keys.push_back(item.key());
+  constexpr size_t kShown = 8;
+  std::vector<std::string> keys = keys_of(row);
+  if (keys.size() > kShown) {
+    keys.resize(kShown);
+    keys.emplace_back("…");
   }
   return keys.empty() ? "no keys" : "the keys " + join(keys, ", ");
 }
@@ -130,8 +125,8 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
 [[noreturn]] void refuse_ambiguous(const std::vector<const Format*>& candidates, const std::string& place) {
   std::vector<std::string> readings, names;
   for (const Format* format : candidates) {
-    readings.push_back(std::string(format->name) + " (it has " + format->keys + ")");
-    names.emplace_back(format->name);
+    names.push_back(name_of(format->format));
+    readings.push_back(names.back() + " (it has " + format->keys + ")");
   }
   throw Error(ErrorKind::data,
               place + "the row could be " + join(readings, " or ") + ", expected one reading")
@@ -144,20 +139,16 @@ std::vector<const Format*> candidates_of(const Json& row, bool labels_judge) {
 // True if all labels judge answers. Numeric labels other than 0 and 1 are classes.
 bool labels_judge(const std::vector<LocatedRow>& rows) {
   return std::all_of(rows.begin(), rows.end(), [](const LocatedRow& located) {
-    const Json* label = located.row.is_object() ? member(located.row, "label") : nullptr;
+    const Json* label = member(located.row, "label");
     return !label || label_value(*label);
   });
 }
 
-Detected counted(RowFormat format, size_t votes, size_t rows, const std::string& keys) {
-  return {format, std::to_string(votes) + " of the first " + std::to_string(rows) +
-                      (rows == 1 ? " row has " : " rows have ") + keys};
-}
-
-std::string values_of(const std::map<std::string, std::string>& columns) {
+// Returns "question and answer, read as columns: {instruction: question, output: answer}".
+std::string read_as(const std::map<std::string, std::string>& columns) {
   std::vector<std::string> names;
   for (const auto& [field, name] : columns) names.push_back(name);
-  return join(names, " and ");
+  return join(names, " and ") + ", read as columns: " + columns_text(columns);
 }
 
 // Returns a column mapping for rows that match no format as they are.
@@ -172,10 +163,8 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
       std::any_of(rows.begin(), rows.end(), flagged))
     common.format = RowFormat::kto;
   if (common.format != RowFormat::automatic)
-    return {
-        common.format,
-        "the rows have " + values_of(common.columns) + ", read as columns: " + columns_text(common.columns),
-        common.columns, judgement_advice(rows, common.format)};
+    return {common.format, "the rows have " + read_as(common.columns), common.columns,
+            judgement_advice(rows, common.format)};
   const auto& [row, line] = rows.front();
   const std::string place = path + ":" + std::to_string(line) + ": ";
   const std::string advice = judgement_advice(rows, RowFormat::automatic);
@@ -190,20 +179,49 @@ Detected detect_by_columns(const std::vector<LocatedRow>& rows, const std::strin
                 : "map them: " + common.proposal + (advice.empty() ? "" : "; to compare: " + advice));
 }
 
-void add_further_columns(const std::vector<LocatedRow>& rows, Detected& detected) {
-  detected.columns = further_columns(rows, detected.format);
-  if (!detected.columns.empty())
-    detected.reason +=
-        ", and " + values_of(detected.columns) + ", read as columns: " + columns_text(detected.columns);
+ChatRow as_turns(const PairRow& pair) {
+  ChatRow chat{Json::array(), nullptr, {}, 1};
+  append_turn(chat, "user", pair.prompt);
+  append_turn(chat, "assistant", pair.completion);
+  return chat;
+}
+
+// Turns texts to be answered into turns of a user.
+Row with_user_prompts(Row row) {
+  if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
+  if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
+    append_turn(prompt->chat, "user", prompt->text);
+    prompt->chat.prompt_messages = 1;
+  }
+  if (auto* answers = std::get_if<AnswersRow>(&row))
+    for (AnswersRow::Answer& answer : answers->answers)
+      if (const auto* pair = std::get_if<PairRow>(&answer.row)) answer.row = as_turns(*pair);
+  return row;
+}
+
+// The keys are sorted, because their order in a row has no meaning.
+void add(Hasher& hasher, const ChatRow& row) {
+  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
+}
+void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
+void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
+void add(Hasher& hasher, const TokensRow& row) {
+  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
+      .add(row.supervised.data(), row.supervised.size());
+}
+void add(Hasher& hasher, const PromptRow& row) {
+  hasher.add(row.text);
+  add(hasher, row.chat);
+}
+void add(Hasher& hasher, const AnswersRow& row) {
+  for (const AnswersRow::Answer& answer : row.answers) {
+    hasher.add(answer.name);
+    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
+  }
+  if (row.margin != 0) hasher.add(std::to_string(row.margin));
 }
 
 }  // namespace
-
-const char* name_of(RowFormat format) {
-  for (const Format& entry : kFormats)
-    if (entry.format == format) return entry.name;
-  return "auto";
-}
 
 bool marks_format(std::string_view field) {
   constexpr std::string_view kMarks[] = {
@@ -215,7 +233,7 @@ bool marks_format(std::string_view field) {
 
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources) {
   if (const CommonColumns pair = sources ? source_columns(rows) : CommonColumns(); pair.format != RowFormat::automatic)
-    return {pair.format, "the rows have " + values_of(pair.columns) + ", read as columns: " + columns_text(pair.columns), pair.columns, ""};
+    return {pair.format, "the rows have " + read_as(pair.columns), pair.columns, ""};
   if (const std::string advice = container_advice(rows); !advice.empty())
     throw Error(ErrorKind::data, path + ":" + std::to_string(rows.front().line) +
                                      ": the row holds whole columns, expected one object per row")
@@ -241,35 +259,14 @@ Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& p
       throw Error(ErrorKind::data,
                   path + ": rows have a prompt, and an answer under a name that forge does not know")
           .hint(proposal);
-  Detected detected = counted(most->format, static_cast<size_t>(votes(most)), rows.size(), most->keys);
-  add_further_columns(rows, detected);
+  Detected detected{most->format,
+                    std::to_string(votes(most)) + " of the first " + std::to_string(rows.size()) +
+                        (rows.size() == 1 ? " row has " : " rows have ") + most->keys};
+  detected.columns = further_columns(rows, detected.format);
+  if (!detected.columns.empty()) detected.reason += ", and " + read_as(detected.columns);
   detected.advice = judgement_advice(rows, detected.format);
   return detected;
 }
-
-namespace {
-
-ChatRow as_turns(const PairRow& pair) {
-  ChatRow chat{Json::array(), nullptr, {}, 1};
-  append_turn(chat, "user", pair.prompt);
-  append_turn(chat, "assistant", pair.completion);
-  return chat;
-}
-
-// Turns texts to be answered into turns of a user.
-Row with_user_prompts(Row row) {
-  if (const auto* pair = std::get_if<PairRow>(&row)) return as_turns(*pair);
-  if (auto* prompt = std::get_if<PromptRow>(&row); prompt && prompt->chat.messages.empty()) {
-    append_turn(prompt->chat, "user", prompt->text);
-    prompt->chat.prompt_messages = 1;
-  }
-  if (auto* answers = std::get_if<AnswersRow>(&row))
-    for (AnswersRow::Answer& answer : answers->answers)
-      if (const auto* pair = std::get_if<PairRow>(&answer.row)) answer.row = as_turns(*pair);
-  return row;
-}
-
-}  // namespace
 
 std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptions& options,
                                RowFaults& faults) {
@@ -286,32 +283,6 @@ std::optional<Row> convert_row(const Json& row, RowFormat format, const RowOptio
   }
   FORGE_CHECK(false, "a row format without a converter");
 }
-
-namespace {
-
-// The keys are sorted, because their order in a row has no meaning.
-void add(Hasher& hasher, const ChatRow& row) {
-  hasher.add(nlohmann::json(row.messages).dump()).add(nlohmann::json(row.tools).dump());
-}
-void add(Hasher& hasher, const PairRow& row) { hasher.add(row.prompt).add(row.completion); }
-void add(Hasher& hasher, const TextRow& row) { hasher.add(row.text); }
-void add(Hasher& hasher, const TokensRow& row) {
-  hasher.add(row.ids.data(), row.ids.size() * sizeof(int32_t))
-      .add(row.supervised.data(), row.supervised.size());
-}
-void add(Hasher& hasher, const PromptRow& row) {
-  hasher.add(row.text);
-  add(hasher, row.chat);
-}
-void add(Hasher& hasher, const AnswersRow& row) {
-  for (const AnswersRow::Answer& answer : row.answers) {
-    hasher.add(answer.name);
-    std::visit([&](const auto& kind) { add(hasher, kind); }, answer.row);
-  }
-  if (row.margin != 0) hasher.add(std::to_string(row.margin));
-}
-
-}  // namespace
 
 std::string content_of(const Row& row) {
   Hasher hasher;

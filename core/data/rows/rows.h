@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "core/job/job.h"
+#include "core/job/names.h"
 #include "core/lib/io/json.h"
 
 namespace forge {
@@ -44,6 +45,9 @@ namespace forge {
 // Lists of 0 and 1 that say which tokens of a row are trained.
 inline constexpr const char* kTokenMasks[] = {"mask",           "loss_mask", "completion_mask", "assistant_mask",
                                               "assistant_masks", "label_mask", "labels_mask",     "train_mask"};
+
+// The form of a row in its file.
+enum class RowKind { json, csv, text };
 
 enum class TurnTraining : int8_t { by_role, yes, no };
 
@@ -98,8 +102,6 @@ struct RowOptions {
   bool user_prompts = false;  // a prompt that is a text becomes a user's turn, its completion an assistant's
 };
 
-// Returns the name as the job file writes it.
-const char* name_of(RowFormat format);
 // True for a field that rows of a format must have, such as `completion`; false for one that they
 // may have, such as `system`.
 bool marks_format(std::string_view field);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/data_summary.h"
+#include "core/data/examples/data_summary.h"
 #include "core/job/job.h"
 #include "core/job/origin.h"
 #include "core/model/families/model_spec.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/data/read/sources.h"
+#include "core/data/rows/formats/format.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
@@ -25,49 +26,38 @@ bool is_messages(const Json& value) {
          });
 }
 
-// Reads the members of one row. Members that are null count as absent.
-struct RowReader {
-  const Json& row;
-
-  const Json* find(const char* key) const {
-    const auto member = row.is_object() ? row.find(key) : row.end();
-    return member == row.end() || member->is_null() ? nullptr : &*member;
+Json prompt_of(const Json& row) {
+  if (const Json* messages = member(row, "messages")) {
+    if (!is_messages(*messages))
+      throw Fault{"/messages", "expected a list of messages, each with role and content"};
+    return *messages;
   }
+  const Json* prompt = member(row, "prompt");
+  if (!prompt) throw Fault{"", "has no prompt, expected prompt (a text or a list of messages) or messages"};
+  if (!prompt->is_string() && !is_messages(*prompt))
+    throw Fault{"/prompt", "expected a text or a list of messages"};
+  if (prompt->is_string() && prompt->get_ref<const std::string&>().empty())
+    throw Fault{"/prompt", "is empty"};
+  return *prompt;
+}
 
-  Json prompt() const {
-    if (const Json* messages = find("messages")) {
-      if (!is_messages(*messages))
-        throw Fault{"/messages", "expected a list of messages, each with role and content"};
-      return *messages;
+// Returns the references from `references`, `reference` or `completion`; empty if the row has none
+// of these.
+std::vector<std::string> references_of(const Json& row) {
+  if (const Json* several = member(row, "references")) {
+    if (!is_texts(*several)) throw Fault{"/references", "expected a list of texts"};
+    return several->get<std::vector<std::string>>();
+  }
+  for (const char* key : {"reference", "completion"})
+    if (const Json* one = member(row, key)) {
+      if (!one->is_string()) throw Fault{std::string("/") + key, "expected a text"};
+      return {one->get<std::string>()};
     }
-    const Json* prompt = find("prompt");
-    if (!prompt) throw Fault{"", "has no prompt, expected prompt (a text or a list of messages) or messages"};
-    if (!prompt->is_string() && !is_messages(*prompt))
-      throw Fault{"/prompt", "expected a text or a list of messages"};
-    if (prompt->is_string() && prompt->get_ref<const std::string&>().empty())
-      throw Fault{"/prompt", "is empty"};
-    return *prompt;
-  }
-
-  // Returns the references from `references`, `reference` or `completion`; empty if the row has
-  // none of these.
-  std::vector<std::string> references() const {
-    if (const Json* several = find("references")) {
-      if (!is_texts(*several)) throw Fault{"/references", "expected a list of texts"};
-      return several->get<std::vector<std::string>>();
-    }
-    for (const char* key : {"reference", "completion"})
-      if (const Json* one = find(key)) {
-        if (!one->is_string()) throw Fault{std::string("/") + key, "expected a text"};
-        return {one->get<std::string>()};
-      }
-    return {};
-  }
-};
+  return {};
+}
 
 AnswerRow answer_row(const Json& json) {
-  const RowReader reader{json};
-  AnswerRow row{.prompt = reader.prompt(), .references = reader.references()};
+  AnswerRow row{.prompt = prompt_of(json), .references = references_of(json)};
   if (row.prompt.is_array() && row.prompt.back().value("role", Json()) == "assistant") {
     if (row.references.empty() && row.prompt.back()["content"].is_string())
       row.references = {row.prompt.back()["content"].get<std::string>()};
@@ -80,15 +70,14 @@ AnswerRow answer_row(const Json& json) {
 }
 
 ChoiceRow choice_row(const Json& json) {
-  const RowReader reader{json};
-  ChoiceRow row{.prompt = reader.prompt()};
-  const Json* choices = reader.find("choices");
+  ChoiceRow row{.prompt = prompt_of(json)};
+  const Json* choices = member(json, "choices");
   if (!choices || !is_texts(*choices) || choices->size() < 2)
     throw Fault{choices ? "/choices" : "", "expected choices: a list of at least two texts"};
   row.choices = choices->get<std::vector<std::string>>();
   for (size_t i = 0; i < row.choices.size(); ++i)
     if (row.choices[i].empty()) throw Fault{"/choices/" + std::to_string(i), "is empty"};
-  const Json* answer = reader.find("answer");
+  const Json* answer = member(json, "answer");
   if (!answer) throw Fault{"", "has no answer, expected the number of a choice from 0, or its text"};
   if (answer->is_string()) {
     const auto found = std::find(row.choices.begin(), row.choices.end(), answer->get<std::string>());
@@ -104,7 +93,7 @@ ChoiceRow choice_row(const Json& json) {
 }
 
 LongText long_text(const Json& json) {
-  const Json* text = RowReader{json}.find("text");
+  const Json* text = member(json, "text");
   if (!text || !text->is_string()) throw Fault{text ? "/text" : "", "expected text: a text"};
   return {.text = text->get<std::string>()};
 }

@@ -76,8 +76,7 @@ int64_t longest_common_subsequence(const Words& a, const Words& b) {
   return row.back();
 }
 
-}  // namespace
-
+// Returns the words that exact_match and f1 compare.
 Words squad_words(std::string_view text) {
   Words words;
   std::string word, run;  // a run lies between two \b
@@ -112,6 +111,7 @@ Words squad_words(std::string_view text) {
   return words;
 }
 
+// Returns the words that rouge_l compares.
 Words rouge_words(std::string_view text) {
   Words words(1);
   for (const char c : lower_case(text))
@@ -122,6 +122,8 @@ Words rouge_words(std::string_view text) {
   if (words.back().empty()) words.pop_back();
   return words;
 }
+
+}  // namespace
 
 TextMetrics text_metrics(std::string_view answer, const std::vector<std::string>& references) {
   FORGE_CHECK(!references.empty(), "an answer has a reference");

@@ -25,9 +25,4 @@ struct TextMetrics {
 // Returns the metrics. `answer` and `references` are valid UTF-8; there is at least one reference.
 TextMetrics text_metrics(std::string_view answer, const std::vector<std::string>& references);
 
-// Returns the words that exact_match and f1 compare.
-std::vector<std::string> squad_words(std::string_view text);
-// Returns the words that rouge_l compares.
-std::vector<std::string> rouge_words(std::string_view text);
-
 }  // namespace forge

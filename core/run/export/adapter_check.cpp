@@ -234,9 +234,9 @@ bool is_known_start(const Json& value) {
   if (!value.is_string() || is_false(value)) return is_false(value) || value == true;
   const std::string start = lower(value.get<std::string>());
   if (start.starts_with("pissa_niter_")) return start.size() > 12 && start.find_first_not_of("0123456789", 12) == std::string::npos;
-  for (const char* known : {"gaussian", "pissa", "olora", "orthogonal", "eva", "lora_ga"})
-    if (start == known) return true;
-  return false;
+  constexpr std::string_view kKnown[] = {"gaussian",   "pissa", "olora",
+                                         "orthogonal", "eva",   "lora_ga"};
+  return std::ranges::count(kKnown, start) > 0;
 }
 
 bool is_task(const Json& value) {

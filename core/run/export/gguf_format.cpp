@@ -1,6 +1,5 @@
 #include "core/run/export/gguf_format.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "core/lib/base/error.h"
@@ -37,16 +36,9 @@ DType wanted(const GgufFormat& format, const std::string& name, const ModelSpec&
 
 // Returns the type with blocks of 32 that has as many bits as this one with blocks of 256.
 DType smaller_blocks(DType dtype) {
-  switch (dtype) {
-    case DType::q4_k:
-      return DType::q5_0;
-    case DType::q5_k:
-      return DType::q5_1;
-    case DType::q6_k:
-      return DType::q8_0;
-    default:
-      return dtype;
-  }
+  if (dtype == DType::q4_k) return DType::q5_0;
+  if (dtype == DType::q5_k) return DType::q5_1;
+  return dtype == DType::q6_k ? DType::q8_0 : dtype;
 }
 
 }  // namespace

@@ -73,9 +73,8 @@ double attention_scale_of(const ModelSpec& spec) {
 // True for architectures for which llama.cpp implements the window. For others no reader uses the
 // key.
 bool has_windows(std::string_view architecture) {
-  for (const char* with : {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"})
-    if (architecture == with) return true;
-  return false;
+  constexpr std::string_view kWith[] = {"gemma2", "gemma3", "phi3", "olmo2", "cohere2"};
+  return std::ranges::count(kWith, architecture) > 0;
 }
 
 // Returns a spec as JSON without the fields that differ between files of the same model.

@@ -1,15 +1,12 @@
 #include "core/run/export/gguf_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
-#include "core/lib/base/threads.h"
-#include "core/lib/io/encode.h"
 #include "core/lib/io/gguf_tensors.h"
 #include "core/lib/text/add_tokens.h"
 #include "core/lib/text/folder_vocabulary.h"
@@ -109,21 +106,6 @@ void reorder(std::span<const float> values, int64_t rows, const GgufRows& order,
     std::memcpy(out.data() + order.file_row(row) * columns, values.data() + row * columns, static_cast<size_t>(columns) * 4);
 }
 
-void encode(const Entry& entry, std::span<const float> values, std::vector<char>& bytes) {
-  const DType dtype = entry.info.dtype;
-  const auto count = static_cast<int64_t>(values.size());
-  bytes.resize(static_cast<size_t>(bytes_of(dtype, count)));
-  constexpr int64_t kGrain = 4096;  // whole blocks of every type
-  for_each_range(count, kGrain, [&](int64_t begin, int64_t end) {
-    encode_from_f32(dtype, values.data() + begin, end - begin, bytes.data() + bytes_of(dtype, begin));
-  });
-  if (dtype != DType::f16) return;
-  for (float value : values)
-    if (std::fabs(value) >= 65520)
-      throw Error(ErrorKind::environment, entry.info.name + ": holds " + std::to_string(value) + ", past the range of f16")
-          .hint("write bf16 or f32");
-}
-
 void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
   std::vector<float> changed;
   std::vector<char> bytes;
@@ -141,7 +123,7 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
       for (float& value : changed) value += 1.0f;
       rows = changed;
     }
-    encode(entry, rows, bytes);
+    encode_values(entry.info, rows, bytes, "f");
     sink({bytes.data(), bytes.size()});
   };
   for (const size_t source : entry.sources) model.read(source, together, write_rows);
@@ -173,24 +155,21 @@ void take_added_tokens(const Tokenizer& tokenizer, GgufVocabulary& vocabulary, G
 
 GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const GgufFormat& format) {
   GgufMetadata metadata;
-  std::vector<std::string> tokens;
-  std::optional<int64_t> eos;
+  GgufVocabulary vocabulary;
   if (is_directory(source.model_path)) {
-    const GgufVocabulary vocabulary =
+    vocabulary =
         vocabulary_of_folder(source.text_path, open_tokenizer(source.text_path), spec.vocab_size);
     add_model_keys(spec, metadata);
     add_vocabulary_keys(vocabulary, metadata);
-    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   } else {
     const Gguf gguf(source.model_path);
     copy_keys(gguf, metadata);
-    GgufVocabulary vocabulary = gguf_vocabulary(gguf);
+    vocabulary = gguf_vocabulary(gguf);
     if (spec.base_vocab_size > 0) take_added_tokens(open_tokenizer(source.text_path), vocabulary, metadata);
-    tokens = vocabulary.tokens, eos = vocabulary.eos_id;
   }
-  if (source.end_of_turn && source.end_of_turn != eos) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
+  if (source.end_of_turn && source.end_of_turn != vocabulary.eos_id) metadata.integer("tokenizer.ggml.eot_token_id", *source.end_of_turn);
   metadata.text("general.type", "model");
-  metadata.text("general.name", loadable_name(source.name, tokens));
+  metadata.text("general.name", loadable_name(source.name, vocabulary.tokens));
   metadata.integer("general.file_type", format.file_type);
   metadata.integer("general.quantization_version", 2);
   if (!source.chat_template.empty()) metadata.text("tokenizer.chat_template", source.chat_template);
@@ -226,6 +205,19 @@ class RopeTensors {
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
   const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
   if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot describe all of this model: " + join(lost, "; "));
+}
+
+void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
+        .hint("export the merged model: --gguf");
+  };
+  if (adapter.config.use_dora) refuse("is a DoRA adapter");
+  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
+  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
+  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
+  if (!adapter.config.modules_to_save.empty())
+    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
 }
 
 }  // namespace
@@ -273,30 +265,6 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
   written(1);
 }
 
-namespace {
-
-void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorKind::environment, adapter.folder + ": " + what + ", which a LoRA GGUF has no place for")
-        .hint("export the merged model: --gguf");
-  };
-  if (adapter.config.use_dora) refuse("is a DoRA adapter");
-  if (!adapter.config.trainable_token_indices.empty()) refuse("trains rows of single tokens");
-  if (adapter.config.bias != LoraBias::none) refuse("trains biases");
-  for (const VocabularySite& site : vocabulary_sites_of(adapter, spec)) refuse("adapts " + site.module);
-  if (!adapter.config.modules_to_save.empty())
-    refuse("keeps " + join(adapter.config.modules_to_save, ", ") + " whole");
-}
-
-std::vector<float> whole(const TensorFile& file, const std::string& name) {
-  const auto index = static_cast<size_t>(file.find(name));
-  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
-  file.read_f32(index, values.data());
-  return values;
-}
-
-}  // namespace
-
 void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dtype, const std::string& name,
                      const std::string& path) {
   refuse_more_than_factors(adapter, spec);
@@ -304,6 +272,9 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
   const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
   check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
+  const auto whole = [&](const std::string& tensor) {
+    return whole_tensor(*weights, static_cast<size_t>(weights->find(peft_name(tensor))));
+  };
 
   GgufMetadata metadata;
   metadata.text("general.type", "adapter");
@@ -322,7 +293,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
       throw Error(ErrorKind::environment, adapter.folder + ": adapts single experts, of which forge writes no LoRA GGUF")
           .hint("export the merged model: --gguf");
     const std::string target = require_name(architecture, spec, site.module + ".weight");
-    std::vector<float> b = whole(*weights, peft_name(site.module + ".lora_B.weight"));
+    std::vector<float> b = whole(site.module + ".lora_B.weight");
     // llama.cpp multiplies by alpha / rank.
     const double alpha = adapter.config.alpha;
     const auto factor = static_cast<float>(alpha != 0 ? site.scale * static_cast<double>(site.rank) / alpha : 0);
@@ -333,12 +304,12 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
       reorder(b, site.out_features, order, reordered);
       b = std::move(reordered);
     }
-    add(target + ".lora_a", {site.rank, site.in_features}, whole(*weights, peft_name(site.module + ".lora_A.weight")));
+    add(target + ".lora_a", {site.rank, site.in_features}, whole(site.module + ".lora_A.weight"));
     add(target + ".lora_b", {site.out_features, site.rank}, std::move(b));
   }
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
     std::vector<char> bytes;
-    encode({tensor}, values.at(tensor.name), bytes);
+    encode_values(tensor, values.at(tensor.name), bytes, "f");
     sink({bytes.data(), bytes.size()});
   });
 }

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "core/lib/io/gguf_writer.h"
 #include "core/run/export/gguf_format.h"
 #include "core/run/export/merged_model.h"
 #include "core/run/export/write_model.h"

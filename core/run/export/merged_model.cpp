@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "core/lib/base/error.h"
-#include "core/lib/base/text.h"
 #include "core/lib/base/threads.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/parameters.h"
 #include "core/model/families/stored_file.h"
-#include "core/plan/files/model_file.h"
 #include "core/run/export/low_rank.h"
 
 namespace forge {
 namespace {
 
 constexpr int64_t kPieceValues = int64_t{16} << 20;
-
-std::vector<float> whole(const TensorFile& file, size_t index) {
-  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
-  file.read_f32(index, values.data());
-  return values;
-}
 
 // Returns the transpose [columns, rows] of [rows, columns].
 std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
@@ -42,6 +33,12 @@ bool finite(const float* values, int64_t count) {
 }
 
 }  // namespace
+
+std::vector<float> whole_tensor(const TensorFile& file, size_t index) {
+  std::vector<float> values(static_cast<size_t>(file.tensors()[index].count()));
+  file.read_f32(index, values.data());
+  return values;
+}
 
 struct MergedModel::Adapter {
   AdapterFile file;
@@ -88,17 +85,17 @@ MergedModel::MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec
 MergedModel::~MergedModel() = default;
 
 void MergedModel::add_base_tensors() {
+  const auto add = [&](int64_t index) {
+    tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
+    sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+  };
   for (const Parameter& parameter : base_parameters(spec_)) {
     const int64_t index = base_->find(parameter.name);
     if (index < 0) throw Error(ErrorKind::environment, "the base model has no tensor " + parameter.name);
-    tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
-    sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
+    add(index);
   }
   for (const TensorInfo& zeros : zero_buffers(spec_))
-    if (const int64_t index = base_->find(zeros.name); index >= 0) {
-      tensors_.push_back(base_->tensors()[static_cast<size_t>(index)]);
-      sources_.push_back({base_.get(), static_cast<size_t>(index), {}, false});
-    }
+    if (const int64_t index = base_->find(zeros.name); index >= 0) add(index);
 }
 
 int64_t MergedModel::find(const std::string& name) const {
@@ -138,7 +135,7 @@ void MergedModel::add_adapter(size_t number) {
   ModelSpec original = spec_;  // the module names the adapter was made for
   check_adapter_weights(weights, folder, trained_by(adapter.file, original));
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
-    const std::vector<float> values = whole(weights, i);
+    const std::vector<float> values = whole_tensor(weights, i);
     if (!finite(values.data(), static_cast<int64_t>(values.size())))
       throw Error(ErrorKind::environment, folder + ": " + weights.tensors()[i].name + " holds values that are not finite")
           .hint("the training diverged or the file is damaged");
@@ -219,12 +216,13 @@ void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take)
   std::vector<Factors> factors;
   for (const Source::Delta& delta : source.deltas) {
     const TensorFile& weights = *adapters_[delta.adapter].tensors;
-    Factors f{whole(weights, delta.a), whole(weights, delta.b), {}, {}};
+    Factors f{whole_tensor(weights, delta.a), whole_tensor(weights, delta.b), {}, {}};
     if (delta.turned) {
       std::swap(f.a, f.b);
       f.a = transposed(f.a, columns, delta.rank), f.b = transposed(f.b, delta.rank, rows);
     }
-    if (delta.magnitude >= 0) f.magnitude = whole(weights, static_cast<size_t>(delta.magnitude));
+    if (delta.magnitude >= 0)
+      f.magnitude = whole_tensor(weights, static_cast<size_t>(delta.magnitude));
     factors.push_back(std::move(f));
     Factors& held = factors.back();
     held.low_rank = {held.a.data(), held.b.data(), held.magnitude.empty() ? nullptr : held.magnitude.data(), delta.rank,

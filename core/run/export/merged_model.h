@@ -26,6 +26,9 @@
 
 namespace forge {
 
+// Returns all values of a tensor.
+std::vector<float> whole_tensor(const TensorFile& file, size_t index);
+
 struct WeightedAdapter {
   AdapterFile file;
   double weight = 1;

@@ -66,14 +66,23 @@ std::string shard_name(size_t number, size_t count) {
   return name;
 }
 
-void refuse_overflow(const std::string& tensor, std::span<const float> values) {
-  for (float value : values)
-    if (std::fabs(value) >= 65520)
-      throw Error(ErrorKind::environment, tensor + ": holds " + std::to_string(value) + ", past the range of fp16")
-          .hint("write bf16 or fp32");
-}
-
 }  // namespace
+
+void encode_values(const TensorInfo& tensor, std::span<const float> values,
+                   std::vector<char>& bytes, const std::string& prefix) {
+  constexpr int64_t kGrain = 4096;  // whole blocks of every type
+  constexpr float kPastHalf = 65520;
+  if (tensor.dtype == DType::f16)
+    for (const float value : values)
+      if (std::fabs(value) >= kPastHalf)
+        throw Error(ErrorKind::environment, tensor.name + ": holds " + std::to_string(value) + ", past the range of " + prefix + "16")
+            .hint("write bf16 or " + prefix + "32");
+  const auto count = static_cast<int64_t>(values.size());
+  bytes.resize(static_cast<size_t>(bytes_of(tensor.dtype, count)));
+  for_each_range(count, kGrain, [&](int64_t begin, int64_t end) {
+    encode_from_f32(tensor.dtype, values.data() + begin, end - begin, bytes.data() + bytes_of(tensor.dtype, begin));
+  });
+}
 
 int64_t bytes_of_model(const MergedModel& model, DType dtype) {
   int64_t bytes = 0;
@@ -101,13 +110,7 @@ void write_weights(const MergedModel& model, const KeptTensors& kept, const Writ
           done += bytes_of(tensor.dtype, tensor.count());
           if (const auto found = kept_bytes.find(tensor.name); found != kept_bytes.end()) return sink(found->second);
           const auto write = [&](std::span<const float> values) {
-            if (options.dtype == DType::f16) refuse_overflow(tensor.name, values);
-            const auto count = static_cast<int64_t>(values.size());
-            bytes.resize(static_cast<size_t>(bytes_of(options.dtype, count)));
-            for_each_range(count, 4096, [&](int64_t begin, int64_t end) {
-              encode_from_f32(options.dtype, values.data() + begin, end - begin,
-                              bytes.data() + bytes_of(options.dtype, begin));
-            });
+            encode_values(tensor, values, bytes, "fp");
             sink({bytes.data(), bytes.size()});
           };
           const size_t number = numbers.at(tensor.name);

@@ -2,7 +2,9 @@
 // A merged model as a Hugging Face folder: safetensors in shards with their index, config.json,
 // generation_config.json.
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/model/families/wrapper.h"
 #include "core/run/export/merged_model.h"
@@ -17,6 +19,11 @@ struct WriteOptions {
 
 // Called before each tensor with the share of all bytes that is written.
 using Written = std::function<void(double share)>;
+
+// Encodes values of a tensor in its type. `prefix` begins the names of float types in messages.
+// Throws Error(environment) for values past the range of f16.
+void encode_values(const TensorInfo& tensor, std::span<const float> values,
+                   std::vector<char>& bytes, const std::string& prefix);
 
 int64_t bytes_of_model(const MergedModel& model, DType dtype);
 

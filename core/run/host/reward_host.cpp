@@ -61,8 +61,7 @@ RewardHost::Side RewardHost::read_side(const DataSet& data, const std::vector<Da
   for (RowChunk chunk; stream.next(chunk);) {
     const SourceFile& file = stream.files()[chunk.source];
     const std::string path = named(file.path);
-    const SourceKind kind = source_kind(file.path);
-    const RowMapping mapping(file.source, kind == SourceKind::csv || kind == SourceKind::tsv ? RowKind::csv : RowKind::json);
+    const RowMapping mapping(file.source, row_kind(file.path));
     for (const SourceRow& source : chunk.rows) {
       const auto found = wanted.find({path, source.line});
       if (found == wanted.end()) continue;

@@ -6,11 +6,9 @@ namespace forge {
 namespace {
 
 void append_history(const Json& history, ChatRow& chat, RowFaults& faults) {
-  if (!history.is_array()) {
-    faults.push_back(
-        {"/history", "history is " + kind_of(history) + ", expected a list of [question, answer]"});
+  if (!expect(history.is_array(), "/history", "history", history, "a list of [question, answer]",
+              faults))
     return;
-  }
   for (size_t i = 0; i < history.size(); ++i) {
     const Json& pair = history[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {

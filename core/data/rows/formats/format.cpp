@@ -22,6 +22,14 @@ std::string kind_of(const Json& value) {
   return value.is_array() ? "a list" : "an object";
 }
 
+bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value,
+            std::string_view expected, RowFaults& faults) {
+  if (!good)
+    faults.push_back({pointer, std::string(what) + " is " + kind_of(value) + ", expected " +
+                                   std::string(expected)});
+  return good;
+}
+
 Json without_nulls(Json value) {
   if (value.is_array())
     for (Json& item : value) item = without_nulls(std::move(item));
@@ -32,13 +40,19 @@ Json without_nulls(Json value) {
   return kept;
 }
 
-namespace {
 std::vector<std::string> keys_of(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& item : object.items()) keys.push_back(item.key());
   return keys;
 }
-}  // namespace
+
+std::optional<Json> json_in(const std::string& text) {
+  try {
+    return parse_json(text, "text", ErrorKind::data);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
 
 namespace {
 
@@ -73,17 +87,6 @@ std::string key_of(const Json& turn, std::initializer_list<const char*> names) {
   return "";
 }
 
-}  // namespace
-
-TurnNames likely_turn_names(const Json& turn) {
-  return {key_of(turn, {"role", "from", "speaker", "author", "sender", "participant", "party", "who", "actor",
-                        "character", "speaker_name", "speaker_role", "author_role", "user_type"}),
-          key_of(turn, {"content", "value", "text", "message", "utterance", "body", "msg", "says", "said",
-                        "speech", "sentence", "transcript"})};
-}
-
-namespace {
-
 // Takes a turn's only other text for the half that has no likely name.
 void complete_by_rest(const Json& turn, TurnNames& names) {
   std::vector<std::string> others;
@@ -93,7 +96,27 @@ void complete_by_rest(const Json& turn, TurnNames& names) {
     (names.speaker.empty() ? names.speaker : names.text) = others[0];
 }
 
+// Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
+Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
+  if (tool.is_string()) tool = json_in(tool.get<std::string>()).value_or(tool);
+  if (!expect(tool.is_object(), pointer, "a tool", tool, "an object with its name and parameters",
+              faults))
+    return tool;
+  if (member(tool, "function") || !member(tool, "name")) return tool;
+  Json function = Json::object();
+  for (const auto& [key, value] : tool.items())
+    if (key != "type") function[key == "input_schema" ? "parameters" : key] = value;
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
 }  // namespace
+
+TurnNames likely_turn_names(const Json& turn) {
+  return {key_of(turn, {"role", "from", "speaker", "author", "sender", "participant", "party", "who", "actor",
+                        "character", "speaker_name", "speaker_role", "author_role", "user_type"}),
+          key_of(turn, {"content", "value", "text", "message", "utterance", "body", "msg", "says", "said",
+                        "speech", "sentence", "transcript"})};
+}
 
 std::optional<TurnNames> refuse_turn_names(const Json& turn, const char* speaker, const char* text,
                                            const std::string& pointer, RowFaults& faults) {
@@ -151,46 +174,15 @@ std::string wide_integer(const Json& value) {
   return "";
 }
 
-namespace {
-
-// Wraps bare schemas, as written for OpenAI's APIs and Anthropic's.
-Json wrapped_tool(Json tool, const std::string& pointer, RowFaults& faults) {
-  if (tool.is_string()) {
-    try {
-      tool = parse_json(tool.get<std::string>(), "tools", ErrorKind::data);
-    } catch (const Error&) {
-    }
-  }
-  if (!tool.is_object()) {
-    faults.push_back({pointer, "a tool is " + kind_of(tool) + ", expected an object with its name and parameters"});
-    return tool;
-  }
-  if (member(tool, "function") || !member(tool, "name")) return tool;
-  Json function = Json::object();
-  for (const auto& [key, value] : tool.items())
-    if (key != "type") function[key == "input_schema" ? "parameters" : key] = value;
-  return {{"type", "function"}, {"function", std::move(function)}};
-}
-
-}  // namespace
-
 Json tools_member(const Json& row, RowFaults& faults) {
   const std::string key = member(row, "tools") ? "tools" : "functions";
   const Json* given = member(row, key);
   if (!given || (given->is_string() && trim(given->get_ref<const std::string&>()).empty())) return nullptr;
-  Json tools = *given;
-  if (tools.is_string()) {
-    try {
-      tools = parse_json(given->get<std::string>(), key, ErrorKind::data);
-    } catch (const Error&) {
-    }
-    if (!tools.is_array()) {
-      faults.push_back({"/" + key, key + " is a text that is not a JSON list, expected a list of tools"});
-      return nullptr;
-    }
-  }
+  Json tools = given->is_string() ? json_in(given->get<std::string>()).value_or(nullptr) : *given;
   if (!tools.is_array()) {
-    faults.push_back({"/" + key, key + " is " + kind_of(tools) + ", expected a list of tools"});
+    const std::string found =
+        given->is_string() ? "a text that is not a JSON list" : kind_of(tools);
+    faults.push_back({"/" + key, key + " is " + found + ", expected a list of tools"});
     return nullptr;
   }
   for (size_t i = 0; i < tools.size(); ++i) {

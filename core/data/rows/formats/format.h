@@ -3,6 +3,7 @@
 // object and either returns its meaning or adds faults.
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/data/rows/rows.h"
 
@@ -19,10 +20,17 @@ Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults);
 Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults);
 
-// Returns the member called `key`, or nullptr if it is absent or null.
+// Returns the member called `key`, or nullptr if it is absent or null, or `object` is none.
 const Json* member(const Json& object, const std::string& key);
 // Returns the kind of a value in words: "a text", "a list", ….
 std::string kind_of(const Json& value);
+// Adds the fault "WHAT is a text, expected EXPECTED" of a value unless it is `good`; returns
+// `good`.
+bool expect(bool good, const std::string& pointer, std::string_view what, const Json& value,
+            std::string_view expected, RowFaults& faults);
+std::vector<std::string> keys_of(const Json& object);
+// Returns the value that a text holds as JSON; nothing if it is no JSON.
+std::optional<Json> json_in(const std::string& text);
 
 // Adds a fault for a turn of a speaker that no format knows: one fault for a name, with the `roles`
 // that would say who it is. `expected` are the names that the format knows.

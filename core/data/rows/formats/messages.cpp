@@ -4,7 +4,6 @@
 
 #include "core/data/rows/formats/format.h"
 #include "core/lib/base/placed_error.h"
-#include "core/lib/base/text.h"
 #include "core/lib/text/chat_template.h"
 
 namespace forge {
@@ -40,10 +39,9 @@ Json joined_parts(const Json& parts, const std::string& pointer, RowFaults& faul
 void check_content(const Json& message, const std::string& role, const std::string& pointer,
                    RowFaults& faults) {
   const Json* content = member(message, "content");
-  if (content && (content->is_string() || content->is_array())) return;
   if (content)
-    faults.push_back(
-        {pointer + "/content", "content is " + kind_of(*content) + ", expected a text or text parts"});
+    expect(content->is_string() || content->is_array(), pointer + "/content", "content", *content,
+           "a text or text parts", faults);
   else if (!(role == "assistant" && (member(message, "tool_calls") || member(message, "function_call"))))
     faults.push_back(
         {pointer, std::string(message.contains("content") ? "content is null" : "content is missing") +
@@ -51,11 +49,9 @@ void check_content(const Json& message, const std::string& role, const std::stri
 }
 
 void append_message(const Json& message, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
-  if (!message.is_object()) {
-    faults.push_back(
-        {pointer, "a message is " + kind_of(message) + ", expected an object with role and content"});
+  if (!expect(message.is_object(), pointer, "a message", message, "an object with role and content",
+              faults))
     return;
-  }
   const bool calls = member(message, "tool_calls") || member(message, "function_call");
   const auto names = calls ? std::nullopt : refuse_turn_names(message, "role", "content", pointer, faults);
   const std::string speaker = names ? names->speaker : "role";
@@ -85,55 +81,6 @@ void append_message(const Json& message, const std::string& pointer, ChatRow& ch
   chat.training.push_back(training_flag(message, role, pointer, faults));
 }
 
-}  // namespace
-
-bool is_training_flag(const std::string& key) {
-  return std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end();
-}
-
-TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
-                           RowFaults& faults) {
-  TurnTraining training = TurnTraining::by_role;
-  for (const std::string& key : kFlags) {
-    const Json* value = member(turn, key);
-    if (!value) continue;
-    if (value->is_boolean() || *value == 0 || *value == 1) {
-      training = *value == true || *value == 1 ? TurnTraining::yes : TurnTraining::no;
-    } else if (value->is_number()) {
-      faults.push_back({pointer + "/" + key, key + " is " + kind_of(*value) +
-                                                 ", expected 0 or 1: a turn is trained or not, examples carry no "
-                                                 "weights"});
-    } else {
-      faults.push_back(
-          {pointer + "/" + key, key + " is " + kind_of(*value) + ", expected true, false, 0 or 1"});
-    }
-    if (training == TurnTraining::yes && role != "assistant")
-      faults.push_back({pointer + "/" + key,
-                        key + " on a turn of \"" + role + "\", expected it on an assistant's turn only"});
-  }
-  return training;
-}
-
-Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls) {
-  if (calls.is_string()) {
-    try {
-      if (const Json parsed = parse_json(calls.get<std::string>(), "calls", ErrorKind::data); !parsed.is_string())
-        return tool_calls(parsed, pointer, faults, Nulls::written);
-    } catch (const Error&) {
-    }
-  }
-  if (!calls.is_array()) {
-    faults.push_back({pointer, "tool_calls is " + kind_of(calls) + ", expected a list of calls"});
-    return nullptr;
-  }
-  Json result = Json::array();
-  for (size_t i = 0; i < calls.size(); ++i)
-    result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults, nulls));
-  return result;
-}
-
-namespace {
-
 // Returns the arguments as an object, as templates and inference servers use it; OpenAI's API has a
 // JSON string.
 Json call_arguments(const Json& given, const std::string& place, RowFaults& faults) {
@@ -157,16 +104,47 @@ Json call_arguments(const Json& given, const std::string& place, RowFaults& faul
 
 }  // namespace
 
+bool is_training_flag(const std::string& key) {
+  return std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end();
+}
+
+TurnTraining training_flag(const Json& turn, const std::string& role, const std::string& pointer,
+                           RowFaults& faults) {
+  TurnTraining training = TurnTraining::by_role;
+  for (const std::string& key : kFlags) {
+    const Json* value = member(turn, key);
+    if (!value) continue;
+    const char* expected = value->is_number()
+                               ? "0 or 1: a turn is trained or not, examples carry no weights"
+                               : "true, false, 0 or 1";
+    if (expect(value->is_boolean() || *value == 0 || *value == 1, pointer + "/" + key, key, *value,
+               expected, faults))
+      training = *value == true || *value == 1 ? TurnTraining::yes : TurnTraining::no;
+    if (training == TurnTraining::yes && role != "assistant")
+      faults.push_back({pointer + "/" + key,
+                        key + " on a turn of \"" + role + "\", expected it on an assistant's turn only"});
+  }
+  return training;
+}
+
+Json tool_calls(const Json& calls, const std::string& pointer, RowFaults& faults, Nulls nulls) {
+  if (const auto parsed = calls.is_string() ? json_in(calls.get<std::string>()) : std::nullopt;
+      parsed && !parsed->is_string())
+    return tool_calls(*parsed, pointer, faults, Nulls::written);
+  if (!expect(calls.is_array(), pointer, "tool_calls", calls, "a list of calls", faults))
+    return nullptr;
+  Json result = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i)
+    result.push_back(normalise_tool_call(calls[i], pointer + "/" + std::to_string(i), faults, nulls));
+  return result;
+}
+
 Json normalise_tool_call(const Json& call, const std::string& pointer, RowFaults& faults, Nulls nulls) {
-  if (!call.is_object()) {
-    faults.push_back({pointer, "a tool call is " + kind_of(call) + ", expected an object"});
-    return nullptr;
-  }
+  if (!expect(call.is_object(), pointer, "a tool call", call, "an object", faults)) return nullptr;
   const Json* function = member(call, "function");
-  if (function && !function->is_object()) {
-    faults.push_back({pointer + "/function", "function is " + kind_of(*function) + ", expected an object"});
+  if (function && !expect(function->is_object(), pointer + "/function", "function", *function,
+                          "an object", faults))
     return nullptr;
-  }
   const std::string place = function ? pointer + "/function" : pointer;
   const Json& body = function ? *function : call;
   text_member(body, "name", place, true, faults);

@@ -117,11 +117,9 @@ Row replaced_answer(const Json& row, const RowOptions& options, RowFaults& fault
   ChatRow chosen = std::get<ChatRow>(convert_messages(row, options, faults));
   ChatRow rejected{Json::array(), chosen.tools, {}, 0};
   if (const Json* list = member(row, "rejected_messages")) {
-    if (list->is_array())
+    if (expect(list->is_array(), "/rejected_messages", "rejected_messages", *list, "a list",
+               faults))
       append_messages(*list, "/rejected_messages", rejected, faults);
-    else
-      faults.push_back(
-          {"/rejected_messages", "rejected_messages is " + kind_of(*list) + ", expected a list"});
     return two_chats(std::move(chosen), std::move(rejected), faults);
   }
   const std::string answer = text_member(row, "rejected_response", "", true, faults);
@@ -194,10 +192,9 @@ Row convert_preference(const Json& row, const RowOptions& options, RowFaults& fa
   Row result = convert_answers(row, options, faults);
   const Json* margin = member(row, "margin");
   if (!margin) return result;
-  if (margin->is_number() && std::isfinite(margin->get<double>()))
+  if (expect(margin->is_number() && std::isfinite(margin->get<double>()), "/margin", "margin",
+             *margin, "a number", faults))
     std::get<AnswersRow>(result).margin = margin->get<double>();
-  else
-    faults.push_back({"/margin", "margin is " + kind_of(*margin) + ", expected a number"});
   return result;
 }
 

@@ -52,8 +52,9 @@ Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults
   const Json* score = member(row, key);
   if (!score)
     faults.push_back({"", "score is missing, expected a number"});
-  else if (!score->is_number() || !std::isfinite(score->get<double>()))
-    faults.push_back({"/" + key, key + " is " + kind_of(*score) + ", expected a number"});
+  else
+    expect(score->is_number() && std::isfinite(score->get<double>()), "/" + key, key, *score,
+           "a number", faults);
   const std::string name = faults.empty() ? "score " + format_number(score->get<double>()) : "score";
   return one(name, std::move(answer));
 }

@@ -37,19 +37,16 @@ void refuse_from(const std::string& from, const std::string& pointer, RowFaults&
 // Appends a call, which is written as JSON in the value: one {"name", "arguments"} or a list of
 // them.
 void append_call(const Json& entry, const std::string& entry_pointer, ChatRow& chat, RowFaults& faults) {
-  const auto value = entry["value"].get<std::string>();
   const std::string pointer = entry_pointer + "/value";
-  Json calls;
-  try {
-    calls = parse_json(value, "value", ErrorKind::data);
-  } catch (const Error&) {
+  std::optional<Json> calls = json_in(entry["value"].get<std::string>());
+  if (!calls) {
     faults.push_back(
         {pointer, "the value of a function call is not JSON, expected {\"name\": …, \"arguments\": …}"});
     return;
   }
-  if (!calls.is_array()) calls = Json::array({calls});
+  if (!calls->is_array()) calls = Json::array({*calls});
   Json turn{{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array()}};
-  for (const Json& call : calls) turn["tool_calls"].push_back(normalise_tool_call(call, pointer, faults, Nulls::written));
+  for (const Json& call : *calls) turn["tool_calls"].push_back(normalise_tool_call(call, pointer, faults, Nulls::written));
   chat.messages.push_back(std::move(turn));
   chat.training.push_back(training_flag(entry, "assistant", entry_pointer, faults));
 }
@@ -64,10 +61,8 @@ void append_exchange(const Json& entry, const std::string& pointer, ChatRow& cha
 }  // namespace
 
 void append_entry(const Json& entry, const std::string& pointer, ChatRow& chat, RowFaults& faults) {
-  if (!entry.is_object()) {
-    faults.push_back({pointer, "a turn is " + kind_of(entry) + ", expected an object with from and value"});
+  if (!expect(entry.is_object(), pointer, "a turn", entry, "an object with from and value", faults))
     return;
-  }
   if (!entry.contains("from") && entry.contains("input") && entry.contains("output"))
     return append_exchange(entry, pointer, chat, faults);
   if (const auto names = refuse_turn_names(entry, "from", "value", pointer, faults)) {

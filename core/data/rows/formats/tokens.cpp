@@ -3,8 +3,6 @@
 // row's masks has a 1, as TRL reads completion_mask and assistant_masks; without labels and masks
 // every token is. For an encoder-decoder input_ids are the source and labels its answer, of any
 // length.
-#include <algorithm>
-
 #include "core/data/batch/batch.h"
 #include "core/data/rows/formats/format.h"
 
@@ -17,10 +15,8 @@ std::vector<int64_t> integers(const Json& row, const std::string& key, int64_t l
   std::vector<int64_t> values;
   const Json* list = member(row, key);
   if (!list) return values;
-  if (!list->is_array()) {
-    faults.push_back({"/" + key, key + " is " + kind_of(*list) + ", expected a list of whole numbers"});
+  if (!expect(list->is_array(), "/" + key, key, *list, "a list of whole numbers", faults))
     return values;
-  }
   values.reserve(list->size());
   for (size_t i = 0; i < list->size(); ++i) {
     const Json& value = (*list)[i];

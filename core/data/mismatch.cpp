@@ -1,4 +1,4 @@
-#include "core/data/batch/mismatch.h"
+#include "core/data/mismatch.h"
 
 #include <algorithm>
 #include <string>
@@ -6,20 +6,13 @@
 #include "core/lib/base/hash.h"
 
 namespace forge {
-namespace {
-
-size_t prompt_of(const Example& example) {
-  return static_cast<size_t>(std::find(example.supervised.begin(), example.supervised.end(), 1) - example.supervised.begin());
-}
-
-}  // namespace
 
 std::vector<Mismatch> mismatches(const DataSet& data, std::vector<int64_t> examples) {
   std::sort(examples.begin(), examples.end());
   std::vector<std::string> prompts;
   for (const int64_t index : examples) {
     const Example example = data.example(index);
-    prompts.push_back(Hasher().add(example.ids.data(), prompt_of(example) * sizeof(int32_t)).hex());
+    prompts.push_back(Hasher().add(example.ids.data(), static_cast<size_t>(first_trained(example)) * sizeof(int32_t)).hex());
   }
   std::vector<Mismatch> result;
   const size_t count = examples.size();
@@ -35,7 +28,7 @@ std::vector<Mismatch> mismatches(const DataSet& data, std::vector<int64_t> examp
 
 Example mismatched_example(const DataSet& data, const Mismatch& mismatch, int64_t max_length) {
   const Example before = data.example(mismatch.prompt), behind = data.example(mismatch.answer);
-  const auto begin = static_cast<int64_t>(prompt_of(before)), from = static_cast<int64_t>(prompt_of(behind));
+  const int64_t begin = first_trained(before), from = first_trained(behind);
   const int64_t answer = static_cast<int64_t>(behind.ids.size()) - from;
   const int64_t front = std::clamp<int64_t>(begin + answer - max_length, 0, begin - 1);
   const int64_t kept = std::min(answer, max_length - (begin - front));

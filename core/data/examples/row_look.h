@@ -2,13 +2,12 @@
 // Notes that `forge data` takes of one row while it is made into examples: on a worker's thread, a
 // few hundred bytes.
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "core/data/examples/examples.h"
 #include "core/data/read/sources.h"
-#include "core/data/report/similar.h"
+#include "core/data/rows/similar.h"
 
 namespace forge {
 

@@ -7,7 +7,6 @@
 //
 // All columns stay with the sample, for reference answers and processes. `finish: length` in a row
 // says that its completion was cut.
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -1,8 +1,8 @@
-#include "core/data/report/checks.h"
+#include "core/data/rows/checks.h"
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+#include <span>
 
 #include "core/lib/base/text.h"
 
@@ -12,37 +12,39 @@ namespace {
 bool is(const Turn& turn, const char* role) { return turn.role == role; }
 bool blank(std::string_view text) { return trim(text).empty(); }
 
-void empty_answer(const RowText& text, const Emit& emit) {
+// A check of single turns: `find` returns what is wrong with one; empty if nothing is.
+template <std::string (*find)(const Turn& turn)>
+void in_turns(const RowText& text, const Emit& emit) {
   for (const Turn& turn : text)
-    if (is(turn, "assistant") && blank(turn.text) && turn.calls == 0)
-      emit(turn.pointer, "the answer has no text");
+    if (const std::string detail = find(turn); !detail.empty()) emit(turn.pointer, detail);
 }
 
-// True if a question ends in a line that says only NaN: a second column that was joined to the
-// first.
-bool ends_in_missing(const Turn& turn) {
-  static const std::set<std::string> kWords{"nan", "-nan", "nat", "<na>", "#n/a", "#null!"};
-  const size_t line = turn.text.rfind('\n');
-  return is(turn, "user") && line != std::string::npos && kWords.count(lower(std::string(trim(turn.text.substr(line))))) > 0;
+std::string empty_answer(const Turn& turn) {
+  const bool empty = is(turn, "assistant") && blank(turn.text) && turn.calls == 0;
+  return empty ? "the answer has no text" : "";
 }
 
-// Finds texts that tables write for a missing value.
-void missing_value(const RowText& text, const Emit& emit) {
-  static const std::set<std::string> kWords{"nan",  "-nan", "nat", "none",     "null",   "nil",
-                                            "n/a",  "#n/a", "na",  "#na",      "<na>",   "undefined",
-                                            "none.", "#null!", "#ref!", "#value!", "#name?", "#div/0!"};
-  for (const Turn& turn : text) {
-    if (kWords.count(lower(std::string(trim(turn.text)))) > 0)
-      emit(turn.pointer, "the whole text is \"" + std::string(trim(turn.text)) + "\": a value that was missing in a table?");
-    else if (ends_in_missing(turn))
-      emit(turn.pointer, "the last line is \"" + std::string(trim(turn.text.substr(turn.text.rfind('\n')))) +
-                             "\": a value that was missing in a table?");
-  }
+// Finds texts that tables write for a missing value. A question that ends in a line of one of the
+// first six is a first column to which a second one was joined.
+std::string missing_value(const Turn& turn) {
+  static constexpr std::string_view kWords[] = {
+      "nan", "-nan", "nat", "<na>",      "#n/a",  "#null!", "none",    "null",   "nil",
+      "n/a", "na",   "#na", "undefined", "none.", "#ref!",  "#value!", "#name?", "#div/0!"};
+  constexpr size_t kAlsoInLines = 6;
+  const auto is_word = [](std::string_view text, size_t words) {
+    return std::ranges::count(std::span(kWords).first(words), lower(text)) > 0;
+  };
+  const std::string whole(trim(turn.text)),
+      last(trim(std::string_view(turn.text).substr(turn.text.rfind('\n') + 1)));
+  if (is_word(whole, std::size(kWords)))
+    return "the whole text is \"" + whole + "\": a value that was missing in a table?";
+  if (is(turn, "user") && is_word(last, kAlsoInLines))
+    return "the last line is \"" + last + "\": a value that was missing in a table?";
+  return "";
 }
 
-void empty_prompt(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text)
-    if (is(turn, "user") && blank(turn.text)) emit(turn.pointer, "the question has no text");
+std::string empty_prompt(const Turn& turn) {
+  return is(turn, "user") && blank(turn.text) ? "the question has no text" : "";
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -58,20 +60,18 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 // Finds a phrase of up to 20 words said at least five times in a row, 20 words in all.
-void looping_answer(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text) {
-    if (!is(turn, "assistant")) continue;
-    const auto words = words_of(turn.text);
-    for (size_t period = 1; period <= 20; ++period) {
-      size_t run = 0, longest = 0;
-      for (size_t i = period; i < words.size(); ++i)
-        longest = std::max(longest, run = words[i] == words[i - period] ? run + 1 : 0);
-      if (longest < std::max<size_t>(20, 4 * period)) continue;
-      emit(turn.pointer, "a phrase of " + std::to_string(period) + " words comes " +
-                             std::to_string(longest / period + 1) + " times in a row");
-      break;
-    }
+std::string looping_answer(const Turn& turn) {
+  if (!is(turn, "assistant")) return "";
+  const auto words = words_of(turn.text);
+  for (size_t period = 1; period <= 20; ++period) {
+    size_t run = 0, longest = 0;
+    for (size_t i = period; i < words.size(); ++i)
+      longest = std::max(longest, run = words[i] == words[i - period] ? run + 1 : 0);
+    if (longest >= std::max<size_t>(20, 4 * period))
+      return "a phrase of " + std::to_string(period) + " words comes " +
+             std::to_string(longest / period + 1) + " times in a row";
   }
+  return "";
 }
 
 void copied_prompt(const RowText& text, const Emit& emit) {
@@ -136,32 +136,32 @@ void open_call(const RowText& text, const Emit& emit) {
   }
 }
 
-// Emits at most once per turn, for the first needle found.
-void find_any(const RowText& text, std::span<const char* const> needles, const char* what, const Emit& emit) {
-  for (const Turn& turn : text)
-    for (const char* needle : needles)
-      if (turn.text.find(needle) != std::string::npos) {
-        emit(turn.pointer, std::string(what) + " \"" + needle + "\"");
-        break;
-      }
+// Returns the first of these texts that a turn has; empty if it has none.
+std::string first_in(const Turn& turn, std::span<const char* const> needles) {
+  for (const char* needle : needles)
+    if (turn.text.find(needle) != std::string::npos) return needle;
+  return "";
 }
 
-void control_tokens(const RowText& text, const Emit& emit) {
+// Returns the first of these texts that a turn has after what it is; empty if it has none.
+std::string find_any(const Turn& turn, std::span<const char* const> needles,
+                     const std::string& what) {
+  const std::string found = first_in(turn, needles);
+  return found.empty() ? "" : what + " \"" + found + "\"";
+}
+
+std::string control_tokens(const Turn& turn) {
   static constexpr const char* kTokens[] = {"<|im_start|>",  "<|im_end|>",          "<|endoftext|>",
                                             "<|eot_id|>",    "<|begin_of_text|>",   "<|user|>",
                                             "<|assistant|>", "<|system|>",          "[INST]",
                                             "[/INST]",       "<start_of_turn>",     "<end_of_turn>",
                                             "<<SYS>>",       "<|start_header_id|>", "<|end|>",
                                             "</s>"};
-  for (const Turn& turn : text)
-    for (const char* token : kTokens)
-      if (turn.text.find(token) != std::string::npos) {
-        emit(turn.pointer, control_token_detail(turn, token));
-        break;
-      }
+  const std::string token = first_in(turn, kTokens);
+  return token.empty() ? "" : control_token_detail(turn, token);
 }
 
-void broken_text(const RowText& text, const Emit& emit) {
+std::string broken_text(const Turn& turn) {
   // U+FFFD, and UTF-8 that was read as Latin-1: é, ’, “, –, and ä.
   static constexpr const char* kBroken[] = {"\xEF\xBF\xBD",
                                             "\xC3\x83\xC2\xA9",
@@ -169,29 +169,23 @@ void broken_text(const RowText& text, const Emit& emit) {
                                             "\xC3\xA2\xE2\x82\xAC\xE2\x84\xA2",
                                             "\xC3\xA2\xE2\x82\xAC\xC5\x93",
                                             "\xC3\xA2\xE2\x82\xAC\xE2\x80\x9C"};
-  find_any(text, kBroken, "characters of a wrong decoding:", emit);
+  return find_any(turn, kBroken, "characters of a wrong decoding:");
 }
 
-void control_characters(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text)
-    for (const char c : turn.text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if ((byte >= 0x20 && byte != 0x7F) || c == '\n' || c == '\t' || c == '\r') continue;
-      emit(turn.pointer, "the control character " + std::to_string(byte));
-      break;
-    }
+std::string control_characters(const Turn& turn) {
+  for (const char c : turn.text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 || byte == 0x7F) && c != '\n' && c != '\t' && c != '\r')
+      return "the control character " + std::to_string(byte);
+  }
+  return "";
 }
 
-void hidden_characters(const RowText& text, const Emit& emit) {
+std::string hidden_characters(const Turn& turn) {
   // Zero width: space, byte order mark. Direction: embeddings, overrides, isolates.
   static constexpr const char* kHidden[] = {"\u200B", "\uFEFF", "\u202A", "\u202B", "\u202D",
                                             "\u202E", "\u2066", "\u2067", "\u2068"};
-  for (const Turn& turn : text)
-    for (const char* hidden : kHidden)
-      if (turn.text.find(hidden) != std::string::npos) {
-        emit(turn.pointer, "an invisible character (zero width or direction)");
-        break;
-      }
+  return first_in(turn, kHidden).empty() ? "" : "an invisible character (zero width or direction)";
 }
 
 bool key_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
@@ -212,8 +206,9 @@ constexpr KeyShape kKeys[] = {{"sk-ant-", 24, "an Anthropic key"},   {"sk-", 20,
                               {"sk_live_", 20, "a Stripe key"},      {"npm_", 30, "an npm token"},
                               {"pypi-", 40, "a PyPI token"}};
 
-// Finds a word of this shape with both letters and digits; dash-separated phrases do not count.
-bool find_key(const std::string& text, const KeyShape& shape, std::string& found) {
+// Returns a word of this shape with both letters and digits; dash-separated phrases do not count.
+// Empty if there is none.
+std::string key_in(const std::string& text, const KeyShape& shape) {
   const std::string_view prefix = shape.prefix;
   for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {
     if (at > 0 && key_character(text[at - 1])) continue;
@@ -223,73 +218,60 @@ bool find_key(const std::string& text, const KeyShape& shape, std::string& found
       digit |= std::isdigit(static_cast<unsigned char>(text[end])) != 0;
       letter |= std::isalpha(static_cast<unsigned char>(text[end])) != 0;
     }
-    if (end - at - prefix.size() < shape.least || !digit || !letter) continue;
-    found = text.substr(at, end - at);
-    return true;
+    if (end - at - prefix.size() >= shape.least && digit && letter)
+      return text.substr(at, end - at);
   }
-  return false;
+  return "";
 }
 
-void api_key(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text)
-    for (const KeyShape& shape : kKeys) {
-      std::string found;
-      if (!find_key(turn.text, shape, found)) continue;
-      emit(turn.pointer, "looks like " + std::string(shape.what) + ": " + masked(found));
-      break;
-    }
+std::string api_key(const Turn& turn) {
+  for (const KeyShape& shape : kKeys)
+    if (const std::string found = key_in(turn.text, shape); !found.empty())
+      return "looks like " + std::string(shape.what) + ": " + masked(found);
+  return "";
 }
 
-void private_key(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text) {
-    const size_t begin = turn.text.find("-----BEGIN "), key = turn.text.find("PRIVATE KEY-----");
-    if (begin != std::string::npos && key != std::string::npos && begin < key && key - begin < 40)
-      emit(turn.pointer, "a private key in PEM form");
+std::string private_key(const Turn& turn) {
+  const size_t begin = turn.text.find("-----BEGIN "), key = turn.text.find("PRIVATE KEY-----");
+  const bool found =
+      begin != std::string::npos && key != std::string::npos && begin < key && key - begin < 40;
+  return found ? "a private key in PEM form" : "";
+}
+
+std::string password_url(const Turn& turn) {
+  for (size_t at = turn.text.find("://"); at != std::string::npos; at = turn.text.find("://", at + 3)) {
+    const size_t end = turn.text.find_first_of(" \t\r\n\"'<>/", at + 3);
+    const std::string_view authority = std::string_view(turn.text).substr(
+        at + 3, (end == std::string::npos ? turn.text.size() : end) - at - 3);
+    const size_t sign = authority.find('@'), colon = authority.find(':');
+    if (sign != std::string_view::npos && colon != std::string_view::npos && colon + 1 < sign)
+      return "a URL with a password: " + masked(authority.substr(0, colon));
   }
+  return "";
 }
 
-void password_url(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text)
-    for (size_t at = turn.text.find("://"); at != std::string::npos; at = turn.text.find("://", at + 3)) {
-      const size_t end = turn.text.find_first_of(" \t\r\n\"'<>/", at + 3);
-      const std::string_view authority = std::string_view(turn.text).substr(
-          at + 3, (end == std::string::npos ? turn.text.size() : end) - at - 3);
-      const size_t sign = authority.find('@'), colon = authority.find(':');
-      if (sign == std::string_view::npos || colon == std::string_view::npos || colon + 1 >= sign) continue;
-      emit(turn.pointer, "a URL with a password: " + masked(authority.substr(0, colon)));
-      break;
-    }
-}
-
-void refusal(const RowText& text, const Emit& emit) {
+std::string refusal(const Turn& turn) {
   static constexpr const char* kPhrases[] = {"As an AI language model",   "as an AI language model",
                                              "I cannot assist with that", "I can't assist with that",
                                              "I'm sorry, but I can't",    "I cannot fulfill"};
-  RowText answers;
-  for (const Turn& turn : text)
-    if (is(turn, "assistant")) answers.push_back(turn);
-  find_any(answers, kPhrases, "the answer says", emit);
+  return is(turn, "assistant") ? find_any(turn, kPhrases, "the answer says") : "";
 }
 
-void open_code(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text) {
-    int64_t fences = 0;
-    for (size_t at = turn.text.find("```"); at != std::string::npos; at = turn.text.find("```", at + 3))
-      ++fences;
-    if (is(turn, "assistant") && fences % 2 == 1)
-      emit(turn.pointer, "a code block begins and never ends: was the answer cut?");
-  }
+std::string open_code(const Turn& turn) {
+  int64_t fences = 0;
+  for (size_t at = turn.text.find("```"); at != std::string::npos; at = turn.text.find("```", at + 3)) ++fences;
+  const bool open = is(turn, "assistant") && fences % 2 == 1;
+  return open ? "a code block begins and never ends: was the answer cut?" : "";
 }
 
-void html_entities(const RowText& text, const Emit& emit) {
+std::string html_entities(const Turn& turn) {
   static constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;", "&nbsp;"};
-  find_any(text, kEntities, "an HTML entity", emit);
+  return find_any(turn, kEntities, "an HTML entity");
 }
 
-void answer_blanks(const RowText& text, const Emit& emit) {
-  for (const Turn& turn : text)
-    if (is(turn, "assistant") && !blank(turn.text) && trim(turn.text).size() + 8 < turn.text.size())
-      emit(turn.pointer, "more than eight blanks around the answer");
+std::string answer_blanks(const Turn& turn) {
+  const bool wide = is(turn, "assistant") && !blank(turn.text) && trim(turn.text).size() + 8 < turn.text.size();
+  return wide ? "more than eight blanks around the answer" : "";
 }
 
 constexpr Severity kFault = Severity::fault, kWarning = Severity::warning, kNote = Severity::note;
@@ -298,9 +280,9 @@ constexpr Check kChecks[] = {
     {"unusable", kFault, "rows that cannot be read or have another shape"},
     {"unread_key", kNote, "columns that are ignored"},
     {"trains_nothing", kFault, "rows without a trained token"},
-    {"private_key", kWarning, "private keys in the text", private_key},
-    {"api_key", kWarning, "texts that look like keys of services", api_key},
-    {"password_url", kWarning, "URLs with passwords", password_url},
+    {"private_key", kWarning, "private keys in the text", in_turns<private_key>},
+    {"api_key", kWarning, "texts that look like keys of services", in_turns<api_key>},
+    {"password_url", kWarning, "URLs with passwords", in_turns<password_url>},
     {"overlap", kWarning, "evaluation rows that are also training rows", nullptr,
      "eval_loss measures how well they were memorised"},
     {"near_overlap", kWarning, "evaluation rows almost equal to training rows"},
@@ -321,10 +303,11 @@ constexpr Check kChecks[] = {
      "the model does not learn where an answer ends"},
     {"glued", kWarning, "answers whose first letters share a token with the prompt and are not trained", nullptr,
      "begin completions with the space, or end prompts before it"},
-    {"empty_answer", kWarning, "answers without text", empty_answer},
-    {"empty_prompt", kWarning, "questions without text", empty_prompt},
-    {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value", missing_value},
-    {"looping_answer", kWarning, "answers that repeat themselves", looping_answer},
+    {"empty_answer", kWarning, "answers without text", in_turns<empty_answer>},
+    {"empty_prompt", kWarning, "questions without text", in_turns<empty_prompt>},
+    {"missing_value", kWarning, "texts that only say NaN, None, null or another word for no value",
+     in_turns<missing_value>},
+    {"looping_answer", kWarning, "answers that repeat themselves", in_turns<looping_answer>},
     {"copied_prompt", kWarning, "answers that repeat the question", copied_prompt},
     {"role_order", kWarning, "consecutive turns of one role", role_order},
     {"answer_first", kWarning, "conversations that begin with an answer", answer_first},
@@ -334,14 +317,15 @@ constexpr Check kChecks[] = {
     {"strange_result", kWarning, "tool results for another call", strange_result},
     {"open_call", kNote, "tool calls without a result", open_call},
     {"control_tokens", kWarning, "control tokens written out as text; they are trained as plain text",
-     control_tokens},
-    {"broken_text", kWarning, "text that was decoded wrongly", broken_text},
-    {"control_characters", kWarning, "control characters in the text", control_characters},
-    {"hidden_characters", kWarning, "invisible characters", hidden_characters},
-    {"refusal", kNote, "answers that refuse", refusal},
-    {"open_code", kNote, "code blocks that never end", open_code},
-    {"html_entities", kNote, "HTML entities where characters should be", html_entities},
-    {"answer_blanks", kNote, "answers with blanks around them", answer_blanks},
+     in_turns<control_tokens>},
+    {"broken_text", kWarning, "text that was decoded wrongly", in_turns<broken_text>},
+    {"control_characters", kWarning, "control characters in the text",
+     in_turns<control_characters>},
+    {"hidden_characters", kWarning, "invisible characters", in_turns<hidden_characters>},
+    {"refusal", kNote, "answers that refuse", in_turns<refusal>},
+    {"open_code", kNote, "code blocks that never end", in_turns<open_code>},
+    {"html_entities", kNote, "HTML entities where characters should be", in_turns<html_entities>},
+    {"answer_blanks", kNote, "answers with blanks around them", in_turns<answer_blanks>},
 };
 
 std::string text_member_of(const Json& message) {
@@ -353,6 +337,18 @@ std::string text_member_of(const Json& message) {
     for (const Json& part : *found)
       if (part.is_object() && part.contains("text") && part["text"].is_string()) all += part["text"];
   return all;
+}
+
+// Returns the ids of a message's tool calls, or of the call that it answers.
+std::vector<std::string> call_ids_of(const Json& message) {
+  std::vector<std::string> ids;
+  const auto add = [&](const Json& object, const char* key) {
+    if (const auto id = object.find(key); id != object.end() && id->is_string()) ids.push_back(id->get<std::string>());
+  };
+  add(message, "tool_call_id");
+  if (const auto calls = message.find("tool_calls"); calls != message.end())
+    for (const Json& call : *calls) add(call, "id");
+  return ids;
 }
 
 }  // namespace
@@ -377,22 +373,6 @@ std::string control_token_detail(const Turn& turn, std::string_view token) {
 std::string masked(std::string_view secret) {
   return std::string(secret.substr(0, 4)) + "… (" + std::to_string(secret.size()) + " characters)";
 }
-
-namespace {
-
-// Returns the ids of a message's tool calls, or of the call that it answers.
-std::vector<std::string> call_ids_of(const Json& message) {
-  std::vector<std::string> ids;
-  const auto add = [&](const Json& object, const char* key) {
-    if (const auto id = object.find(key); id != object.end() && id->is_string()) ids.push_back(id->get<std::string>());
-  };
-  add(message, "tool_call_id");
-  if (const auto calls = message.find("tool_calls"); calls != message.end())
-    for (const Json& call : *calls) add(call, "id");
-  return ids;
-}
-
-}  // namespace
 
 RowText text_of(const Row& row) {
   RowText text;

@@ -1,4 +1,4 @@
-#include "core/data/report/show.h"
+#include "core/data/show.h"
 
 #include <span>
 
@@ -14,18 +14,16 @@ constexpr const char* kReset = "\x1b[0m";
 
 }  // namespace
 
-std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer) {
-  const Example example = data.example(index);
-  Json line{{"source", data.source_path(index)}, {"line", data.source_line(index)}};
-  if (const std::string label = data.label(index); !label.empty()) line["label"] = label;
-  line["text"] = tokenizer.decode(example.ids);
-  line["ids"] = example.ids;
-  line["mask"] = example.supervised;
-  return dump_json(line);
-}
-
 void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out) {
-  for (int64_t i = 0; i < data.size(); ++i) out.write(dump_example(data, i, tokenizer) + "\n");
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const Example example = data.example(i);
+    Json line{{"source", data.source_path(i)}, {"line", data.source_line(i)}};
+    if (const std::string label = data.label(i); !label.empty()) line["label"] = label;
+    line["text"] = tokenizer.decode(example.ids);
+    line["ids"] = example.ids;
+    line["mask"] = example.supervised;
+    out.write(dump_json(line) + "\n");
+  }
 }
 
 std::string title_of(const DataSet& data, int64_t index) {

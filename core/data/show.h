@@ -2,7 +2,6 @@
 // Shows examples to people and to other programs: exactly what the model sees.
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/data/dataset.h"
 #include "core/lib/base/file.h"
@@ -10,11 +9,9 @@
 
 namespace forge {
 
-// Returns one line of JSON: {"source", "line", "label", "text", "ids", "mask"}. `label` is
-// DataSet::label, absent when there is none; `text` is the decoded ids with control tokens; `mask`
-// has 1 for a trained token. Such a line is a row of format tokens.
-std::string dump_example(const DataSet& data, int64_t index, const Tokenizer& tokenizer);
-// Writes every example, in order.
+// Writes every example, in order, as a line of JSON: {"source", "line", "label", "text", "ids",
+// "mask"}. `label` is DataSet::label, absent when there is none; `text` is the decoded ids with
+// control tokens; `mask` has 1 for a trained token. Such a line is a row of format tokens.
 void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out);
 
 // Returns where an example comes from, what it is and how long: "train.jsonl:12 (chosen): 85

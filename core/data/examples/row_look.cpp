@@ -1,9 +1,9 @@
-#include "core/data/report/row_look.h"
+#include "core/data/examples/row_look.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "core/data/report/checks.h"
+#include "core/data/rows/checks.h"
 #include "core/lib/base/hash.h"
 #include "core/lib/base/text.h"
 

@@ -41,5 +41,10 @@ Json to_json(const DataSummary& summary);
 DataSummary data_summary_from_json(const Json& json);
 // Returns "category (15,011 rows), id (15,011 rows)"; empty when all keys are read.
 std::string unread_text(const DataSummary& summary);
+// Returns "answers of 12 (chosen) and 19 tokens (rejected) in the mean; the chosen one is longer in
+// 9, the rejected one in 30". `count` is the number of pairs.
+std::string pairs_text(const PairCounts& pairs, int64_t count);
+// Returns "300 desirable, 100 undesirable" for answers that are judged one by one.
+std::string classes_text(const PairCounts& pairs);
 
 }  // namespace forge

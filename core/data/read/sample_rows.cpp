@@ -1,8 +1,8 @@
-#include "core/data/rows/sample_rows.h"
+#include "core/data/read/sample_rows.h"
 
 #include "core/data/read/expand.h"
 #include "core/data/read/sources.h"
-#include "core/data/rows/mapping.h"
+#include "core/data/rows/formats/format.h"
 #include "core/data/rows/rows.h"
 #include "core/learn/reward/rewards.h"
 #include "core/lib/base/text.h"
@@ -11,9 +11,7 @@
 namespace forge {
 namespace {
 
-bool has(const Json& row, const char* key) {
-  return row.is_object() && row.contains(key) && !row[key].is_null();
-}
+bool has(const Json& row, const char* key) { return member(row, key) != nullptr; }
 
 // Returns the text of a message's content, or a text itself.
 std::optional<std::string> text_of(const Json& value) {
@@ -89,9 +87,7 @@ class RowSamples {
                              : has(row, "instruction") && has(row, "output")         ? RowFormat::alpaca
                                                                                      : RowFormat::automatic;
     if (format == RowFormat::automatic) {
-      std::vector<std::string> keys;
-      for (const auto& item : row.items()) keys.push_back(item.key());
-      faults.push_back({"", "the row has no completion, only " + join(keys, ", ")});
+      faults.push_back({"", "the row has no completion, only " + join(keys_of(row), ", ")});
       return;
     }
     const std::optional<Row> converted = convert_row(row, format, {}, faults);
