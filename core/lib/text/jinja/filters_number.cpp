@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
@@ -139,7 +139,6 @@ Value filter_default(Interpreter&, const Value& self, const Bound& arguments) {
 }
 
 Value filter_length(Interpreter&, const Value& self, const Bound&) { return Value(length_of(self)); }
-
 Value filter_attr(Interpreter&, const Value& self, const Bound& arguments) {
   const std::string& name = arguments.text(0).bytes;
   if (!self.is_dict() || find_method(self, name)) return get_attribute(self, name);

@@ -1,13 +1,12 @@
 // Formats 'x is %s' % y and 'x is {}'.format(y). The conversions that templates use are supported;
 // the others are refused by name.
-#include "core/lib/text/jinja/format_text.h"
+#include "core/lib/text/jinja/text_operations.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
 #include "core/lib/text/jinja/builtins.h"
-#include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {
@@ -250,10 +249,9 @@ class BraceFormat {
     } else if (name.find_first_not_of("0123456789") == std::string::npos && name.size() < 6) {
       value = positional(std::stoul(name));
     } else {
-      const auto found = std::find_if(arguments_.named.begin(), arguments_.named.end(),
-                                      [&](const auto& row) { return row.first == name; });
-      if (found == arguments_.named.end()) fault("KeyError: '" + name + "'");
-      value = found->second;
+      const Value* found = find_named(arguments_.named, name);
+      if (!found) fault("KeyError: '" + name + "'");
+      value = *found;
     }
     if (end == path.size()) return value;
     fault("attributes and items inside a format field are not supported");
