@@ -12,7 +12,8 @@ Value missing(const Value& object, const std::string& name) {
 
 Value loop_method(const Value& object, const std::string& name) {
   LoopState* state = &object.loop();
-  const auto call = [object, state, cycle = name == "cycle"](Interpreter&, const Arguments& arguments) -> Value {
+  const auto call = [object, state, cycle = name == "cycle"](Interpreter&,
+                                                             const Arguments& arguments) -> Value {
     const auto& values = arguments.positional;
     if (cycle) {
       if (values.empty()) fault("no items for cycling given");
@@ -83,7 +84,7 @@ bool python_item(const Value& object, const Value& key, Value& result) {
   int64_t index = key.integer();
   if (object.is_text()) {
     const MarkedText& text = object.text();
-    const int64_t count = code_point_count(text.bytes);
+    const int64_t count = count_characters(text.bytes);
     if (index < 0) index += count;
     if (index < 0 || index >= count) return false;
     const int64_t begin = byte_offset(text.bytes, index);
@@ -176,7 +177,8 @@ Value slice(Interpreter& interpreter, const Value& object, const Value& start, c
   if (object.is_undefined()) undefined_fault(object);
   if (object.is_text()) {
     interpreter.spend(object.text().size() / 8);
-    return Value(slice_text(object.text(), resolved(start, stop, step, code_point_count(object.bytes()))));
+    return Value(
+        slice_text(object.text(), resolved(start, stop, step, count_characters(object.bytes()))));
   }
   if (!object.is_indexed()) fault("'" + type_name(object) + "' object cannot be sliced");
   const auto& items = object.items();

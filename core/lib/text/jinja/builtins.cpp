@@ -68,7 +68,8 @@ const Builtin* find_global(std::string_view name) { return find_in(globals(), na
 const Builtin* find_method(const Value& object, std::string_view name) {
   if (object.is_text()) return find_in(text_methods(), name);
   if (object.is_dict()) return find_in(dict_methods(), name);
-  if (!object.is_array() || (name == "copy" && object.is_sequence(SequenceKind::tuple))) return nullptr;
+  if (!object.is_array() || (name == "copy" && object.is_sequence(SequenceKind::tuple)))
+    return nullptr;
   return find_in(list_methods(), name);
 }
 

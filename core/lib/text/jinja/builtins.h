@@ -3,6 +3,7 @@
 // and list.
 #include <span>
 #include <string_view>
+
 #include "core/lib/text/jinja/interpreter.h"
 
 namespace forge::jinja {
@@ -62,6 +63,7 @@ std::span<const Builtin> list_methods();
 // Returns the item that "a.b.0" names inside `item`, or `otherwise` if a step is missing
 // (filters_sequence.cpp).
 Value attribute_path(const Value& item, const Value& attribute, const Value* otherwise);
+
 // Returns str(value). Its work is counted as steps.
 MarkedText printed(Interpreter& interpreter, const Value& value);
 std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value);

@@ -27,6 +27,7 @@ Interpreter::Depth::Depth(Interpreter& interpreter) : interpreter(interpreter) {
   fault("evaluations nested more than " + std::to_string(interpreter.limits_.depth) +
         " deep (endless recursion?)");
 }
+
 // Opens a new scope under `parent` until the end of the block.
 struct Interpreter::ScopeGuard {
   ScopeGuard(Interpreter& interpreter, std::shared_ptr<Scope> parent)
@@ -262,7 +263,8 @@ Value Interpreter::make_macro(const Macro& macro) {
   if (static_cast<int64_t>(captured_scopes_.size()) >= limits_.macros)
     fault("more than " + std::to_string(limits_.macros) + " macros defined");
   captured_scopes_.push_back(scope_);
-  const auto call = [&macro, closure = scope_](Interpreter& interpreter, const Arguments& arguments) {
+  const auto call = [&macro, closure = scope_](Interpreter& interpreter,
+                                               const Arguments& arguments) {
     return interpreter.call_macro(macro, closure, arguments);
   };
   return Value(std::make_shared<const Callable>(Callable{macro.name, call, &macro}));

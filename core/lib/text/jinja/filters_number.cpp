@@ -139,6 +139,7 @@ Value filter_default(Interpreter&, const Value& self, const Bound& arguments) {
 }
 
 Value filter_length(Interpreter&, const Value& self, const Bound&) { return Value(length_of(self)); }
+
 Value filter_attr(Interpreter&, const Value& self, const Bound& arguments) {
   const std::string& name = arguments.text(0).bytes;
   if (!self.is_dict() || find_method(self, name)) return get_attribute(self, name);

@@ -23,7 +23,8 @@ Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound
   const Arguments& arguments = bound.raw;
   std::vector<Value> items;
   if (!truth(self)) return generator_of({});  // before any argument is looked at, as in jinja2
-  if (const Value* attribute = find_named(arguments.named, "attribute"); attribute && arguments.positional.empty()) {
+  if (const Value* attribute = find_named(arguments.named, "attribute");
+      attribute && arguments.positional.empty()) {
     for (const auto& [key, value] : arguments.named)
       if (key != "attribute" && key != "default") fault("Unexpected keyword argument '" + key + "'");
     const Value* otherwise = find_named(arguments.named, "default");
@@ -63,9 +64,12 @@ Value selected(Interpreter& interpreter, const Value& self, const Arguments& arg
 constexpr Builtin kTable[] = {
     {"map", "*", 0, filter_map},
     {"select", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, true); }},
-    {"reject", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, false); }},
-    {"selectattr", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, true); }},
-    {"rejectattr", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, false); }},
+    {"reject", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, false); }},
+    {"selectattr", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, true); }},
+    {"rejectattr", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, false); }},
 };
 
 }  // namespace

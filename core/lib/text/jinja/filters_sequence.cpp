@@ -47,6 +47,7 @@ std::vector<Keyed> keyed(Interpreter& interpreter, const Value& self, const Valu
     rows.push_back({folded(attribute_path(item, attribute, otherwise), case_sensitive), item});
   return rows;
 }
+
 void sort_rows(Interpreter& interpreter, std::vector<Keyed>& rows, bool reverse) {
   interpreter.spend(static_cast<int64_t>(rows.size()));
   std::stable_sort(rows.begin(), rows.end(), [&](const Keyed& left, const Keyed& right) {
@@ -61,6 +62,7 @@ Value sorted(Interpreter& interpreter, std::vector<Keyed> rows, bool reverse) {
   for (Keyed& row : rows) items.push_back(std::move(row.item));
   return list_of(std::move(items));
 }
+
 // Several attributes, "a,b", make a list as the key.
 Value filter_sort(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool reverse = arguments.flag(0, false), case_sensitive = arguments.flag(1, false);
@@ -222,8 +224,10 @@ constexpr Builtin kTable[] = {
     {"reverse", "", 0, filter_reverse},
     {"sort", "reverse case_sensitive attribute", 0, filter_sort},
     {"unique", "case_sensitive attribute", 0, filter_unique},
-    {"min", "case_sensitive attribute", 0, [](I& i, const V& s, const B& b) { return extreme(i, s, b, -1); }},
-    {"max", "case_sensitive attribute", 0, [](I& i, const V& s, const B& b) { return extreme(i, s, b, 1); }},
+    {"min", "case_sensitive attribute", 0,
+     [](I& i, const V& s, const B& b) { return extreme(i, s, b, -1); }},
+    {"max", "case_sensitive attribute", 0,
+     [](I& i, const V& s, const B& b) { return extreme(i, s, b, 1); }},
     {"sum", "attribute start", 0, filter_sum},
     {"items", "", 0, filter_items},
     {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},

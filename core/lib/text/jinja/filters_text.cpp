@@ -105,7 +105,7 @@ Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& 
   const int64_t length = arguments.integer(0, 255);
   const MarkedText end =
       arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
-  const int64_t end_length = code_point_count(end.bytes);
+  const int64_t end_length = count_characters(end.bytes);
   const int64_t leeway = arguments.has(3) && !arguments[3]->is_none() ? arguments.integer(3, 5) : 5;
   if (length < end_length)
     fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));

@@ -68,7 +68,7 @@ std::string formatted_number(const Value& value, const Spec& spec) {
 
 void add_padded(TextBuilder& out, const MarkedText& text, const Spec& spec, char default_align,
                 bool zero_after_sign) {
-  const int64_t margin = std::max<int64_t>(spec.width - code_point_count(text.bytes), 0);
+  const int64_t margin = std::max<int64_t>(spec.width - count_characters(text.bytes), 0);
   const char align = spec.align ? spec.align : default_align;
   const int64_t left = align == '>' ? margin : align == '^' ? margin / 2 : 0;
   const bool sign = zero_after_sign && text.size() > 0 && (text.bytes[0] == '-' || text.bytes[0] == '+');
@@ -161,7 +161,7 @@ class PercentFormat {
       interpreter_.spend_text(text.size() + spec.width);
       return add_padded(out_, text, spec, '>', false);
     }
-    if (spec.type == 'c' && value.is_text() && code_point_count(value.bytes()) == 1)
+    if (spec.type == 'c' && value.is_text() && count_characters(value.bytes()) == 1)
       return add_padded(out_, value.text(), spec, '>', false);
     if (value.is_undefined()) undefined_fault(value);
     if (!value.is_number())

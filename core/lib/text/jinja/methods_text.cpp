@@ -103,7 +103,8 @@ V partition(I& interpreter, const V& self, const B& b, bool from_right) {
   const MarkedText &text = self.text(), &separator = b.text(0);
   if (separator.size() == 0) fault("empty separator");
   interpreter.spend_text(text.size());
-  const size_t found = from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
+  const size_t found =
+      from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
   std::vector<V> parts(3, V::text(""));
   if (found == std::string::npos) {
     parts[from_right ? 2 : 0] = V(text);
@@ -118,7 +119,7 @@ V partition(I& interpreter, const V& self, const B& b, bool from_right) {
 // Sets begin and end of the part that find, count and startswith search, as byte offsets. Returns
 // false for an empty part beyond the text.
 bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
-  const int64_t count = code_point_count(self.bytes());
+  const int64_t count = count_characters(self.bytes());
   const auto offset = [&](size_t index, int64_t otherwise) {
     int64_t at = b.has(index) && !b[index]->is_none() ? b.integer(index, otherwise) : otherwise;
     return at < 0 ? std::max<int64_t>(at + count, 0) : at;
@@ -152,7 +153,7 @@ int64_t found_at(I& interpreter, const V& self, const B& b, bool from_right) {
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
   size_t found = from_right ? part.rfind(b.text(0).bytes) : part.find(b.text(0).bytes, begin);
   if (found == std::string_view::npos || static_cast<int64_t>(found) < begin) return -1;
-  return code_point_count(part.substr(0, found));
+  return count_characters(part.substr(0, found));
 }
 
 V found_or_fault(int64_t index) {
@@ -166,7 +167,7 @@ V count(I& interpreter, const V& self, const B& b) {
   int64_t begin = 0, end = 0, total = 0;
   if (!window(self, b, 1, begin, end)) return V(int64_t{0});
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
-  if (word.empty()) return V(code_point_count(part.substr(begin)) + 1);
+  if (word.empty()) return V(count_characters(part.substr(begin)) + 1);
   for (size_t at = part.find(word, begin); at != std::string_view::npos;
        at = part.find(word, at + word.size()))
     ++total;
@@ -215,7 +216,8 @@ V cased(I& interpreter, const V& self, const char* test) { return V(interpreter.
 
 MarkedText fill_of(const B& b) {
   if (!b.has(1)) return {" ", kFromTemplate};
-  if (code_point_count(b.text(1).bytes) != 1) fault("The fill character must be exactly one character long");
+  if (count_characters(b.text(1).bytes) != 1)
+    fault("The fill character must be exactly one character long");
   return b.text(1);
 }
 
@@ -229,7 +231,8 @@ V zfill(I& interpreter, const V& self, const B& b) {
   const MarkedText digits = self.text().slice(sign, self.text().size());
   TextBuilder out;
   out.add(self.text(), 0, sign);
-  out.add(padded(interpreter, digits, b.integer(0, 0) - sign, {"0", kFromTemplate}, Padding::before));
+  out.add(
+      padded(interpreter, digits, b.integer(0, 0) - sign, {"0", kFromTemplate}, Padding::before));
   return V(out.take());
 }
 
@@ -254,8 +257,10 @@ MarkedText paid(I& interpreter, const V& self) {
 
 constexpr Builtin kTable[] = {
     {"strip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, true, true); }},
-    {"lstrip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, true, false); }},
-    {"rstrip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, false, true); }},
+    {"lstrip", "chars", 0,
+     [](I& i, const V& s, const B& b) { return strip(i, s, b, true, false); }},
+    {"rstrip", "chars", 0,
+     [](I& i, const V& s, const B& b) { return strip(i, s, b, false, true); }},
     {"split", "sep maxsplit", 0, split},
     {"rsplit", "sep maxsplit", 0, rsplit},
     {"partition", "sep", 1, [](I& i, const V& s, const B& b) { return partition(i, s, b, false); }},
@@ -303,9 +308,12 @@ constexpr Builtin kTable[] = {
     {"isupper", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "upper"); }},
     {"islower", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "lower"); }},
     {"zfill", "width", 1, zfill},
-    {"ljust", "width fillchar", 1, [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::behind); }},
-    {"rjust", "width fillchar", 1, [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::before); }},
-    {"center", "width fillchar", 1, [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::around); }},
+    {"ljust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::behind); }},
+    {"rjust", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::before); }},
+    {"center", "width fillchar", 1,
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::around); }},
     {"format", "*", 0, [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
 };
 

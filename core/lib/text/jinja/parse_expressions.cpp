@@ -20,6 +20,7 @@ constexpr CompareRow kCompare[] = {
     {"<=", [](const Value& left, const Value& right) { return compare(left, right) <= 0; }},
     {">", [](const Value& left, const Value& right) { return compare(left, right) > 0; }},
     {">=", [](const Value& left, const Value& right) { return compare(left, right) >= 0; }}};
+
 }  // namespace
 
 ExprPtr Parser::make(ExprKind kind, int line, std::vector<ExprPtr> children, std::string text) {
@@ -89,7 +90,10 @@ ExprPtr Parser::logical(std::string_view word, ExprKind kind, Operand operand) {
 }
 
 ExprPtr Parser::logical_or() { return logical("or", ExprKind::logical_or, &Parser::logical_and); }
-ExprPtr Parser::logical_and() { return logical("and", ExprKind::logical_and, &Parser::logical_not); }
+ExprPtr Parser::logical_and() {
+  return logical("and", ExprKind::logical_and, &Parser::logical_not);
+}
+
 ExprPtr Parser::logical_not() {
   if (!at_name("not")) return comparison();
   const Nesting nesting(*this);
@@ -127,14 +131,17 @@ ExprPtr Parser::comparison() {
 // Groups left to right, as in jinja2: 2 ** 3 ** 2 is 64.
 ExprPtr Parser::arithmetic(std::initializer_list<std::string_view> symbols, Operand operand) {
   ExprPtr left = (this->*operand)();
-  while (std::any_of(symbols.begin(), symbols.end(), [&](std::string_view text) { return at_symbol(text); })) {
+  while (std::any_of(symbols.begin(), symbols.end(),
+                     [&](std::string_view text) { return at_symbol(text); })) {
     const Token& op = next();
-    left = make(ExprKind::arithmetic, op.line, children_of(std::move(left), (this->*operand)()), op.text);
+    left = make(ExprKind::arithmetic, op.line, children_of(std::move(left), (this->*operand)()),
+                op.text);
   }
   return left;
 }
 
 ExprPtr Parser::sum() { return arithmetic({"+", "-"}, &Parser::concatenation); }
+
 ExprPtr Parser::concatenation() {
   const int line = current().line;
   std::vector<ExprPtr> parts = children_of(product());
@@ -164,6 +171,7 @@ ExprPtr Parser::unary() {
     node = primary();
   return postfix(std::move(node));
 }
+
 namespace {
 
 int64_t integer_of(const Token& token) {
@@ -264,11 +272,13 @@ ExprPtr Parser::filters_and_tests(ExprPtr node) {
                             : test(std::move(node));
   return node;
 }
+
 ExprPtr Parser::subscript(ExprPtr node) {
   const int line = current().line;
   if (skip_symbol(".")) {
     if (at(TokenKind::integer))
-      return make(ExprKind::item, line, children_of(std::move(node), constant(line, Value(integer_of(next())))));
+      return make(ExprKind::item, line,
+                  children_of(std::move(node), constant(line, Value(integer_of(next())))));
     if (!at(TokenKind::name)) fail("expected name or number");
     return make(ExprKind::attribute, line, children_of(std::move(node)), next().text);
   }

@@ -144,6 +144,7 @@ void Parser::macro_body(Macro& macro, std::string_view end) {
   macros_.pop_back();
   loops_ = loops;
 }
+
 Target Parser::single_target(bool allow_attribute) {
   Target result;
   result.line = current().line;
@@ -279,6 +280,7 @@ void Parser::parse_print(Statement& node) { node.expr = tuple(); }
 void Parser::loop_control(Statement&) {
   if (loops_ == 0) fail("break and continue are allowed only inside a loop");
 }
+
 Tree parse_tree(std::string_view source) { return Parser(tokenize(source)).parse(); }
 
 }  // namespace forge::jinja

@@ -107,4 +107,5 @@ struct Parser::Nesting {
 
 // Returns the tree. Throws SyntaxFault.
 Tree parse_tree(std::string_view source);
+
 }  // namespace forge::jinja

@@ -108,7 +108,8 @@ class Printer {
   void print_sequence(const Value& value, int depth) {
     if (value.is_sequence(SequenceKind::range)) return add(range_text(value.sequence()));
     if (value.is_generator()) return add("<generator object>");
-    const bool list = value.is_sequence(SequenceKind::list), tuple = value.is_sequence(SequenceKind::tuple);
+    const bool list = value.is_sequence(SequenceKind::list),
+               tuple = value.is_sequence(SequenceKind::tuple);
     add(list ? "[" : tuple ? "(" : type_name(value) + "([");
     print_items(value.items(), depth);
     add(list ? "]" : !tuple ? "])" : value.items().size() == 1 ? ",)" : ")");

@@ -157,9 +157,9 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
   return lines;
 }
 
-MarkedText padded(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill,
-                  Padding where) {
-  const int64_t margin = width - code_point_count(text.bytes);
+MarkedText padded(Interpreter& interpreter, const MarkedText& text, int64_t width,
+                  const MarkedText& fill, Padding where) {
+  const int64_t margin = width - count_characters(text.bytes);
   if (margin <= 0) return text;
   if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
     fault(std::string("a text too long to ") + (where == Padding::around ? "center" : "justify"));

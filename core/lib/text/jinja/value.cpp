@@ -158,8 +158,8 @@ std::string type_name(const Value& value) {
   if (value.is_namespace()) return "Namespace";
   if (value.is_loop()) return "LoopContext";
   if (value.is_callable()) return value.callable().macro ? "Macro" : "function";
-  static constexpr const char* kKinds[] = {"list",      "tuple",       "range",     "generator",
-                                           "dict_keys", "dict_values", "dict_items"};  // in the enum's order
+  static constexpr const char* kKinds[] = {  // in the order of SequenceKind
+      "list", "tuple", "range", "generator", "dict_keys", "dict_values", "dict_items"};
   return kKinds[static_cast<size_t>(value.sequence().kind)];
 }
 
@@ -172,7 +172,7 @@ std::string object_name(const Value& value) {
 
 int64_t length_of(const Value& value) {
   if (value.is_undefined()) return 0;
-  if (value.is_text()) return code_point_count(value.bytes());
+  if (value.is_text()) return count_characters(value.bytes());
   if (value.is_sequence() && !value.is_generator()) return static_cast<int64_t>(value.items().size());
   if (value.is_dict()) return static_cast<int64_t>(value.dict().entries.size());
   if (value.is_loop()) return static_cast<int64_t>(value.loop().items->items.size());

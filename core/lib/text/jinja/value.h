@@ -85,8 +85,9 @@ class Value {
   bool is_loop() const { return std::holds_alternative<std::shared_ptr<LoopState>>(data_); }
   bool is_sequence(SequenceKind kind) const { return is_sequence() && sequence().kind == kind; }
   bool is_generator() const { return is_sequence(SequenceKind::generator); }
-  bool is_array() const { return is_sequence() && sequence().kind <= SequenceKind::tuple; }    // list or tuple
-  bool is_indexed() const { return is_sequence() && sequence().kind <= SequenceKind::range; }  // or range
+  // True for a list or a tuple; true for a range too.
+  bool is_array() const { return is_sequence() && sequence().kind <= SequenceKind::tuple; }
+  bool is_indexed() const { return is_sequence() && sequence().kind <= SequenceKind::range; }
 
   // Return the content. The caller must check the kind before.
   bool boolean() const { return std::get<bool>(data_); }
@@ -133,6 +134,7 @@ struct Dict {
 };
 
 using NamedValues = std::vector<std::pair<std::string, Value>>;
+
 // Returns the value of that name; null if there is none.
 const Value* find_named(const NamedValues& values, std::string_view name);
 
