@@ -13,6 +13,12 @@ struct PlaceInFile {
   std::string file;
   int64_t line = 1;    // from 1; in a file without lines the row's number
   int64_t column = 1;  // in characters, from 1; 0 in a file without lines
+
+  // Moves past a byte of the file, which is UTF-8.
+  void pass(char byte) {
+    column = byte == '\n' ? 1 : column + ((static_cast<unsigned char>(byte) >> 6) != 2);
+    line += byte == '\n';
+  }
 };
 // Returns the place inside the file in the form of messages: "12:31", or "row 12" when `column` is
 // 0.

@@ -107,28 +107,24 @@ std::string format_number(double value) {
   return std::string(text, end);
 }
 
-namespace {
-
-// Returns the number of characters: UTF-8 continuation bytes are not counted.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+int64_t count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
-
-}  // namespace
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> width;
   for (const auto& row : rows) {
     width.resize(std::max(width.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], width_of(row[i]));
+    for (size_t i = 0; i < row.size(); ++i)
+      width[i] = std::max(width[i], static_cast<size_t>(count_characters(row[i])));
   }
   std::string text;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       line += row[i];
-      if (i + 1 < row.size()) line.append(width[i] - width_of(row[i]) + 2, ' ');
+      if (i + 1 < row.size())
+        line.append(width[i] - static_cast<size_t>(count_characters(row[i])) + 2, ' ');
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + "\n";
@@ -136,29 +132,34 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+size_t utf8_character(std::string_view bytes, size_t at, size_t* broken) {
+  const auto byte = [&](size_t k) -> unsigned {
+    return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0;
+  };
+  const unsigned lead = byte(at);
+  *broken = 1;
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte's range excludes overlong forms, surrogates and code points past U+10FFFF.
+  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (size_t k = 1; k < length; ++k) {
+    const unsigned next = byte(at + k);
+    if (next < (k == 1 ? low : 0x80) || next > (k == 1 ? high : 0xBF)) return 0;
+    *broken = k + 1;
+  }
+  return length;
+}
+
 bool valid_utf8(std::string_view text, size_t* bad) {
-  size_t i = 0;
-  while (i < text.size()) {
-    auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
-    unsigned lead = byte(0);
-    size_t length = lead < 0x80         ? 1
-                    : (lead >> 5) == 6  ? 2
-                    : (lead >> 4) == 14 ? 3
-                    : (lead >> 3) == 30 ? 4
-                                        : 0;
-    bool good = length != 0;
-    uint32_t code = length <= 1 ? lead : lead & (0x7Fu >> length);
-    for (size_t k = 1; good && k < length; ++k) {
-      good = (byte(k) >> 6) == 2;
-      code = code << 6 | (byte(k) & 0x3Fu);
-    }
-    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (good) good = code >= kSmallest[length] && code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF);
-    if (!good) {
-      if (bad) *bad = i;
+  for (size_t at = 0, broken = 0; at < text.size();) {
+    const size_t length = utf8_character(text, at, &broken);
+    if (length == 0) {
+      if (bad) *bad = at;
       return false;
     }
-    i += length;
+    at += length;
   }
   return true;
 }

@@ -38,4 +38,11 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows);
 // offset of the first offending character.
 bool valid_utf8(std::string_view text, size_t* bad = nullptr);
 
+// Returns the length of the well-formed character at bytes[at]; 0 if there is none. Sets `broken`
+// to the length of the longest beginning of a character there (at least 1).
+size_t utf8_character(std::string_view bytes, size_t at, size_t* broken);
+
+// Returns the number of code points of valid UTF-8.
+int64_t count_characters(std::string_view text);
+
 }  // namespace forge

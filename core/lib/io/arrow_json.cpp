@@ -79,22 +79,12 @@ bool is_text(const arrow::DataType& type) {
 }  // namespace
 
 std::string type_without_json(const arrow::DataType& type) {
+  if (arrow::is_integer(type.id()) || is_text(type)) return "";
   switch (type.id()) {
     case arrow::Type::NA:
     case arrow::Type::BOOL:
-    case arrow::Type::INT8:
-    case arrow::Type::INT16:
-    case arrow::Type::INT32:
-    case arrow::Type::INT64:
-    case arrow::Type::UINT8:
-    case arrow::Type::UINT16:
-    case arrow::Type::UINT32:
-    case arrow::Type::UINT64:
     case arrow::Type::FLOAT:
     case arrow::Type::DOUBLE:
-    case arrow::Type::STRING:
-    case arrow::Type::LARGE_STRING:
-    case arrow::Type::STRING_VIEW:
       return "";
     case arrow::Type::DICTIONARY:
       return type_without_json(*static_cast<const arrow::DictionaryType&>(type).value_type());

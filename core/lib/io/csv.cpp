@@ -42,8 +42,7 @@ namespace {
 class CellParser {
  public:
   CellParser(const CsvRecord& record, char delimiter, const std::string& path)
-      : text_(record.text), line_(record.line), column_(record.column), delimiter_(delimiter), path_(path) {}
-
+      : text_(record.text), place_{path, record.line, record.column}, delimiter_(delimiter) {}
   std::vector<CsvCell> cells() {
     std::vector<CsvCell> all;
     for (bool more = true; more;) {
@@ -56,25 +55,12 @@ class CellParser {
 
  private:
   bool at(char c) const { return position_ < text_.size() && text_[position_] == c; }
-  void step() {
-    const char c = text_[position_++];
-    if (c == '\n') {
-      ++line_;
-      column_ = 1;
-    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
-      ++column_;
-    }
-  }
+  void step() { place_.pass(text_[position_++]); }
   [[noreturn]] void fail(const std::string& what, const std::string& hint) const {
-    fail(what, hint, line_, column_);
+    throw PlacedError(ErrorKind::data, place_, what, hint);
   }
-  [[noreturn]] void fail(const std::string& what, const std::string& hint, int64_t line,
-                         int64_t column) const {
-    throw PlacedError(ErrorKind::data, {path_, line, column}, what, hint);
-  }
-
   CsvCell cell() {
-    CsvCell cell{"", at('"'), line_, column_};
+    CsvCell cell{"", at('"'), place_.line, place_.column};
     return cell.quoted ? quoted(std::move(cell)) : plain(std::move(cell));
   }
   CsvCell plain(CsvCell cell) {
@@ -102,26 +88,22 @@ class CellParser {
       }
       cell.text += text_[position_];
     }
-    fail("a quote that is never closed", "close it, or double the quotes inside a cell", cell.line,
-         cell.column);
+    place_.line = cell.line, place_.column = cell.column;
+    fail("a quote that is never closed", "close it, or double the quotes inside a cell");
   }
 
   std::string_view text_;
   size_t position_ = 0;
-  int64_t line_, column_;
+  PlaceInFile place_;
   char delimiter_;
-  const std::string& path_;
 };
 
 void check_utf8(const CsvRecord& record, const std::string& path) {
   size_t bad = 0;
   if (valid_utf8(record.text, &bad)) return;
-  int64_t line = record.line, column = record.column;
-  for (char c : std::string_view(record.text).substr(0, bad)) {
-    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
-    line += c == '\n';
-  }
-  throw PlacedError(ErrorKind::data, {path, line, column}, utf8_problem(record.text, bad));
+  PlaceInFile place{path, record.line, record.column};
+  for (const char c : std::string_view(record.text).substr(0, bad)) place.pass(c);
+  throw PlacedError(ErrorKind::data, place, utf8_problem(record.text, bad));
 }
 
 // Returns the comma. If a comma file's header has no commas, returns the only one of three other

@@ -21,43 +21,39 @@ struct Scales {
   }
 };
 
-}  // namespace
-
 // d, dmin [2+2 bytes], scales [12], nibbles [128]: byte i of run r holds elements 64r + i and 64r +
-// 32 + i.
-void dequantise_q4_k(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 144, values += kBlock) {
-    const float d = half_at(source), dmin = half_at(source + 2);
-    const Scales scales(source + 4);
-    for (int group = 0; group < 8; ++group) {
-      const float scale = d * static_cast<float>(scales.scale[group]);
-      const float minimum = dmin * static_cast<float>(scales.minimum[group]);
-      const uint8_t* quants = source + 16 + group / 2 * kGroup;
-      const int shift = group % 2 * 4;
-      float* out = values + group * kGroup;
-      for (int i = 0; i < kGroup; ++i) out[i] = scale * static_cast<float>(quants[i] >> shift & 15) - minimum;
-    }
-  }
-}
-
-// Like q4_k with one more bit: bit `group` of high[i] belongs to element 32 * group + i.
-void dequantise_q5_k(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 176, values += kBlock) {
+// 32 + i. With a fifth bit: 32 bytes before the nibbles, where bit `group` of high[i] belongs to
+// element 32 * group + i.
+template <bool fifth_bit>
+void dequantise_groups(const uint8_t* source, int64_t blocks, float* values) {
+  constexpr int kBytes = fifth_bit ? 176 : 144;
+  for (int64_t block = 0; block < blocks; ++block, source += kBytes, values += kBlock) {
     const float d = half_at(source), dmin = half_at(source + 2);
     const Scales scales(source + 4);
     const uint8_t* high = source + 16;
     for (int group = 0; group < 8; ++group) {
       const float scale = d * static_cast<float>(scales.scale[group]);
       const float minimum = dmin * static_cast<float>(scales.minimum[group]);
-      const uint8_t* quants = source + 48 + group / 2 * kGroup;
+      const uint8_t* quants = source + kBytes - 128 + group / 2 * kGroup;
       const int shift = group % 2 * 4;
       float* out = values + group * kGroup;
       for (int i = 0; i < kGroup; ++i) {
-        int quant = (quants[i] >> shift & 15) | (high[i] >> group & 1) << 4;
+        int quant = quants[i] >> shift & 15;
+        if constexpr (fifth_bit) quant |= (high[i] >> group & 1) << 4;
         out[i] = scale * static_cast<float>(quant) - minimum;
       }
     }
   }
+}
+
+}  // namespace
+
+void dequantise_q4_k(const uint8_t* source, int64_t blocks, float* values) {
+  dequantise_groups<false>(source, blocks, values);
+}
+
+void dequantise_q5_k(const uint8_t* source, int64_t blocks, float* values) {
+  dequantise_groups<true>(source, blocks, values);
 }
 
 // Nibbles [128], pairs of high bits [64], scales [16] of 8 bits, d. Half h of the block (128

@@ -1,5 +1,6 @@
 #include "core/lib/io/encode.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,36 +14,6 @@ uint32_t bits_of(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   return bits;
-}
-
-Quantise quantise_of(DType dtype) {
-  switch (dtype) {
-    case DType::q4_0:
-      return quantise_q4_0;
-    case DType::q5_0:
-      return quantise_q5_0;
-    case DType::q5_1:
-      return quantise_q5_1;
-    case DType::q8_0:
-      return quantise_q8_0;
-    case DType::q4_k:
-      return quantise_q4_k;
-    case DType::q5_k:
-      return quantise_q5_k;
-    case DType::q6_k:
-      return quantise_q6_k;
-    default:
-      return nullptr;
-  }
-}
-
-template <class Convert>
-void convert(const float* values, int64_t count, void* destination, Convert to_stored) {
-  uint8_t* out = static_cast<uint8_t*>(destination);
-  for (int64_t i = 0; i < count; ++i, out += 2) {
-    const uint16_t stored = to_stored(values[i]);
-    std::memcpy(out, &stored, 2);
-  }
 }
 
 }  // namespace
@@ -66,23 +37,45 @@ uint16_t bf16_of(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
+void put_half(float value, uint8_t* destination) {
+  const uint16_t half = half_of(value);
+  std::memcpy(destination, &half, 2);
+}
+
+namespace {
+
+void copy(const float* values, int64_t count, uint8_t* destination) {
+  std::memcpy(destination, values, static_cast<size_t>(count) * 4);
+}
+
+template <uint16_t (*to_stored)(float)>
+void convert(const float* values, int64_t count, uint8_t* destination) {
+  for (int64_t i = 0; i < count; ++i, destination += 2) {
+    const uint16_t stored = to_stored(values[i]);
+    std::memcpy(destination, &stored, 2);
+  }
+}
+
+struct Encoder {
+  DType dtype;
+  Quantise encode;
+};
+
+constexpr Encoder kEncoders[] = {
+    {DType::f32, copy},           {DType::f16, convert<half_of>}, {DType::bf16, convert<bf16_of>},
+    {DType::q4_0, quantise_q4_0}, {DType::q5_0, quantise_q5_0},   {DType::q5_1, quantise_q5_1},
+    {DType::q8_0, quantise_q8_0}, {DType::q4_k, quantise_q4_k},   {DType::q5_k, quantise_q5_k},
+    {DType::q6_k, quantise_q6_k},
+};
+
+}  // namespace
+
 void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination) {
   if (count == 0) return;
-  if (const Quantise quantise = quantise_of(dtype)) {
-    FORGE_CHECK(count % block_elements(dtype) == 0, count << " values are not whole blocks of " << name_of(dtype));
-    return quantise(values, count / block_elements(dtype), static_cast<uint8_t*>(destination));
-  }
-  switch (dtype) {
-    case DType::f32:
-      std::memcpy(destination, values, static_cast<size_t>(count) * 4);
-      return;
-    case DType::f16:
-      return convert(values, count, destination, half_of);
-    case DType::bf16:
-      return convert(values, count, destination, bf16_of);
-    default:
-      FORGE_CHECK(false, "no encoder for " << name_of(dtype));
-  }
+  const auto* encoder = std::ranges::find(kEncoders, dtype, &Encoder::dtype);
+  FORGE_CHECK(encoder != std::end(kEncoders), "no encoder for " << name_of(dtype));
+  FORGE_CHECK(count % block_elements(dtype) == 0, count << " values are not whole blocks of " << name_of(dtype));
+  encoder->encode(values, count / block_elements(dtype), static_cast<uint8_t*>(destination));
 }
 
 }  // namespace forge

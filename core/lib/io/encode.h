@@ -14,6 +14,9 @@ namespace forge {
 uint16_t half_of(float value);
 uint16_t bf16_of(float value);
 
+// Writes the two bytes of a value in half precision.
+void put_half(float value, uint8_t* destination);
+
 // Writes bytes_of(dtype, count) bytes of f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k or
 // q6_k; `count` is a multiple of the type's block. Throws Error(internal) for another type.
 void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination);

@@ -162,51 +162,25 @@ const Name* find(std::span<const Name> names, std::string_view gguf) {
   return nullptr;
 }
 
-std::span<const Name> own_names(Layer layer) {
-  switch (layer) {
-    case Layer::plain:
-      return kPlain;
-    case Layer::llama:
-      return kLlama;
-    case Layer::experts:
-      return kExperts;
-    case Layer::phi3:
-      return kPhi3;
-    case Layer::sandwich:
-      return kSandwich;
-    case Layer::olmo2:
-      return kOlmo2;
-    case Layer::glm:
-      return kGlm;
-    case Layer::glm4:
-      return kGlm4;
-    case Layer::starcoder2:
-      return kStarcoder2;
-    case Layer::gpt_neox:
-      return kGptNeox;
-    case Layer::falcon:
-      return kFalcon;
-    case Layer::gpt2:
-      return kGpt2;
-  }
-  return {};
-}
+// The names of a kind of layer, those outside of its layers, and what Hugging Face's begin with.
+struct Names {
+  std::span<const Name> own, whole = kWhole;
+  std::string_view prefix = "model.layers.";
+};
 
-std::span<const Name> whole_names(Layer layer) {
-  if (layer == Layer::gpt_neox) return kWholeGptNeox;
-  if (layer == Layer::falcon) return kWholeFalcon;
-  if (layer == Layer::gpt2) return kWholeGpt2;
-  return kWhole;
-}
+constexpr Names kNames[] = {  // in the order of Layer
+    {kPlain}, {kLlama}, {kExperts}, {kPhi3}, {kSandwich}, {kOlmo2}, {kGlm}, {kGlm4}, {kStarcoder2},
+    {kGptNeox, kWholeGptNeox, "gpt_neox.layers."},
+    {kFalcon, kWholeFalcon, "transformer.h."},
+    {kGpt2, kWholeGpt2, "transformer.h."},
+};
 
-std::string_view layer_prefix(Layer layer) {
-  if (layer == Layer::gpt_neox) return "gpt_neox.layers.";
-  if (layer == Layer::falcon || layer == Layer::gpt2) return "transformer.h.";
-  return "model.layers.";
+const Names& names_of(const GgufArchitecture& architecture) {
+  return kNames[static_cast<size_t>(architecture.layer)];
 }
 
 const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view gguf) {
-  if (const Name* name = find(own_names(architecture.layer), gguf)) return name;
+  if (const Name* name = find(names_of(architecture).own, gguf)) return name;
   return find(kLayer, gguf);
 }
 
@@ -271,10 +245,12 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   std::string_view stem = gguf_name.substr(0, dot), rest;
   int64_t layer = -1;
   const bool in_layer = split_layer(stem, &layer, &rest);
-  const Name* name = in_layer ? find_in_layer(architecture, rest) : find(whole_names(architecture.layer), stem);
+  const Name* name =
+      in_layer ? find_in_layer(architecture, rest) : find(names_of(architecture).whole, stem);
   if (!name || (name->role == GgufRole::rope_factors && suffix != ".weight")) return {};
   if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
-  std::string prefix = in_layer ? std::string(layer_prefix(architecture.layer)) + std::to_string(layer) + "." : "";
+  std::string prefix =
+      in_layer ? std::string(names_of(architecture).prefix) + std::to_string(layer) + "." : "";
   return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
 }
 
@@ -287,16 +263,16 @@ std::string name_of_expert(std::string_view name, int64_t expert) {
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view one_name) {
   const std::string hugging_face_name = name_of_all(one_name);
-  const std::string_view layers = layer_prefix(architecture.layer);
+  const Names& names = names_of(architecture);
   std::string_view stem = std::string_view(hugging_face_name).substr(0, hugging_face_name.rfind('.'));
   std::string prefix;
-  if (starts_with(stem, layers)) {
-    stem.remove_prefix(layers.size());
+  if (starts_with(stem, names.prefix)) {
+    stem.remove_prefix(names.prefix.size());
     prefix = "blk." + std::string(stem.substr(0, stem.find('.'))) + ".";
     stem.remove_prefix(std::min(stem.size(), stem.find('.') + 1));
   }
-  const auto try_names = [&](std::span<const Name> names) -> std::string {
-    for (const Name& name : names) {
+  const auto try_names = [&](std::span<const Name> among) -> std::string {
+    for (const Name& name : among) {
       if (name.hugging_face != stem || name.hugging_face.empty()) continue;
       const std::string found =
           prefix + std::string(name.gguf) + hugging_face_name.substr(hugging_face_name.rfind('.'));
@@ -305,8 +281,8 @@ std::string gguf_name(const GgufArchitecture& architecture, std::string_view one
     }
     return "";
   };
-  if (prefix.empty()) return try_names(whole_names(architecture.layer));
-  const std::string own = try_names(own_names(architecture.layer));
+  if (prefix.empty()) return try_names(names.whole);
+  const std::string own = try_names(names.own);
   return own.empty() ? try_names(kLayer) : own;
 }
 

@@ -17,49 +17,24 @@ Scalar scalar_at(std::string_view bytes, int64_t index) {
   return value;
 }
 
+bool is_signed(GgufType type) {
+  return type == GgufType::i8 || type == GgufType::i16 || type == GgufType::i32 ||
+         type == GgufType::i64;
+}
+
 bool is_integer(GgufType type) {
-  switch (type) {
-    case GgufType::f32:
-    case GgufType::f64:
-    case GgufType::boolean:
-    case GgufType::string:
-    case GgufType::array:
-      return false;
-    default:
-      return true;
-  }
+  return is_signed(type) || type == GgufType::u8 || type == GgufType::u16 ||
+         type == GgufType::u32 || type == GgufType::u64;
 }
 
 // Reads element `index` of packed integers; false for a u64 above int64_t.
 bool integer_at(GgufType type, std::string_view bytes, int64_t index, int64_t* value) {
-  switch (type) {
-    case GgufType::u8:
-      *value = scalar_at<uint8_t>(bytes, index);
-      return true;
-    case GgufType::i8:
-      *value = scalar_at<int8_t>(bytes, index);
-      return true;
-    case GgufType::u16:
-      *value = scalar_at<uint16_t>(bytes, index);
-      return true;
-    case GgufType::i16:
-      *value = scalar_at<int16_t>(bytes, index);
-      return true;
-    case GgufType::u32:
-      *value = scalar_at<uint32_t>(bytes, index);
-      return true;
-    case GgufType::i32:
-      *value = scalar_at<int32_t>(bytes, index);
-      return true;
-    case GgufType::i64:
-      *value = scalar_at<int64_t>(bytes, index);
-      return true;
-    default:
-      break;
-  }
-  auto wide = scalar_at<uint64_t>(bytes, index);
+  const int64_t size = scalar_bytes(type), unused_bits = 64 - 8 * size;
+  uint64_t wide = 0;
+  std::memcpy(&wide, bytes.data() + index * size, static_cast<size_t>(size));
   *value = static_cast<int64_t>(wide);
-  return wide <= INT64_MAX;
+  if (is_signed(type)) *value = static_cast<int64_t>(wide << unused_bits) >> unused_bits;
+  return is_signed(type) || wide <= INT64_MAX;
 }
 
 std::string type_of(const GgufValue& value) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/lib/base/file.h"
 #include "core/lib/base/placed_error.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/encoding.h"
@@ -177,6 +178,12 @@ PythonText without_python_numbers(std::string_view text) {
 
 }  // namespace
 
+void refuse_git_lfs_file(const std::string& path) {
+  constexpr int64_t kLargestPointer = 1024;
+  if (file_size(path) <= kLargestPointer)
+    refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
+}
+
 void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind kind) {
   if (starts_with(content, kGitLfsPointer))
     throw Error(kind, path + ": is a Git LFS pointer, expected the file that it points to").hint(kGitLfsHint);
@@ -190,17 +197,9 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
     plain = without_python_numbers(text), text = plain.text;
   int64_t consumed = 0;
   auto fail = [&](size_t byte, const std::string& problem) {
-    byte = std::min(byte, text.size());
-    int64_t line = first_line, column = 1;
-    for (size_t i = 0; i < byte; ++i) {
-      if (text[i] == '\n') {
-        ++line;
-        column = 1;
-      } else if ((static_cast<unsigned char>(text[i]) >> 6) != 2) {
-        ++column;
-      }
-    }
-    throw PlacedError(kind, {name, line, column}, problem);
+    PlaceInFile place{name, first_line, 1};
+    for (const char c : text.substr(0, byte)) place.pass(c);
+    throw PlacedError(kind, place, problem);
   };
   size_t bad = 0;
   if (!valid_utf8(text, &bad)) fail(bad, utf8_problem(text, bad));

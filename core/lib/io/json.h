@@ -33,6 +33,9 @@ inline constexpr const char* kGitLfsHint = "fetch it: git lfs install && git lfs
 // Throws Error(kind) for such a pointer.
 void refuse_git_lfs(std::string_view content, const std::string& path, ErrorKind kind);
 
+// Throws Error(environment) for a file that is such a pointer.
+void refuse_git_lfs_file(const std::string& path);
+
 // Adds a member whose name the object does not hold. Nothing is searched for: ordered_map's own way
 // takes the square of the members.
 Json& append_member(Json& object, std::string name, Json value);

@@ -36,19 +36,12 @@
 
 namespace forge {
 
-template <class T>
-struct ListOf : std::false_type {};
-template <class T>
-struct ListOf<std::vector<T>> : std::true_type {};
-template <class T>
-struct MapOf : std::false_type {};
-template <class T>
-struct MapOf<std::map<std::string, T>> : std::true_type {};
+// True if T is a Container of something: kIsA<std::vector<int>, std::vector>.
+template <class T, template <class...> class Container>
+constexpr bool kIsA = false;
 
-template <class T>
-struct OptionalOf : std::false_type {};
-template <class T>
-struct OptionalOf<std::optional<T>> : std::true_type {};
+template <template <class...> class Container, class... Parts>
+constexpr bool kIsA<Container<Parts...>, Container> = true;
 
 class MemberFault : public std::runtime_error {
  public:
@@ -91,7 +84,7 @@ void read_value(const Json& json, T& value, Range range = {}) {
     require(number >= range.least, "at least " + format_number(range.least));
     require(number <= range.most, "at most " + format_number(range.most));
   };
-  if constexpr (OptionalOf<T>::value) {  // null: there is none
+  if constexpr (kIsA<T, std::optional>) {  // null: there is none
     value.reset();
     if (!json.is_null()) read_value(json, value.emplace(), range);
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -109,7 +102,7 @@ void read_value(const Json& json, T& value, Range range = {}) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     require(json.is_string(), "a text");
     value = json.get<std::string>();
-  } else if constexpr (ListOf<T>::value) {
+  } else if constexpr (kIsA<T, std::vector>) {
     require(json.is_array(), "a list");
     value.clear();
     for (size_t i = 0; i < json.size(); ++i) try {
@@ -117,7 +110,7 @@ void read_value(const Json& json, T& value, Range range = {}) {
       } catch (const MemberFault& fault) {
         throw fault.inside("[" + std::to_string(i) + "]");
       }
-  } else if constexpr (MapOf<T>::value) {
+  } else if constexpr (kIsA<T, std::map>) {
     require(json.is_object(), "an object");
     value.clear();
     for (const auto& [name, item] : json.items()) try {
@@ -143,9 +136,9 @@ Json value_schema(const T& value) {
   else if constexpr (std::is_integral_v<T>) return {{"type", "integer"}};
   else if constexpr (std::is_floating_point_v<T>) return {{"type", "number"}};
   else if constexpr (std::is_same_v<T, std::string>) return {{"type", "string"}};
-  else if constexpr (ListOf<T>::value)
+  else if constexpr (kIsA<T, std::vector>)
     return {{"type", "array"}, {"items", value_schema(typename T::value_type())}};
-  else if constexpr (MapOf<T>::value)
+  else if constexpr (kIsA<T, std::map>)
     return {{"type", "object"}, {"additionalProperties", value_schema(typename T::mapped_type())}};
   else return schema_of(value);
 }
@@ -154,7 +147,7 @@ struct MemberWriter {
   Json& json;
   template <class T>
   void operator()(const char* name, const T& value, const char*, Range = {}) {
-    if constexpr (OptionalOf<T>::value)
+    if constexpr (kIsA<T, std::optional>)
       json[name] = value ? Json(*value) : Json(nullptr);
     else
       json[name] = value;

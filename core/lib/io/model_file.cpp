@@ -26,20 +26,10 @@ constexpr const char* kIndex = "model.safetensors.index.json";
   throw Error(ErrorKind::environment, path + ": " + what).hint(hint);
 }
 
-// Returns the sorted file names of the folder.
-std::vector<std::string> files_of(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // Throws an Error that describes what is there instead of weights.
 [[noreturn]] void refuse_folder(const std::string& folder) {
   const std::string expected = std::string("expected ") + kSingle + ", or " + kIndex + " and its shards";
-  for (const std::string& name : files_of(folder)) {
+  for (const std::string& name : names_in(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     if (pickle_name(name) && name != "training_args.bin") refuse_pickle(path);
     if (ends_with(name, ".gguf"))
@@ -47,7 +37,7 @@ std::vector<std::string> files_of(const std::string& folder) {
     if (name == "adapter_model.safetensors")
       fail(folder, "holds an adapter, not a model, " + expected, "write it as adapter.init_from");
   }
-  for (const std::string& name : files_of(folder))
+  for (const std::string& name : names_in(folder))
     if (ends_with(name, ".safetensors"))
       fail(folder, "holds " + show_name(name) + ", but neither " + kSingle + " nor " + kIndex,
            "download the whole model again");
@@ -84,14 +74,13 @@ ModelFormat model_format(const std::string& path) {
     fail(path, "expected the folder that holds this file, with config.json and the tokenizer",
          "write model.path: " +
              (fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : "."));
-  constexpr int64_t kLargestPointer = 1024;
-  if (file_size(path) <= kLargestPointer) refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
+  refuse_git_lfs_file(path);
   fail(path, "is neither a Hugging Face folder nor a GGUF file", "");
 }
 
 bool has_weights(const std::string& path) {
   if (!is_directory(path)) return true;
-  const std::vector<std::string> names = files_of(path);
+  const std::vector<std::string> names = names_in(path);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json") || ends_with(name, ".gguf") ||
            pickle_name(name);

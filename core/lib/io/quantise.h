@@ -16,6 +16,9 @@ namespace forge {
 
 using Quantise = void (*)(const float* values, int64_t blocks, uint8_t* destination);
 
+// Returns the value of largest magnitude (the first of several), with its sign.
+float extreme(const float* values, int count);
+
 void quantise_q4_0(const float* values, int64_t blocks, uint8_t* destination);
 void quantise_q5_0(const float* values, int64_t blocks, uint8_t* destination);
 void quantise_q5_1(const float* values, int64_t blocks, uint8_t* destination);

@@ -15,11 +15,6 @@ namespace {
 constexpr int kBlock = 256, kGroup = 32, kGroups = 8;
 constexpr float kNothing = 1e-15f;  // groups below it count as zero
 
-void put_half(float value, uint8_t* destination) {
-  const uint16_t half = half_of(value);
-  std::memcpy(destination, &half, 2);
-}
-
 // Returns the nearest integer, ties to even, of a value below 2^22: by the bits of its sum with 1.5
 // · 2^23, like ggml.
 int nearest(float value) {
@@ -147,23 +142,23 @@ Groups quantise_groups(const float* x, const Search& search) {
   return result;
 }
 
-void put_head(const Groups& groups, uint8_t* destination) {
+// Writes the head of a block at its beginning, and the low four bits of the codes at `nibbles`.
+void put_groups(const Groups& groups, uint8_t* destination, uint8_t* nibbles) {
   put_half(groups.d, destination);
   put_half(groups.dmin, destination + 2);
   std::memcpy(destination + 4, groups.packed, sizeof groups.packed);
+  for (int run = 0; run < kBlock; run += 2 * kGroup)
+    for (int i = 0; i < kGroup; ++i)
+      *nibbles++ =
+          static_cast<uint8_t>((groups.codes[run + i] & 15) | (groups.codes[run + kGroup + i] & 15) << 4);
 }
 
 // Fits x ≈ scale · (code - 32) over 16 values, squared errors weighted by x² (ggml: make_qx_quants
 // with rmse_type 1).
 float fit_symmetric(const float* x, uint8_t* codes) {
   constexpr int kCount = 16, kLevels = 32;
-  float largest = 0, extreme = 0;
-  for (int i = 0; i < kCount; ++i)
-    if (std::fabs(x[i]) > largest) {
-      largest = std::fabs(x[i]);
-      extreme = x[i];
-    }
-  if (largest < kNothing) {
+  const float most = extreme(x, kCount);
+  if (std::fabs(most) < kNothing) {
     std::fill(codes, codes + kCount, uint8_t{0});
     return 0;
   }
@@ -183,9 +178,9 @@ float fit_symmetric(const float* x, uint8_t* codes) {
     scale = sum_l2 != 0 ? sum_xl / sum_l2 : 0;
     best = scale * sum_xl;
   };
-  attempt(-kLevels / extreme, true);
+  attempt(-kLevels / most, true);
   for (int step = -9; step <= 9; ++step)
-    if (step != 0) attempt(-(kLevels + 0.1f * static_cast<float>(step)) / extreme, false);
+    if (step != 0) attempt(-(kLevels + 0.1f * static_cast<float>(step)) / most, false);
   return scale;
 }
 
@@ -193,29 +188,19 @@ float fit_symmetric(const float* x, uint8_t* codes) {
 
 void quantise_q4_k(const float* values, int64_t blocks, uint8_t* destination) {
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 144) {
-    const Groups groups = quantise_groups(values, {15, -1.0f, 0.1f, 20});
-    put_head(groups, destination);
-    uint8_t* nibbles = destination + 16;
-    for (int run = 0; run < kBlock; run += 2 * kGroup)
-      for (int i = 0; i < kGroup; ++i)
-        *nibbles++ = static_cast<uint8_t>(groups.codes[run + i] | groups.codes[run + kGroup + i] << 4);
+    put_groups(quantise_groups(values, {15, -1.0f, 0.1f, 20}), destination, destination + 16);
   }
 }
 
 void quantise_q5_k(const float* values, int64_t blocks, uint8_t* destination) {
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 176) {
     const Groups groups = quantise_groups(values, {31, -0.5f, 0.1f, 15});
-    put_head(groups, destination);
+    put_groups(groups, destination, destination + 48);
     uint8_t* high = destination + 16;
-    uint8_t* nibbles = destination + 48;
     std::memset(high, 0, kGroup);
     for (int group = 0; group < kGroups; ++group)
       for (int i = 0; i < kGroup; ++i)
         high[i] = static_cast<uint8_t>(high[i] | (groups.codes[kGroup * group + i] >> 4) << group);
-    for (int run = 0; run < kBlock; run += 2 * kGroup)
-      for (int i = 0; i < kGroup; ++i)
-        *nibbles++ =
-            static_cast<uint8_t>((groups.codes[run + i] & 15) | (groups.codes[run + kGroup + i] & 15) << 4);
   }
 }
 
@@ -223,17 +208,13 @@ void quantise_q6_k(const float* values, int64_t blocks, uint8_t* destination) {
   constexpr int kSmall = 16;
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 210) {
     uint8_t codes[kBlock];
-    float scales[kSmall], largest = 0, extreme = 0;
-    for (int group = 0; group < kSmall; ++group) {
+    float scales[kSmall];
+    for (int group = 0; group < kSmall; ++group)
       scales[group] = fit_symmetric(values + kSmall * group, codes + kSmall * group);
-      if (std::fabs(scales[group]) > largest) {
-        largest = std::fabs(scales[group]);
-        extreme = scales[group];
-      }
-    }
+    const float most = extreme(scales, kSmall);
     std::memset(destination, 0, 210);
-    if (largest < kNothing) continue;
-    const float inverse = -128.0f / extreme;
+    if (std::fabs(most) < kNothing) continue;
+    const float inverse = -128.0f / most;
     put_half(1 / inverse, destination + 208);
     const float stored = half_at(destination + 208);
     for (int group = 0; group < kSmall; ++group) {

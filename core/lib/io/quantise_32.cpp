@@ -11,22 +11,6 @@ namespace {
 
 constexpr int kBlock = 32, kHalf = 16;
 
-void put_half(float value, uint8_t* destination) {
-  const uint16_t half = half_of(value);
-  std::memcpy(destination, &half, 2);
-}
-
-// Returns the value of largest magnitude (the first of several), with its sign.
-float extreme(const float* values) {
-  float largest = 0, chosen = 0;
-  for (int i = 0; i < kBlock; ++i)
-    if (std::fabs(values[i]) > largest) {
-      largest = std::fabs(values[i]);
-      chosen = values[i];
-    }
-  return chosen;
-}
-
 float inverse(float scale) { return scale != 0 ? 1.0f / scale : 0.0f; }
 
 // Packs the nibbles of 32 codes, and their fifth bits as one word. Returns that word.
@@ -40,9 +24,16 @@ uint32_t pack(const int (&codes)[kBlock], uint8_t* nibbles) {
 
 }  // namespace
 
+float extreme(const float* values, int count) {
+  float chosen = 0;
+  for (int i = 0; i < count; ++i)
+    if (std::fabs(values[i]) > std::fabs(chosen)) chosen = values[i];
+  return chosen;
+}
+
 void quantise_q4_0(const float* values, int64_t blocks, uint8_t* destination) {
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 18) {
-    const float d = extreme(values) / -8, id = inverse(d);
+    const float d = extreme(values, kBlock) / -8, id = inverse(d);
     int codes[kBlock];
     for (int i = 0; i < kBlock; ++i) codes[i] = std::min(15, static_cast<int>(values[i] * id + 8.5f));
     put_half(d, destination);
@@ -52,7 +43,7 @@ void quantise_q4_0(const float* values, int64_t blocks, uint8_t* destination) {
 
 void quantise_q5_0(const float* values, int64_t blocks, uint8_t* destination) {
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 22) {
-    const float d = extreme(values) / -16, id = inverse(d);
+    const float d = extreme(values, kBlock) / -16, id = inverse(d);
     int codes[kBlock];
     for (int i = 0; i < kBlock; ++i) codes[i] = std::min(31, static_cast<int>(values[i] * id + 16.5f));
     put_half(d, destination);
@@ -76,7 +67,7 @@ void quantise_q5_1(const float* values, int64_t blocks, uint8_t* destination) {
 
 void quantise_q8_0(const float* values, int64_t blocks, uint8_t* destination) {
   for (int64_t block = 0; block < blocks; ++block, values += kBlock, destination += 34) {
-    const float d = std::fabs(extreme(values)) / 127, id = inverse(d);
+    const float d = std::fabs(extreme(values, kBlock)) / 127, id = inverse(d);
     put_half(d, destination);
     for (int i = 0; i < kBlock; ++i)
       destination[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::roundf(values[i] * id)));

@@ -14,56 +14,23 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "forge reads weight files on little-endian machines");
 
-struct Row {
-  DType dtype;
-  const char* name;
-  int64_t elements, bytes;  // of one block
-  Dequantise dequantise;    // block types only
-};
-
-// Rows are in enum order; row_of checks this.
-constexpr Row kTypes[] = {
-    {DType::f64, "f64", 1, 8, nullptr},
-    {DType::f32, "f32", 1, 4, nullptr},
-    {DType::f16, "f16", 1, 2, nullptr},
-    {DType::bf16, "bf16", 1, 2, nullptr},
-    {DType::i64, "i64", 1, 8, nullptr},
-    {DType::i32, "i32", 1, 4, nullptr},
-    {DType::i16, "i16", 1, 2, nullptr},
-    {DType::i8, "i8", 1, 1, nullptr},
-    {DType::u8, "u8", 1, 1, nullptr},
-    {DType::boolean, "bool", 1, 1, nullptr},
-    {DType::f8_e4m3, "f8_e4m3", 1, 1, nullptr},
-    {DType::f8_e5m2, "f8_e5m2", 1, 1, nullptr},
-    {DType::q8_0, "q8_0", 32, 34, dequantise_q8_0},
-    {DType::q4_0, "q4_0", 32, 18, dequantise_q4_0},
-    {DType::q4_1, "q4_1", 32, 20, dequantise_q4_1},
-    {DType::q5_0, "q5_0", 32, 22, dequantise_q5_0},
-    {DType::q5_1, "q5_1", 32, 24, dequantise_q5_1},
-    {DType::q4_k, "q4_k", 256, 144, dequantise_q4_k},
-    {DType::q5_k, "q5_k", 256, 176, dequantise_q5_k},
-    {DType::q6_k, "q6_k", 256, 210, dequantise_q6_k},
-};
-
-const Row& row_of(DType dtype) {
-  const Row& row = kTypes[static_cast<size_t>(dtype)];
-  FORGE_CHECK(row.dtype == dtype, "the table of types is not in the order of the enum");
-  return row;
+template <class Stored>
+float cast(Stored stored) {
+  return static_cast<float>(stored);
 }
 
-template <class Stored, class Convert>
-void convert(const void* source, int64_t count, float* values, Convert to_float) {
-  const char* bytes = static_cast<const char*>(source);
+// Decodes plain elements one by one.
+template <class Stored, float (*to_float)(Stored) = cast<Stored>>
+void decode(const uint8_t* source, int64_t count, float* values) {
   for (int64_t i = 0; i < count; ++i) {
     Stored stored;
-    std::memcpy(&stored, bytes + i * static_cast<int64_t>(sizeof(Stored)), sizeof(Stored));
+    std::memcpy(&stored, source + i * static_cast<int64_t>(sizeof(Stored)), sizeof(Stored));
     values[i] = to_float(stored);
   }
 }
 
-template <class Stored>
-void cast(const void* source, int64_t count, float* values) {
-  convert<Stored>(source, count, values, [](Stored stored) { return static_cast<float>(stored); });
+void copy(const uint8_t* source, int64_t count, float* values) {
+  std::memcpy(values, source, static_cast<size_t>(count) * 4);
 }
 
 float bf16_to_float(uint16_t stored) {
@@ -81,6 +48,46 @@ float f8_e4m3_to_float(uint8_t stored) {
   if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
   if (exponent == 0) return sign * static_cast<float>(mantissa) * 0x1p-9f;
   return half_to_float(static_cast<uint16_t>((stored & 0x80) << 8 | (exponent + 8) << 10 | mantissa << 7));
+}
+
+float f8_e5m2_to_float(uint8_t stored) { return half_to_float(static_cast<uint16_t>(stored << 8)); }
+float bool_to_float(uint8_t stored) { return stored ? 1.0f : 0.0f; }
+
+struct Row {
+  DType dtype;
+  const char* name;
+  int64_t elements, bytes;  // of one block
+  Dequantise decode;        // plain types have blocks of one element
+};
+
+// Rows are in enum order; row_of checks this.
+constexpr Row kTypes[] = {
+    {DType::f64, "f64", 1, 8, decode<double>},
+    {DType::f32, "f32", 1, 4, copy},
+    {DType::f16, "f16", 1, 2, decode<uint16_t, half_to_float>},
+    {DType::bf16, "bf16", 1, 2, decode<uint16_t, bf16_to_float>},
+    {DType::i64, "i64", 1, 8, decode<int64_t>},
+    {DType::i32, "i32", 1, 4, decode<int32_t>},
+    {DType::i16, "i16", 1, 2, decode<int16_t>},
+    {DType::i8, "i8", 1, 1, decode<int8_t>},
+    {DType::u8, "u8", 1, 1, decode<uint8_t>},
+    {DType::boolean, "bool", 1, 1, decode<uint8_t, bool_to_float>},
+    {DType::f8_e4m3, "f8_e4m3", 1, 1, decode<uint8_t, f8_e4m3_to_float>},
+    {DType::f8_e5m2, "f8_e5m2", 1, 1, decode<uint8_t, f8_e5m2_to_float>},
+    {DType::q8_0, "q8_0", 32, 34, dequantise_q8_0},
+    {DType::q4_0, "q4_0", 32, 18, dequantise_q4_0},
+    {DType::q4_1, "q4_1", 32, 20, dequantise_q4_1},
+    {DType::q5_0, "q5_0", 32, 22, dequantise_q5_0},
+    {DType::q5_1, "q5_1", 32, 24, dequantise_q5_1},
+    {DType::q4_k, "q4_k", 256, 144, dequantise_q4_k},
+    {DType::q5_k, "q5_k", 256, 176, dequantise_q5_k},
+    {DType::q6_k, "q6_k", 256, 210, dequantise_q6_k},
+};
+
+const Row& row_of(DType dtype) {
+  const Row& row = kTypes[static_cast<size_t>(dtype)];
+  FORGE_CHECK(row.dtype == dtype, "the table of types is not in the order of the enum");
+  return row;
 }
 
 }  // namespace
@@ -143,43 +150,8 @@ void TensorFile::release(size_t index) const { let_go(bytes(index)); }
 void decode_to_f32(DType dtype, const void* source, int64_t count, float* destination) {
   const Row& row = row_of(dtype);
   if (count == 0) return;
-  if (row.dequantise) {
-    FORGE_CHECK(count % row.elements == 0, count << " elements are not whole blocks of " << row.name);
-    return row.dequantise(static_cast<const uint8_t*>(source), count / row.elements, destination);
-  }
-  switch (dtype) {
-    case DType::f32:
-      std::memcpy(destination, source, static_cast<size_t>(count) * 4);
-      return;
-    case DType::f16:
-      return convert<uint16_t>(source, count, destination, half_to_float);
-    case DType::bf16:
-      return convert<uint16_t>(source, count, destination, bf16_to_float);
-    case DType::f64:
-      return cast<double>(source, count, destination);
-    case DType::i64:
-      return cast<int64_t>(source, count, destination);
-    case DType::i32:
-      return cast<int32_t>(source, count, destination);
-    case DType::i16:
-      return cast<int16_t>(source, count, destination);
-    case DType::i8:
-      return cast<int8_t>(source, count, destination);
-    case DType::u8:
-      return cast<uint8_t>(source, count, destination);
-    case DType::boolean:
-      return convert<uint8_t>(source, count, destination,
-                              [](uint8_t stored) { return stored ? 1.0f : 0.0f; });
-    case DType::f8_e4m3:
-      return convert<uint8_t>(source, count, destination, f8_e4m3_to_float);
-    case DType::f8_e5m2:
-      return convert<uint8_t>(source, count, destination, [](uint8_t stored) {
-        return half_to_float(static_cast<uint16_t>(stored << 8));
-      });
-    default:
-      break;
-  }
-  FORGE_CHECK(false, "no decoder for " << row.name);
+  FORGE_CHECK(count % row.elements == 0, count << " elements are not whole blocks of " << row.name);
+  row.decode(static_cast<const uint8_t*>(source), count / row.elements, destination);
 }
 
 }  // namespace forge

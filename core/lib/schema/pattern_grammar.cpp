@@ -1,6 +1,7 @@
 #include "core/lib/schema/pattern_grammar.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/lib/base/error.h"
 #include "core/lib/text/tokenizer/unicode.h"
@@ -159,32 +160,19 @@ class PatternReader {
     }
     if (at_end()) refuse("\\ at its end");
     const char c = pattern_[at_++];
-    const CharacterSet digit{{'0', '9'}}, word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
-        blank{{' ', ' '}};
-    // \S writes characters that are not blanks in PCRE2's Unicode classes either.
-    const CharacterSet no_blank{{'!', '~'}};
-    switch (c) {
-      case 'd':
-        return digit;
-      case 'w':
-        return word;
-      case 's':
-        return blank;
-      case 'D':
-        return {{' ', '/'}, {':', '~'}};
-      case 'W':
-        return {{' ', '/'}, {':', '@'}, {'[', '^'}, {'`', '`'}, {'{', '~'}};
-      case 'S':
-        return no_blank;
-      case 'n':
-        return {{'\n', '\n'}};
-      case 'r':
-        return {{'\r', '\r'}};
-      case 't':
-        return {{'\t', '\t'}};
-      default:
-        break;
-    }
+    static const std::map<char, CharacterSet> kEscapes{
+        {'d', {{'0', '9'}}},
+        {'w', {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
+        {'s', {{' ', ' '}}},
+        {'D', {{' ', '/'}, {':', '~'}}},
+        {'W', {{' ', '/'}, {':', '@'}, {'[', '^'}, {'`', '`'}, {'{', '~'}}},
+        // \S writes characters that are not blanks in PCRE2's Unicode classes either.
+        {'S', {{'!', '~'}}},
+        {'n', {{'\n', '\n'}}},
+        {'r', {{'\r', '\r'}}},
+        {'t', {{'\t', '\t'}}},
+    };
+    if (const auto found = kEscapes.find(c); found != kEscapes.end()) return found->second;
     const auto code = static_cast<unsigned char>(c);
     if (code >= 0x80 || (code | 32) >= 'a' ? (code | 32) <= 'z' || code >= 0x80
                                            : (code >= '0' && code <= '9'))

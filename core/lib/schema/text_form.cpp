@@ -37,10 +37,4 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-int64_t count_characters(std::string_view text) {
-  int64_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  return count;
-}
-
 }  // namespace forge

@@ -12,7 +12,5 @@ std::string composed(std::string_view text, bool casefold);
 
 // Returns the words of a text: the parts between blanks (Unicode's White_Space).
 std::vector<std::string_view> words_of(std::string_view text);
-// Returns the number of code points.
-int64_t count_characters(std::string_view text);
 
 }  // namespace forge

@@ -88,7 +88,7 @@ Value messages_value(const Json& messages) {
     }
     auto trusted = std::make_shared<jinja::Dict>(value.dict());
     trusted->set(Value::text("role"), Value::text(role));
-    values.emplace_back(std::shared_ptr<const jinja::Dict>(std::move(trusted)));
+    values.emplace_back(std::move(trusted));
   }
   return Value::list(std::move(values), jinja::SequenceKind::list, true);
 }

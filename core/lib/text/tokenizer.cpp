@@ -36,7 +36,7 @@ void normalize(WorkText& work, const text::Normalizer& normalizer) {
   const bool same = std::all_of(work.pieces.begin(), work.pieces.end(), [&](const Piece& piece) {
     return piece.token >= 0 || normalizer.leaves(work.text_of(piece));
   });
-  if (!same) work.rewrite([&](AlignedText& text) { normalizer.apply(text); });
+  if (!same) work.rewrite(normalizer.apply);
 }
 
 // The places where control tokens are allowed: sorted, disjoint ranges of the input.
@@ -81,9 +81,9 @@ void find_added(WorkText& work, const TokenFinder& finder, const TokenizerParts&
 void prepare(WorkText& work, const TokenizerParts& parts, const Allowed& allowed) {
   if (!work.input().empty()) work.pieces = {{0, static_cast<int32_t>(work.input().size()), -1}};
   find_added(work, parts.raw_tokens, parts, allowed);
-  if (parts.normalizer) normalize(work, *parts.normalizer);
+  if (parts.normalizer) normalize(work, parts.normalizer);
   find_added(work, parts.normalized_tokens, parts, allowed);
-  if (parts.pre_tokenizer) parts.pre_tokenizer->apply(work);
+  if (parts.pre_tokenizer) parts.pre_tokenizer(work);
 }
 
 std::vector<TokenSpan> encode_spans(std::string_view input, const TokenizerParts& parts,
@@ -114,7 +114,7 @@ std::vector<TokenSpan> encode_spans(std::string_view input, const TokenizerParts
     const std::string* text = parts.model->token_of(token.id);
     return text == nullptr ? "" : *text;
   };
-  if (parts.post_processor) parts.post_processor->apply(encoding, add_special_tokens);
+  post_process(parts.post_processor, encoding, add_special_tokens);
   return std::move(encoding.tokens);
 }
 
@@ -176,7 +176,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   }
   if (parts_->byte_decoder) return text::replace_invalid_utf8(bytes);
   if (!parts_->decoder) return join(tokens, " ");
-  parts_->decoder->apply(tokens);
+  parts_->decoder(tokens);
   return join(tokens, "");
 }
 
@@ -195,7 +195,7 @@ std::optional<std::string> Tokenizer::bytes_of(int32_t id) const {
   const int byte = text::byte_token(*token);
   if (byte < 0 || !parts_->decoder) return std::nullopt;
   std::vector<std::string> alone{*token};
-  parts_->decoder->apply(alone);  // without a byte fallback it is the text that it looks like
+  parts_->decoder(alone);  // without a byte fallback it is the text that it looks like
   return join(alone, "") == *token ? std::nullopt : std::optional(std::string(1, static_cast<char>(byte)));
 }
 
@@ -247,5 +247,42 @@ bool Tokenizer::adds_eos() const {
 const std::string& Tokenizer::content_hash() const { return parts_->content_hash; }
 
 const std::string& Tokenizer::class_note() const { return parts_->class_note; }
+
+// DecodeStream decodes the tokens since a point where the text was complete, with a few tokens of
+// context before it. Decoders that look at neighbours (a leading space, runs of byte tokens) need
+// that context.
+namespace {
+
+constexpr size_t kMostWaiting =
+    16;  // tokens; a character has at most four bytes, so more pending tokens mean broken bytes
+
+bool ends_broken(const std::string& text) { return ends_with(text, "\xEF\xBF\xBD"); }
+
+}  // namespace
+
+std::string DecodeStream::push(int32_t id) {
+  ids_.push_back(id);
+  const std::span<const int32_t> all(ids_);
+  const std::string text = tokenizer_.decode(all, skip_special_);
+  if (ends_broken(text) && ids_.size() - shown_ids_ < kMostWaiting) return "";
+  const std::string shown = tokenizer_.decode(all.first(shown_ids_), skip_special_);
+  if (text.size() <= shown.size()) {
+    // A skipped control token prints nothing and is not needed as context.
+    if (skip_special_ && tokenizer_.is_special(id)) ids_.pop_back();
+    return "";
+  }
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<int64_t>(shown_ids_));
+  shown_ids_ = ids_.size();
+  return text.substr(shown.size());
+}
+
+std::string DecodeStream::finish() {
+  const std::span<const int32_t> all(ids_);
+  const std::string text = tokenizer_.decode(all, skip_special_);
+  const std::string shown = tokenizer_.decode(all.first(shown_ids_), skip_special_);
+  ids_.clear();
+  shown_ids_ = 0;
+  return text.size() > shown.size() ? text.substr(shown.size()) : "";
+}
 
 }  // namespace forge

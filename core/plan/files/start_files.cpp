@@ -43,16 +43,8 @@ constexpr auto kFileMembers = [](auto& file, auto&& member) {
   member("decides", file.decides, "true if the run is not continued with other content");
 };
 
-// Throws for a pointer of Git LFS. Some of these files are only copied into the result, after
-// training.
-void refuse_pointer(const std::string& path) {
-  constexpr int64_t kLargestPointer = 1024;
-  if (file_size(path) <= kLargestPointer)
-    refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
-}
-
 StartFile read(const std::string& path, std::string name, bool decides, KnownHashes& hashes) {
-  refuse_pointer(path);
+  refuse_git_lfs_file(path);  // some of these files are only copied into the result, after training
   return {std::move(name), file_size(path), hashes.of(path), decides};
 }
 

@@ -12,10 +12,8 @@ Value missing(const Value& object, const std::string& name) {
 
 Value loop_method(const Value& object, const std::string& name) {
   LoopState* state = &object.loop();
-  auto callable = std::make_shared<Callable>();
-  callable->name = name;
-  const bool cycle = name == "cycle";
-  callable->call = [object, state, cycle](Interpreter&, const Arguments& arguments) -> Value {
+  const auto call = [object, state, cycle = name == "cycle"](Interpreter&,
+                                                             const Arguments& arguments) -> Value {
     const auto& values = arguments.positional;
     if (cycle) {
       if (values.empty()) fault("no items for cycling given");
@@ -27,7 +25,7 @@ Value loop_method(const Value& object, const std::string& name) {
     state->last_changed = values;
     return Value(!same);
   };
-  return Value(std::shared_ptr<const Callable>(std::move(callable)));
+  return Value(std::make_shared<const Callable>(Callable{name, call}));
 }
 
 Value loop_attribute(const Value& object, const std::string& name) {
@@ -59,7 +57,7 @@ bool python_attribute(const Value& object, const std::string& name, Value& resul
                                      "' object is unsafe."),
            true;
   if (object.is_namespace()) {
-    const Value* found = object.name_space().find(name);
+    const Value* found = find_named(object.name_space().attributes, name);
     return found ? (result = *found, true) : false;
   }
   if (object.is_loop())
@@ -86,7 +84,7 @@ bool python_item(const Value& object, const Value& key, Value& result) {
   int64_t index = key.integer();
   if (object.is_text()) {
     const MarkedText& text = object.text();
-    const int64_t count = code_point_count(text.bytes);
+    const int64_t count = count_characters(text.bytes);
     if (index < 0) index += count;
     if (index < 0 || index >= count) return false;
     const int64_t begin = byte_offset(text.bytes, index);
@@ -94,9 +92,7 @@ bool python_item(const Value& object, const Value& key, Value& result) {
     next_code_point(text.bytes, end);
     return result = Value(text.slice(begin, end)), true;
   }
-  const bool indexed = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) ||
-                       object.is_sequence(SequenceKind::range);
-  if (!indexed) return false;
+  if (!object.is_indexed()) return false;
   const auto count = static_cast<int64_t>(object.items().size());
   if (index < 0) index += count;
   if (index < 0 || index >= count) return false;
@@ -181,11 +177,10 @@ Value slice(Interpreter& interpreter, const Value& object, const Value& start, c
   if (object.is_undefined()) undefined_fault(object);
   if (object.is_text()) {
     interpreter.spend(object.text().size() / 8);
-    return Value(slice_text(object.text(), resolved(start, stop, step, code_point_count(object.bytes()))));
+    return Value(
+        slice_text(object.text(), resolved(start, stop, step, count_characters(object.bytes()))));
   }
-  const bool list = object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple) ||
-                    object.is_sequence(SequenceKind::range);
-  if (!list) fault("'" + type_name(object) + "' object cannot be sliced");
+  if (!object.is_indexed()) fault("'" + type_name(object) + "' object cannot be sliced");
   const auto& items = object.items();
   const auto count = static_cast<int64_t>(items.size());
   const Range range = resolved(start, stop, step, count);

@@ -33,8 +33,7 @@ enum class ExprKind {
   concat,       // children joined by ~
 };
 
-enum class CompareOp { eq, ne, lt, le, gt, ge, in, not_in };
-
+using Comparison = bool (*)(const Value& left, const Value& right);
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -54,7 +53,7 @@ struct Expr {
   std::string text;
   Value value;
   std::vector<ExprPtr> children;
-  std::vector<CompareOp> ops;
+  std::vector<Comparison> ops;
   CallArguments arguments;
 };
 

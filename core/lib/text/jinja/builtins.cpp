@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/lib/base/text.h"
-#include "core/lib/text/jinja/builtin_tables.h"
 
 namespace forge::jinja {
 
@@ -69,11 +68,9 @@ const Builtin* find_global(std::string_view name) { return find_in(globals(), na
 const Builtin* find_method(const Value& object, std::string_view name) {
   if (object.is_text()) return find_in(text_methods(), name);
   if (object.is_dict()) return find_in(dict_methods(), name);
-  if (object.is_sequence(SequenceKind::list) || object.is_sequence(SequenceKind::tuple)) {
-    if (name == "copy" && object.is_sequence(SequenceKind::tuple)) return nullptr;
-    return find_in(list_methods(), name);
-  }
-  return nullptr;
+  if (!object.is_array() || (name == "copy" && object.is_sequence(SequenceKind::tuple)))
+    return nullptr;
+  return find_in(list_methods(), name);
 }
 
 bool is_forbidden_method(const Value& object, std::string_view name) {
@@ -86,12 +83,10 @@ bool is_forbidden_method(const Value& object, std::string_view name) {
 }
 
 Value bound_method(const Value& object, const Builtin& builtin) {
-  auto callable = std::make_shared<Callable>();
-  callable->name = builtin.name;
-  callable->call = [object, &builtin](Interpreter& interpreter, const Arguments& arguments) {
+  const auto call = [object, &builtin](Interpreter& interpreter, const Arguments& arguments) {
     return call_builtin(builtin, interpreter, object, arguments);
   };
-  return Value(std::shared_ptr<const Callable>(std::move(callable)));
+  return Value(std::make_shared<const Callable>(Callable{std::string(builtin.name), call}));
 }
 
 MarkedText printed(Interpreter& interpreter, const Value& value) {

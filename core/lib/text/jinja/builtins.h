@@ -1,6 +1,7 @@
 #pragma once
 // The functions of the language as tables: filters, tests, globals, and the methods of str, dict
 // and list.
+#include <span>
 #include <string_view>
 
 #include "core/lib/text/jinja/interpreter.h"
@@ -27,6 +28,11 @@ struct Builtin {
   Value (*apply)(Interpreter&, const Value& self, const Bound&) = nullptr;
 };
 
+// Short names for the rows of the tables.
+using I = Interpreter;
+using V = Value;
+using B = Bound;
+
 // Assigns the arguments to the parameters and calls the function. Faults as Python does on a
 // missing, unknown or surplus argument.
 Value call_builtin(const Builtin& builtin, Interpreter& interpreter, const Value& self,
@@ -42,7 +48,22 @@ const Builtin* find_method(const Value& object, std::string_view name);
 bool is_forbidden_method(const Value& object, std::string_view name);
 Value bound_method(const Value& object, const Builtin& builtin);
 
+// The tables that the find functions search, one per file.
+std::span<const Builtin> text_filters();
+std::span<const Builtin> number_filters();
+std::span<const Builtin> sequence_filters();
+std::span<const Builtin> selection_filters();
+std::span<const Builtin> tests();
+std::span<const Builtin> globals();
+std::span<const Builtin> text_methods();
+std::span<const Builtin> dict_methods();
+std::span<const Builtin> list_methods();
+
 // --- shared by several tables ---
+// Returns the item that "a.b.0" names inside `item`, or `otherwise` if a step is missing
+// (filters_sequence.cpp).
+Value attribute_path(const Value& item, const Value& attribute, const Value* otherwise);
+
 // Returns str(value). Its work is counted as steps.
 MarkedText printed(Interpreter& interpreter, const Value& value);
 std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value);

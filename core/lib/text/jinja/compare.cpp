@@ -55,9 +55,7 @@ int compare(const Value& left, const Value& right) {
   if (right.is_undefined()) undefined_fault(right);
   if (left.is_number() && right.is_number()) return compare_numbers(left, right);
   if (left.is_text() && right.is_text()) return left.bytes().compare(right.bytes());
-  const bool lists = left.is_sequence() && right.is_sequence() &&
-                     left.sequence().kind == right.sequence().kind &&
-                     (left.is_sequence(SequenceKind::list) || left.is_sequence(SequenceKind::tuple));
+  const bool lists = left.is_array() && right.is_sequence(left.sequence().kind);
   if (!lists)
     fault("'<' not supported between instances of '" + type_name(left) + "' and '" + type_name(right) + "'");
   const auto& a = left.items();

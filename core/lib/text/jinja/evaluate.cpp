@@ -3,18 +3,8 @@
 
 namespace forge::jinja {
 
-namespace {
-struct Counted {
-  explicit Counted(int& depth) : depth(depth) { ++depth; }
-  ~Counted() { --depth; }
-  int& depth;
-};
-}  // namespace
-
 Value Interpreter::evaluate(const Expr& node) {
-  const Counted counted(depth_);
-  if (depth_ > limits_.depth)
-    fault("evaluations nested more than " + std::to_string(limits_.depth) + " deep (endless recursion?)");
+  const Depth depth(*this);
   spend(1);
   line_ = node.line;
   const auto child = [&](size_t index) { return evaluate(*node.children[index]); };
@@ -98,7 +88,7 @@ Value Interpreter::evaluate_dict(const Expr& node) {
     Value key = evaluate(*node.children[i]);
     dict->set(std::move(key), evaluate(*node.children[i + 1]));
   }
-  return Value(std::shared_ptr<const Dict>(std::move(dict)));
+  return Value(std::move(dict));
 }
 
 Value Interpreter::evaluate_item(const Expr& node) {
@@ -122,8 +112,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& written) {
   Arguments arguments;
   for (const ExprPtr& argument : written.positional) arguments.positional.push_back(evaluate(*argument));
   for (const auto& [name, argument] : written.named) {
-    for (const auto& given : arguments.named)
-      if (given.first == name) fault("keyword argument repeated: " + name);
+    if (find_named(arguments.named, name)) fault("keyword argument repeated: " + name);
     arguments.named.emplace_back(name, evaluate(*argument));
   }
   if (written.extra_positional) {
@@ -136,8 +125,8 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& written) {
   if (!extra.is_dict()) fault("argument after ** must be a mapping, not " + type_name(extra));
   for (const auto& [key, value] : extra.dict().entries) {
     if (!key.is_text()) fault("keywords must be strings");
-    for (const auto& given : arguments.named)
-      if (given.first == key.bytes()) fault("got multiple values for keyword argument '" + key.bytes() + "'");
+    if (find_named(arguments.named, key.bytes()))
+      fault("got multiple values for keyword argument '" + key.bytes() + "'");
     arguments.named.emplace_back(key.bytes(), value);
   }
   return arguments;
@@ -207,34 +196,7 @@ Value Interpreter::evaluate_compare(const Expr& node) {
     Value right = evaluate(*node.children[i + 1]);
     line_ = node.line;
     spend(weight_of(right) / 4);
-    bool holds = false;
-    switch (node.ops[i]) {
-      case CompareOp::eq:
-        holds = equal(left, right);
-        break;
-      case CompareOp::ne:
-        holds = !equal(left, right);
-        break;
-      case CompareOp::lt:
-        holds = compare(left, right) < 0;
-        break;
-      case CompareOp::le:
-        holds = compare(left, right) <= 0;
-        break;
-      case CompareOp::gt:
-        holds = compare(left, right) > 0;
-        break;
-      case CompareOp::ge:
-        holds = compare(left, right) >= 0;
-        break;
-      case CompareOp::in:
-        holds = contains(right, left);
-        break;
-      case CompareOp::not_in:
-        holds = !contains(right, left);
-        break;
-    }
-    if (!holds) return Value(false);
+    if (!node.ops[i](left, right)) return Value(false);
     left = std::move(right);
   }
   return Value(true);

@@ -21,17 +21,12 @@ void Scope::set(int symbol, Value value) {
   variables.emplace_back(symbol, std::move(value));
 }
 
-struct Interpreter::Depth {
-  explicit Depth(Interpreter& interpreter) : interpreter(interpreter) {
-    if (++interpreter.depth_ > interpreter.limits_.depth) {
-      --interpreter.depth_;
-      fault("evaluations nested more than " + std::to_string(interpreter.limits_.depth) +
-            " deep (endless recursion?)");
-    }
-  }
-  ~Depth() { --interpreter.depth_; }
-  Interpreter& interpreter;
-};
+Interpreter::Depth::Depth(Interpreter& interpreter) : interpreter(interpreter) {
+  if (++interpreter.depth_ <= interpreter.limits_.depth) return;
+  --interpreter.depth_;
+  fault("evaluations nested more than " + std::to_string(interpreter.limits_.depth) +
+        " deep (endless recursion?)");
+}
 
 // Opens a new scope under `parent` until the end of the block.
 struct Interpreter::ScopeGuard {
@@ -268,13 +263,11 @@ Value Interpreter::make_macro(const Macro& macro) {
   if (static_cast<int64_t>(captured_scopes_.size()) >= limits_.macros)
     fault("more than " + std::to_string(limits_.macros) + " macros defined");
   captured_scopes_.push_back(scope_);
-  auto callable = std::make_shared<Callable>();
-  callable->name = macro.name;
-  callable->macro = &macro;
-  callable->call = [&macro, closure = scope_](Interpreter& interpreter, const Arguments& arguments) {
+  const auto call = [&macro, closure = scope_](Interpreter& interpreter,
+                                               const Arguments& arguments) {
     return interpreter.call_macro(macro, closure, arguments);
   };
-  return Value(std::shared_ptr<const Callable>(std::move(callable)));
+  return Value(std::make_shared<const Callable>(Callable{macro.name, call, &macro}));
 }
 
 Value Interpreter::call_macro(const Macro& macro, const std::shared_ptr<Scope>& closure,
@@ -286,11 +279,7 @@ Value Interpreter::call_macro(const Macro& macro, const std::shared_ptr<Scope>& 
 }
 
 void Interpreter::bind_parameters(const Macro& macro, const Arguments& arguments) {
-  const auto named = [&](const std::string& name) -> const Value* {
-    for (const auto& [key, value] : arguments.named)
-      if (key == name) return &value;
-    return nullptr;
-  };
+  const auto named = [&](const std::string& name) { return find_named(arguments.named, name); };
   const auto is_parameter = [&](const std::string& name) {
     return std::any_of(macro.parameters.begin(), macro.parameters.end(),
                        [&](const Parameter& p) { return p.name == name; });

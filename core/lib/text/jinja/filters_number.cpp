@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {

@@ -1,15 +1,9 @@
 // map, select, reject and their attribute forms: filters that take the name of another filter or of
 // a test.
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 
 namespace forge::jinja {
 namespace {
-
-const Value* named(const Arguments& arguments, std::string_view name) {
-  for (const auto& [key, value] : arguments.named)
-    if (key == name) return &value;
-  return nullptr;
-}
 
 std::string name_argument(const Arguments& arguments, size_t index) {
   const Value& name = arguments.positional[index];
@@ -29,10 +23,11 @@ Value filter_map(Interpreter& interpreter, const Value& self, const Bound& bound
   const Arguments& arguments = bound.raw;
   std::vector<Value> items;
   if (!truth(self)) return generator_of({});  // before any argument is looked at, as in jinja2
-  if (const Value* attribute = named(arguments, "attribute"); attribute && arguments.positional.empty()) {
+  if (const Value* attribute = find_named(arguments.named, "attribute");
+      attribute && arguments.positional.empty()) {
     for (const auto& [key, value] : arguments.named)
       if (key != "attribute" && key != "default") fault("Unexpected keyword argument '" + key + "'");
-    const Value* otherwise = named(arguments, "default");
+    const Value* otherwise = find_named(arguments.named, "default");
     if (otherwise && otherwise->is_none()) otherwise = nullptr;
     for (const Value& item : walk(interpreter, self)) {
       interpreter.spend(1);
@@ -66,25 +61,15 @@ Value selected(Interpreter& interpreter, const Value& self, const Arguments& arg
   return generator_of(std::move(items));
 }
 
-Value filter_select(Interpreter& interpreter, const Value& self, const Bound& b) {
-  return selected(interpreter, self, b.raw, 0, true);
-}
-Value filter_reject(Interpreter& interpreter, const Value& self, const Bound& b) {
-  return selected(interpreter, self, b.raw, 0, false);
-}
-Value filter_selectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
-  return selected(interpreter, self, b.raw, 1, true);
-}
-Value filter_rejectattr(Interpreter& interpreter, const Value& self, const Bound& b) {
-  return selected(interpreter, self, b.raw, 1, false);
-}
-
 constexpr Builtin kTable[] = {
     {"map", "*", 0, filter_map},
-    {"select", "*", 0, filter_select},
-    {"reject", "*", 0, filter_reject},
-    {"selectattr", "*", 0, filter_selectattr},
-    {"rejectattr", "*", 0, filter_rejectattr},
+    {"select", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, true); }},
+    {"reject", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, false); }},
+    {"selectattr", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, true); }},
+    {"rejectattr", "*", 0,
+     [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 1, false); }},
 };
 
 }  // namespace

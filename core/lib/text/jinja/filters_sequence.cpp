@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/lib/base/text.h"
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
@@ -41,10 +41,10 @@ struct Keyed {
 };
 
 std::vector<Keyed> keyed(Interpreter& interpreter, const Value& self, const Value& attribute,
-                         bool case_sensitive) {
+                         bool case_sensitive, const Value* otherwise = nullptr) {
   std::vector<Keyed> rows;
   for (const Value& item : walk(interpreter, self))
-    rows.push_back({folded(attribute_path(item, attribute, nullptr), case_sensitive), item});
+    rows.push_back({folded(attribute_path(item, attribute, otherwise), case_sensitive), item});
   return rows;
 }
 
@@ -56,21 +56,19 @@ void sort_rows(Interpreter& interpreter, std::vector<Keyed>& rows, bool reverse)
   });
 }
 
-std::vector<Value> items_of(std::vector<Keyed> rows) {
+Value sorted(Interpreter& interpreter, std::vector<Keyed> rows, bool reverse) {
+  sort_rows(interpreter, rows, reverse);
   std::vector<Value> items;
   for (Keyed& row : rows) items.push_back(std::move(row.item));
-  return items;
+  return list_of(std::move(items));
 }
 
 // Several attributes, "a,b", make a list as the key.
 Value filter_sort(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool reverse = arguments.flag(0, false), case_sensitive = arguments.flag(1, false);
   const Value attribute = arguments.value(2);
-  if (!attribute.is_text() || attribute.bytes().find(',') == std::string::npos) {
-    auto rows = keyed(interpreter, self, attribute, case_sensitive);
-    sort_rows(interpreter, rows, reverse);
-    return list_of(items_of(std::move(rows)));
-  }
+  if (!attribute.is_text() || attribute.bytes().find(',') == std::string::npos)
+    return sorted(interpreter, keyed(interpreter, self, attribute, case_sensitive), reverse);
   std::vector<Keyed> rows;
   for (const Value& item : walk(interpreter, self)) {
     std::vector<Value> keys;
@@ -78,8 +76,7 @@ Value filter_sort(Interpreter& interpreter, const Value& self, const Bound& argu
       keys.push_back(folded(attribute_path(item, Value::text(part), nullptr), case_sensitive));
     rows.push_back({list_of(std::move(keys)), item});
   }
-  sort_rows(interpreter, rows, reverse);
-  return list_of(items_of(std::move(rows)));
+  return sorted(interpreter, std::move(rows), reverse);
 }
 
 Value filter_unique(Interpreter& interpreter, const Value& self, const Bound& arguments) {
@@ -105,13 +102,6 @@ Value extreme(Interpreter& interpreter, const Value& self, const Bound& argument
   return best->item;
 }
 
-Value filter_max(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  return extreme(interpreter, self, arguments, 1);
-}
-Value filter_min(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  return extreme(interpreter, self, arguments, -1);
-}
-
 Value filter_first(Interpreter&, const Value& self, const Bound&) {
   if (self.is_text() && !self.bytes().empty()) return get_item(self, Value(int64_t{0}));
   const auto items = iterate(self);
@@ -123,10 +113,6 @@ Value filter_last(Interpreter&, const Value& self, const Bound&) {
   if (self.is_text() && !self.bytes().empty()) return get_item(self, Value(int64_t{-1}));
   const auto items = iterate(self);
   return items->items.empty() ? Value::undefined("No last item, sequence was empty.") : items->items.back();
-}
-
-Value filter_list(Interpreter& interpreter, const Value& self, const Bound&) {
-  return list_of(iterated(interpreter, self)->items);
 }
 
 Value filter_reverse(Interpreter& interpreter, const Value& self, const Bound&) {
@@ -161,8 +147,7 @@ Value filter_dictsort(Interpreter& interpreter, const Value& self, const Bound& 
   std::vector<Keyed> rows;
   for (const auto& [key, value] : self.dict().entries)
     rows.push_back({folded(by == "key" ? key : value, arguments.flag(0, false)), pair(key, value)});
-  sort_rows(interpreter, rows, arguments.flag(2, false));
-  return list_of(items_of(std::move(rows)));
+  return sorted(interpreter, std::move(rows), arguments.flag(2, false));
 }
 
 Value filter_sum(Interpreter& interpreter, const Value& self, const Bound& arguments) {
@@ -213,9 +198,7 @@ Value filter_slice(Interpreter& interpreter, const Value& self, const Bound& arg
 Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool case_sensitive = arguments.flag(2, false);
   const Value* otherwise = arguments.has(1) && !arguments[1]->is_none() ? arguments[1] : nullptr;
-  std::vector<Keyed> rows;
-  for (const Value& item : walk(interpreter, self))
-    rows.push_back({folded(attribute_path(item, *arguments[0], otherwise), case_sensitive), item});
+  std::vector<Keyed> rows = keyed(interpreter, self, *arguments[0], case_sensitive, otherwise);
   sort_rows(interpreter, rows, false);
   std::vector<Value> groups;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
@@ -228,21 +211,23 @@ Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& a
     group->items = {attribute_path(rows[begin].item, *arguments[0], otherwise), list_of(std::move(members))};
     group->depth = depth_of(group->items[1]) + 1;
     group->weight = 1 + weight_of(group->items[0]) + weight_of(group->items[1]);
-    groups.push_back(Value(std::shared_ptr<const Sequence>(std::move(group))));
+    groups.push_back(Value(std::move(group)));
     if (end == begin) ++end;  // a key that does not equal itself (NaN)
   }
   return list_of(std::move(groups));
 }
 
 constexpr Builtin kTable[] = {
-    {"list", "", 0, filter_list},
+    {"list", "", 0, [](I& i, const V& s, const B&) { return list_of(iterated(i, s)->items); }},
     {"first", "", 0, filter_first},
     {"last", "", 0, filter_last},
     {"reverse", "", 0, filter_reverse},
     {"sort", "reverse case_sensitive attribute", 0, filter_sort},
     {"unique", "case_sensitive attribute", 0, filter_unique},
-    {"min", "case_sensitive attribute", 0, filter_min},
-    {"max", "case_sensitive attribute", 0, filter_max},
+    {"min", "case_sensitive attribute", 0,
+     [](I& i, const V& s, const B& b) { return extreme(i, s, b, -1); }},
+    {"max", "case_sensitive attribute", 0,
+     [](I& i, const V& s, const B& b) { return extreme(i, s, b, 1); }},
     {"sum", "attribute start", 0, filter_sum},
     {"items", "", 0, filter_items},
     {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},

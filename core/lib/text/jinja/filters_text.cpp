@@ -2,26 +2,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/lib/text/jinja/builtin_tables.h"
-#include "core/lib/text/jinja/format_text.h"
+#include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {
-
-Value filter_upper(Interpreter& interpreter, const Value& self, const Bound&) {
-  return Value(upper(printed(interpreter, self)));
-}
-Value filter_lower(Interpreter& interpreter, const Value& self, const Bound&) {
-  return Value(lower(printed(interpreter, self)));
-}
-Value filter_string(Interpreter& interpreter, const Value& self, const Bound&) {
-  return Value(printed(interpreter, self));
-}
-
-Value filter_capitalize(Interpreter& interpreter, const Value& self, const Bound&) {
-  return Value(capitalized(printed(interpreter, self)));
-}
 
 // The rule is jinja2's own, not str.title: a word begins after whitespace, '-' and opening
 // brackets.
@@ -120,7 +105,7 @@ Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& 
   const int64_t length = arguments.integer(0, 255);
   const MarkedText end =
       arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
-  const int64_t end_length = code_point_count(end.bytes);
+  const int64_t end_length = count_characters(end.bytes);
   const int64_t leeway = arguments.has(3) && !arguments[3]->is_none() ? arguments.integer(3, 5) : 5;
   if (length < end_length)
     fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
@@ -136,11 +121,6 @@ Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& 
   out.add(kept);
   out.add(end);
   return Value(out.take());
-}
-
-Value filter_center(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  return Value(
-      centered(interpreter, printed(interpreter, self), arguments.integer(0, 80), {" ", kFromTemplate}));
 }
 
 Value filter_escape(Interpreter& interpreter, const Value& self, const Bound&) {
@@ -184,7 +164,7 @@ Value filter_format(Interpreter& interpreter, const Value& self, const Bound& ar
   if (!raw.named.empty()) {
     auto dict = std::make_shared<Dict>();
     for (const auto& [name, value] : raw.named) dict->set(Value::text(name), value);
-    values = Value(std::shared_ptr<const Dict>(std::move(dict)));
+    values = Value(std::move(dict));
   }
   return Value(percent_format(interpreter, printed(interpreter, self), values));
 }
@@ -220,16 +200,19 @@ constexpr Builtin kTable[] = {
     {"trim", "chars", 0, filter_trim},
     {"replace", "old new count", 2, filter_replace},
     {"join", "d attribute", 0, filter_join},
-    {"upper", "", 0, filter_upper},
-    {"lower", "", 0, filter_lower},
-    {"string", "", 0, filter_string},
+    {"upper", "", 0, [](I& i, const V& s, const B&) { return V(upper(printed(i, s))); }},
+    {"lower", "", 0, [](I& i, const V& s, const B&) { return V(lower(printed(i, s))); }},
+    {"string", "", 0, [](I& i, const V& s, const B&) { return V(printed(i, s)); }},
     {"safe", "", 0, filter_safe},
     {"title", "", 0, filter_title},
-    {"capitalize", "", 0, filter_capitalize},
+    {"capitalize", "", 0, [](I& i, const V& s, const B&) { return V(capitalized(printed(i, s))); }},
     {"indent", "width first blank", 0, filter_indent},
     {"wordcount", "", 0, filter_wordcount},
     {"truncate", "length killwords end leeway", 0, filter_truncate},
-    {"center", "width", 0, filter_center},
+    {"center", "width", 0,
+     [](I& i, const V& s, const B& b) {
+       return V(padded(i, printed(i, s), b.integer(0, 80), {" ", kFromTemplate}, Padding::around));
+     }},
     {"escape", "", 0, filter_escape},
     {"e", "", 0, filter_escape},
     {"forceescape", "", 0, filter_forceescape},

@@ -1,13 +1,12 @@
 // Formats 'x is %s' % y and 'x is {}'.format(y). The conversions that templates use are supported;
 // the others are refused by name.
-#include "core/lib/text/jinja/format_text.h"
+#include "core/lib/text/jinja/text_operations.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
 #include "core/lib/text/jinja/builtins.h"
-#include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {
@@ -69,7 +68,7 @@ std::string formatted_number(const Value& value, const Spec& spec) {
 
 void add_padded(TextBuilder& out, const MarkedText& text, const Spec& spec, char default_align,
                 bool zero_after_sign) {
-  const int64_t margin = std::max<int64_t>(spec.width - code_point_count(text.bytes), 0);
+  const int64_t margin = std::max<int64_t>(spec.width - count_characters(text.bytes), 0);
   const char align = spec.align ? spec.align : default_align;
   const int64_t left = align == '>' ? margin : align == '^' ? margin / 2 : 0;
   const bool sign = zero_after_sign && text.size() > 0 && (text.bytes[0] == '-' || text.bytes[0] == '+');
@@ -162,7 +161,7 @@ class PercentFormat {
       interpreter_.spend_text(text.size() + spec.width);
       return add_padded(out_, text, spec, '>', false);
     }
-    if (spec.type == 'c' && value.is_text() && code_point_count(value.bytes()) == 1)
+    if (spec.type == 'c' && value.is_text() && count_characters(value.bytes()) == 1)
       return add_padded(out_, value.text(), spec, '>', false);
     if (value.is_undefined()) undefined_fault(value);
     if (!value.is_number())
@@ -250,10 +249,9 @@ class BraceFormat {
     } else if (name.find_first_not_of("0123456789") == std::string::npos && name.size() < 6) {
       value = positional(std::stoul(name));
     } else {
-      const auto found = std::find_if(arguments_.named.begin(), arguments_.named.end(),
-                                      [&](const auto& row) { return row.first == name; });
-      if (found == arguments_.named.end()) fault("KeyError: '" + name + "'");
-      value = found->second;
+      const Value* found = find_named(arguments_.named, name);
+      if (!found) fault("KeyError: '" + name + "'");
+      value = *found;
     }
     if (end == path.size()) return value;
     fault("attributes and items inside a format field are not supported");

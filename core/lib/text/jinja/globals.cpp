@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 
 namespace forge::jinja {
 namespace {
@@ -29,7 +29,7 @@ Value global_range(Interpreter& interpreter, const Value&, const Bound& argument
   range->items = std::move(items);
   range->shown = "range(" + std::to_string(start) + ", " + std::to_string(stop) +
                  (step == 1 ? ")" : ", " + std::to_string(step) + ")");
-  return Value(std::shared_ptr<const Sequence>(std::move(range)));
+  return Value(std::move(range));
 }
 
 // Returns the entries given to dict(...) and namespace(...): a mapping or pairs, then keywords.
@@ -62,7 +62,7 @@ Value global_dict(Interpreter& interpreter, const Value&, const Bound& arguments
     interpreter.spend(1);
     dict->set(key, value);
   }
-  return Value(std::shared_ptr<const Dict>(std::move(dict)));
+  return Value(std::move(dict));
 }
 
 Value global_namespace(Interpreter& interpreter, const Value&, const Bound& arguments) {
@@ -92,10 +92,7 @@ Value global_strftime_now(Interpreter& interpreter, const Value&, const Bound& a
 }
 
 Value function(std::string name, std::function<Value(Interpreter&, const Arguments&)> call) {
-  auto callable = std::make_shared<Callable>();
-  callable->name = std::move(name);
-  callable->call = std::move(call);
-  return Value(std::shared_ptr<const Callable>(std::move(callable)));
+  return Value(std::make_shared<const Callable>(Callable{std::move(name), std::move(call)}));
 }
 
 Value global_joiner(Interpreter&, const Value&, const Bound& arguments) {

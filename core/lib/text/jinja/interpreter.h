@@ -52,7 +52,12 @@ class Interpreter {
 
  private:
   enum class Flow { normal, break_, continue_ };
-  struct Depth;
+  // Counts a nested evaluation, and refuses one too many.
+  struct Depth {
+    explicit Depth(Interpreter& interpreter);
+    ~Depth() { --interpreter.depth_; }
+    Interpreter& interpreter;
+  };
   struct ScopeGuard;
 
   // statements (execute.cpp)

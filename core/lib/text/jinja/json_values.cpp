@@ -28,8 +28,7 @@ class JsonWriter {
     if (value.is_float()) return out.add(number(value.number()), around);
     if (value.is_text()) return write_text(value.text(), around);
     if (value.is_dict()) return write_dict(value.dict(), depth);
-    if (value.is_sequence(SequenceKind::list) || value.is_sequence(SequenceKind::tuple))
-      return write_list(value.sequence(), depth);
+    if (value.is_array()) return write_list(value.sequence(), depth);
     fault("Object of type " + type_name(value) + " is not JSON serializable");
   }
   TextBuilder out;
@@ -42,34 +41,13 @@ class JsonWriter {
   }
 
   void escape(std::string& text, uint32_t c) const {
-    switch (c) {
-      case '"':
-        text += "\\\"";
-        return;
-      case '\\':
-        text += "\\\\";
-        return;
-      case '\n':
-        text += "\\n";
-        return;
-      case '\r':
-        text += "\\r";
-        return;
-      case '\t':
-        text += "\\t";
-        return;
-      case '\b':
-        text += "\\b";
-        return;
-      case '\f':
-        text += "\\f";
-        return;
-      default:
-        break;
-    }
-    if (c >= 0x20 && (c < 0x7F || !style_.ensure_ascii)) return append_utf8(text, c);
-    if (c == 0x7F) return append_utf8(text, c);
-    if (c < 0x10000)
+    static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf";
+    const size_t known = c < 0x80 ? kEscaped.find(static_cast<char>(c)) : std::string_view::npos;
+    if (known != std::string_view::npos)
+      text += {'\\', kLetters[known]};
+    else if (c >= 0x20 && (c < 0x80 || !style_.ensure_ascii))
+      append_utf8(text, c);
+    else if (c < 0x10000)
       text += fmt::format("\\u{:04x}", c);
     else
       text += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
@@ -156,7 +134,7 @@ Value value_of_json(const Json& json) {
   auto dict = std::make_shared<Dict>();
   dict->from_data = true;
   for (const auto& [key, item] : json.items()) dict->set(Value::text(key, kFromData), value_of_json(item));
-  return Value(std::shared_ptr<const Dict>(std::move(dict)));
+  return Value(std::move(dict));
 }
 
 MarkedText json_text(const Value& value, const JsonStyle& style) {

@@ -59,10 +59,6 @@ MarkedText TextBuilder::take() {
   return result;
 }
 
-int64_t code_point_count(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
 uint32_t next_code_point(std::string_view text, int64_t& offset) {
   const auto lead = static_cast<unsigned char>(text[offset]);
   if (lead < 0x80) {
@@ -89,12 +85,6 @@ int64_t byte_offset(std::string_view text, int64_t index) {
     --index;
   }
   return offset;
-}
-
-void append_utf8(std::string& out, uint32_t code_point) {
-  utf8proc_uint8_t buffer[4];
-  out.append(reinterpret_cast<char*>(buffer),
-             utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), buffer));
 }
 
 namespace {

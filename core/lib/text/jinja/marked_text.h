@@ -15,6 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/unicode.h"
+
 namespace forge::jinja {
 
 using Mark = uint8_t;
@@ -53,14 +56,13 @@ class TextBuilder {
   MarkedText text_;
 };
 
-// --- code points of valid UTF-8 ---
-int64_t code_point_count(std::string_view text);
+// --- code points of valid UTF-8, which count_characters (core/lib/base/text.h) counts ---
 // Returns the code point at `offset`, and moves `offset` past it. A broken byte counts as one code
 // point of its own.
 uint32_t next_code_point(std::string_view text, int64_t& offset);
 // Returns the byte offset of code point `index`, at most text.size().
 int64_t byte_offset(std::string_view text, int64_t index);
-void append_utf8(std::string& out, uint32_t code_point);
+using text::append_utf8;
 
 // Python's str.isspace, str.isprintable and friends for one code point.
 bool is_space(uint32_t code_point);

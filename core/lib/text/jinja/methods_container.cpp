@@ -1,5 +1,5 @@
 // Methods of dict, list and tuple that do not change the value.
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 
 namespace forge::jinja {
 namespace {

@@ -1,28 +1,17 @@
 // Methods of str.
 #include <algorithm>
 
-#include "core/lib/text/jinja/builtin_tables.h"
-#include "core/lib/text/jinja/format_text.h"
+#include "core/lib/text/jinja/builtins.h"
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
 namespace {
 
-using I = Interpreter;
-using V = Value;
-using B = Bound;
-
-const std::string* strip_set(const B& b) { return b.has(0) && !b[0]->is_none() ? &b.text(0).bytes : nullptr; }
-
-V strip_sides(I& interpreter, const V& self, const B& b, bool left, bool right) {
-  const std::string* set = strip_set(b);
+V strip(I& interpreter, const V& self, const B& b, bool left, bool right) {
+  const std::string* set = b.has(0) && !b[0]->is_none() ? &b.text(0).bytes : nullptr;
   interpreter.spend(self.text().size() / 16 * (set ? 1 + static_cast<int64_t>(set->size()) : 1));
   return V(stripped(self.text(), set, left, right));
 }
-
-V strip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, true); }
-V lstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, true, false); }
-V rstrip(I& i, const V& s, const B& b) { return strip_sides(i, s, b, false, true); }
 
 // Returns the parts between runs of whitespace, as split() without separator does.
 std::vector<V> split_blanks(const MarkedText& text, int64_t limit) {
@@ -110,7 +99,12 @@ V rsplit(I& interpreter, const V& self, const B& b) {
   return list_of(std::move(parts));
 }
 
-V parted(const MarkedText& text, size_t found, const MarkedText& separator, bool from_right) {
+V partition(I& interpreter, const V& self, const B& b, bool from_right) {
+  const MarkedText &text = self.text(), &separator = b.text(0);
+  if (separator.size() == 0) fault("empty separator");
+  interpreter.spend_text(text.size());
+  const size_t found =
+      from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
   std::vector<V> parts(3, V::text(""));
   if (found == std::string::npos) {
     parts[from_right ? 2 : 0] = V(text);
@@ -122,22 +116,10 @@ V parted(const MarkedText& text, size_t found, const MarkedText& separator, bool
   return V::list(std::move(parts), SequenceKind::tuple);
 }
 
-V partition(I& interpreter, const V& self, const B& b) {
-  if (b.text(0).size() == 0) fault("empty separator");
-  interpreter.spend_text(self.text().size());
-  return parted(self.text(), self.bytes().find(b.text(0).bytes), b.text(0), false);
-}
-
-V rpartition(I& interpreter, const V& self, const B& b) {
-  if (b.text(0).size() == 0) fault("empty separator");
-  interpreter.spend_text(self.text().size());
-  return parted(self.text(), self.bytes().rfind(b.text(0).bytes), b.text(0), true);
-}
-
 // Sets begin and end of the part that find, count and startswith search, as byte offsets. Returns
 // false for an empty part beyond the text.
 bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
-  const int64_t count = code_point_count(self.bytes());
+  const int64_t count = count_characters(self.bytes());
   const auto offset = [&](size_t index, int64_t otherwise) {
     int64_t at = b.has(index) && !b[index]->is_none() ? b.integer(index, otherwise) : otherwise;
     return at < 0 ? std::max<int64_t>(at + count, 0) : at;
@@ -171,7 +153,7 @@ int64_t found_at(I& interpreter, const V& self, const B& b, bool from_right) {
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
   size_t found = from_right ? part.rfind(b.text(0).bytes) : part.find(b.text(0).bytes, begin);
   if (found == std::string_view::npos || static_cast<int64_t>(found) < begin) return -1;
-  return code_point_count(part.substr(0, found));
+  return count_characters(part.substr(0, found));
 }
 
 V found_or_fault(int64_t index) {
@@ -185,15 +167,11 @@ V count(I& interpreter, const V& self, const B& b) {
   int64_t begin = 0, end = 0, total = 0;
   if (!window(self, b, 1, begin, end)) return V(int64_t{0});
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
-  if (word.empty()) return V(code_point_count(part.substr(begin)) + 1);
+  if (word.empty()) return V(count_characters(part.substr(begin)) + 1);
   for (size_t at = part.find(word, begin); at != std::string_view::npos;
        at = part.find(word, at + word.size()))
     ++total;
   return V(total);
-}
-
-V replace(I& i, const V& s, const B& b) {
-  return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1)));
 }
 
 V join(I& interpreter, const V& self, const B& b) {
@@ -236,33 +214,25 @@ bool all_of(const V& self, bool (*holds)(uint32_t)) {
 
 V cased(I& interpreter, const V& self, const char* test) { return V(interpreter.apply_test(test, self, {})); }
 
-V justified(I& interpreter, const V& self, int64_t width, const MarkedText& fill, bool left) {
-  const int64_t margin = width - code_point_count(self.bytes());
-  if (margin <= 0) return self;
-  if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
-    fault("a text too long to justify");
-  interpreter.spend(margin);
-  TextBuilder out;
-  if (left) out.add(self.text());
-  for (int64_t i = 0; i < margin; ++i) out.add(fill);
-  if (!left) out.add(self.text());
-  return V(out.take());
-}
-
 MarkedText fill_of(const B& b) {
   if (!b.has(1)) return {" ", kFromTemplate};
-  if (code_point_count(b.text(1).bytes) != 1) fault("The fill character must be exactly one character long");
+  if (count_characters(b.text(1).bytes) != 1)
+    fault("The fill character must be exactly one character long");
   return b.text(1);
+}
+
+V justify(I& interpreter, const V& self, const B& b, Padding where) {
+  return V(padded(interpreter, self.text(), b.integer(0, 0), fill_of(b), where));
 }
 
 V zfill(I& interpreter, const V& self, const B& b) {
   const std::string& bytes = self.bytes();
   const bool sign = !bytes.empty() && (bytes[0] == '+' || bytes[0] == '-');
-  const V digits(self.text().slice(sign, self.text().size()));
-  const V padded = justified(interpreter, digits, b.integer(0, 0) - sign, {"0", kFromTemplate}, false);
+  const MarkedText digits = self.text().slice(sign, self.text().size());
   TextBuilder out;
   out.add(self.text(), 0, sign);
-  out.add(padded.text());
+  out.add(
+      padded(interpreter, digits, b.integer(0, 0) - sign, {"0", kFromTemplate}, Padding::before));
   return V(out.take());
 }
 
@@ -286,13 +256,15 @@ MarkedText paid(I& interpreter, const V& self) {
 }
 
 constexpr Builtin kTable[] = {
-    {"strip", "chars", 0, strip},
-    {"lstrip", "chars", 0, lstrip},
-    {"rstrip", "chars", 0, rstrip},
+    {"strip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, true, true); }},
+    {"lstrip", "chars", 0,
+     [](I& i, const V& s, const B& b) { return strip(i, s, b, true, false); }},
+    {"rstrip", "chars", 0,
+     [](I& i, const V& s, const B& b) { return strip(i, s, b, false, true); }},
     {"split", "sep maxsplit", 0, split},
     {"rsplit", "sep maxsplit", 0, rsplit},
-    {"partition", "sep", 1, partition},
-    {"rpartition", "sep", 1, rpartition},
+    {"partition", "sep", 1, [](I& i, const V& s, const B& b) { return partition(i, s, b, false); }},
+    {"rpartition", "sep", 1, [](I& i, const V& s, const B& b) { return partition(i, s, b, true); }},
     {"splitlines", "keepends", 0, lines},
     {"startswith", "prefix start end", 1,
      [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], false)); }},
@@ -300,7 +272,10 @@ constexpr Builtin kTable[] = {
      [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], true)); }},
     {"removeprefix", "prefix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), false); }},
     {"removesuffix", "suffix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), true); }},
-    {"replace", "old new count", 2, replace},
+    {"replace", "old new count", 2,
+     [](I& i, const V& s, const B& b) {
+       return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1)));
+     }},
     {"join", "iterable", 1, join},
     {"find", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, false)); }},
     {"rfind", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, true)); }},
@@ -334,11 +309,11 @@ constexpr Builtin kTable[] = {
     {"islower", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "lower"); }},
     {"zfill", "width", 1, zfill},
     {"ljust", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), true); }},
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::behind); }},
     {"rjust", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return justified(i, s, b.integer(0, 0), fill_of(b), false); }},
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::before); }},
     {"center", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return V(centered(i, s.text(), b.integer(0, 0), fill_of(b))); }},
+     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::around); }},
     {"format", "*", 0, [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
 };
 

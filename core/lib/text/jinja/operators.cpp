@@ -2,7 +2,6 @@
 // number.
 #include <cmath>
 
-#include "core/lib/text/jinja/format_text.h"
 #include "core/lib/text/jinja/interpreter.h"
 #include "core/lib/text/jinja/text_operations.h"
 
@@ -109,10 +108,6 @@ Value repeat(Interpreter& interpreter, const Value& value, int64_t count) {
   return Value::list(std::move(out), value.sequence().kind);
 }
 
-bool is_list(const Value& value) {
-  return value.is_sequence(SequenceKind::list) || value.is_sequence(SequenceKind::tuple);
-}
-
 Value add_lists(Interpreter& interpreter, const Value& left, const Value& right) {
   if (left.sequence().kind != right.sequence().kind)
     fault("can only concatenate " + type_name(left) + " (not \"" + type_name(right) + "\") to " +
@@ -143,10 +138,10 @@ Value arithmetic(Interpreter& interpreter, std::string_view op, const Value& lef
     sum.safe = safe;
     return Value(std::move(sum));
   }
-  if (op == "+" && is_list(left) && is_list(right)) return add_lists(interpreter, left, right);
-  if (op == "*" && right.is_integral() && (left.is_text() || is_list(left)))
+  if (op == "+" && left.is_array() && right.is_array()) return add_lists(interpreter, left, right);
+  if (op == "*" && right.is_integral() && (left.is_text() || left.is_array()))
     return repeat(interpreter, left, right.integer());
-  if (op == "*" && left.is_integral() && (right.is_text() || is_list(right)))
+  if (op == "*" && left.is_integral() && (right.is_text() || right.is_array()))
     return repeat(interpreter, right, left.integer());
   unsupported(op, left, right);
 }

@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
-#include "core/lib/text/jinja/parser_detail.h"
+#include "core/lib/text/jinja/parser.h"
 
 namespace forge::jinja {
 namespace {
@@ -10,10 +11,15 @@ constexpr int kMaxTreeDepth = 150;
 
 struct CompareRow {
   const char* text;
-  CompareOp op;
+  Comparison holds;
 };
-constexpr CompareRow kCompare[] = {{"==", CompareOp::eq}, {"!=", CompareOp::ne}, {"<", CompareOp::lt},
-                                   {"<=", CompareOp::le}, {">", CompareOp::gt},  {">=", CompareOp::ge}};
+constexpr CompareRow kCompare[] = {
+    {"==", equal},
+    {"!=", [](const Value& left, const Value& right) { return !equal(left, right); }},
+    {"<", [](const Value& left, const Value& right) { return compare(left, right) < 0; }},
+    {"<=", [](const Value& left, const Value& right) { return compare(left, right) <= 0; }},
+    {">", [](const Value& left, const Value& right) { return compare(left, right) > 0; }},
+    {">=", [](const Value& left, const Value& right) { return compare(left, right) >= 0; }}};
 
 }  // namespace
 
@@ -76,20 +82,16 @@ ExprPtr Parser::tuple(bool with_condition, bool explicit_parentheses) {
   return make(ExprKind::tuple, line, std::move(items));
 }
 
-ExprPtr Parser::logical_or() {
+ExprPtr Parser::logical(std::string_view word, ExprKind kind, Operand operand) {
   const int line = current().line;
-  ExprPtr left = logical_and();
-  while (skip_name("or"))
-    left = make(ExprKind::logical_or, line, children_of(std::move(left), logical_and()));
+  ExprPtr left = (this->*operand)();
+  while (skip_name(word)) left = make(kind, line, children_of(std::move(left), (this->*operand)()));
   return left;
 }
 
+ExprPtr Parser::logical_or() { return logical("or", ExprKind::logical_or, &Parser::logical_and); }
 ExprPtr Parser::logical_and() {
-  const int line = current().line;
-  ExprPtr left = logical_not();
-  while (skip_name("and"))
-    left = make(ExprKind::logical_and, line, children_of(std::move(left), logical_not()));
-  return left;
+  return logical("and", ExprKind::logical_and, &Parser::logical_not);
 }
 
 ExprPtr Parser::logical_not() {
@@ -102,19 +104,19 @@ ExprPtr Parser::logical_not() {
 ExprPtr Parser::comparison() {
   const int line = current().line;
   std::vector<ExprPtr> operands = children_of(sum());
-  std::vector<CompareOp> ops;
+  std::vector<Comparison> ops;
   for (;;) {
     const CompareRow* found = nullptr;
     for (const CompareRow& row : kCompare)
       if (at_symbol(row.text)) found = &row;
     if (found) {
       next();
-      ops.push_back(found->op);
+      ops.push_back(found->holds);
     } else if (skip_name("in")) {
-      ops.push_back(CompareOp::in);
+      ops.push_back([](const Value& left, const Value& right) { return contains(right, left); });
     } else if (at_name("not") && ahead().kind == TokenKind::name && ahead().text == "in") {
       next(), next();
-      ops.push_back(CompareOp::not_in);
+      ops.push_back([](const Value& left, const Value& right) { return !contains(right, left); });
     } else {
       break;
     }
@@ -126,14 +128,19 @@ ExprPtr Parser::comparison() {
   return node;
 }
 
-ExprPtr Parser::sum() {
-  ExprPtr left = concatenation();
-  while (at_symbol("+") || at_symbol("-")) {
+// Groups left to right, as in jinja2: 2 ** 3 ** 2 is 64.
+ExprPtr Parser::arithmetic(std::initializer_list<std::string_view> symbols, Operand operand) {
+  ExprPtr left = (this->*operand)();
+  while (std::any_of(symbols.begin(), symbols.end(),
+                     [&](std::string_view text) { return at_symbol(text); })) {
     const Token& op = next();
-    left = make(ExprKind::arithmetic, op.line, children_of(std::move(left), concatenation()), op.text);
+    left = make(ExprKind::arithmetic, op.line, children_of(std::move(left), (this->*operand)()),
+                op.text);
   }
   return left;
 }
+
+ExprPtr Parser::sum() { return arithmetic({"+", "-"}, &Parser::concatenation); }
 
 ExprPtr Parser::concatenation() {
   const int line = current().line;
@@ -142,38 +149,27 @@ ExprPtr Parser::concatenation() {
   return parts.size() == 1 ? std::move(parts[0]) : make(ExprKind::concat, line, std::move(parts));
 }
 
-ExprPtr Parser::product() {
-  ExprPtr left = power();
-  while (at_symbol("*") || at_symbol("/") || at_symbol("//") || at_symbol("%")) {
-    const Token& op = next();
-    left = make(ExprKind::arithmetic, op.line, children_of(std::move(left), power()), op.text);
-  }
-  return left;
-}
-
-// ** groups left to right, as in jinja2: 2 ** 3 ** 2 is 64.
-ExprPtr Parser::power() {
-  ExprPtr left = unary();
-  while (at_symbol("**")) {
-    const int line = next().line;
-    left = make(ExprKind::arithmetic, line, children_of(std::move(left), unary()), "**");
-  }
-  return left;
-}
+ExprPtr Parser::product() { return arithmetic({"*", "/", "//", "%"}, &Parser::power); }
+ExprPtr Parser::power() { return arithmetic({"**"}, &Parser::filtered); }
 
 // Filters bind to the negated value, as in jinja2: -x|f is (-x)|f.
-ExprPtr Parser::unary(bool with_filter) {
+ExprPtr Parser::filtered() {
+  ExprPtr node = unary();
+  const Nesting nesting(*this);
+  return filters_and_tests(std::move(node));
+}
+
+ExprPtr Parser::unary() {
   const Nesting nesting(*this);
   const int line = current().line;
   ExprPtr node;
   if (skip_symbol("-"))
-    node = make(ExprKind::negate, line, children_of(unary(false)));
+    node = make(ExprKind::negate, line, children_of(unary()));
   else if (skip_symbol("+"))
-    node = make(ExprKind::plus, line, children_of(unary(false)));
+    node = make(ExprKind::plus, line, children_of(unary()));
   else
     node = primary();
-  node = postfix(std::move(node));
-  return with_filter ? filters_and_tests(std::move(node)) : std::move(node);
+  return postfix(std::move(node));
 }
 
 namespace {
@@ -198,16 +194,18 @@ double real_of(const Token& token) {
 
 }  // namespace
 
+ExprPtr Parser::constant(int line, Value value) {
+  ExprPtr node = make(ExprKind::constant, line);
+  node->value = std::move(value);
+  return node;
+}
+
 ExprPtr Parser::named(const Token& token) {
   const std::string& text = token.text;
-  ExprPtr node = make(ExprKind::constant, token.line);
-  if (text == "true" || text == "True" || text == "false" || text == "False") {
-    node->value = Value(text[0] == 't' || text[0] == 'T');
-    return node;
-  }
-  if (text == "none" || text == "None") return node;
-  node->kind = ExprKind::name;
-  node->text = text;
+  if (text == "true" || text == "True" || text == "false" || text == "False")
+    return constant(token.line, Value(text[0] == 't' || text[0] == 'T'));
+  if (text == "none" || text == "None") return constant(token.line, Value());
+  ExprPtr node = make(ExprKind::name, token.line, {}, text);
   node->symbol = symbol(text);
   loop_mentions_ += node->symbol == kLoopSymbol;
   for (Macro* macro : macros_) {
@@ -224,90 +222,63 @@ ExprPtr Parser::primary() {
   if (token.kind == TokenKind::string) {
     std::string text;
     while (at(TokenKind::string)) text += next().text;
-    ExprPtr node = make(ExprKind::constant, token.line);
-    node->value = Value::text(std::move(text));
-    return node;
+    return constant(token.line, Value::text(std::move(text)));
   }
-  if (token.kind == TokenKind::integer || token.kind == TokenKind::real) {
-    ExprPtr node = make(ExprKind::constant, token.line);
-    node->value = token.kind == TokenKind::real ? Value(real_of(token)) : Value(integer_of(token));
-    next();
-    return node;
-  }
+  if (token.kind == TokenKind::integer) return constant(token.line, Value(integer_of(next())));
+  if (token.kind == TokenKind::real) return constant(token.line, Value(real_of(next())));
   if (skip_symbol("(")) {
     ExprPtr node = tuple(true, true);
     expect_symbol(")");
     return node;
   }
-  if (at_symbol("[")) return list_literal();
-  if (at_symbol("{")) return dict_literal();
+  if (at_symbol("[")) return literal(ExprKind::list, "]");
+  if (at_symbol("{")) return literal(ExprKind::dict, "}");
   if (token.kind == TokenKind::symbol) fail("unexpected '" + token.text + "'");
   fail("Expected an expression, got the end of the " +
        std::string(token.kind == TokenKind::variable_end ? "print statement" : "statement block"));
 }
 
-ExprPtr Parser::list_literal() {
+ExprPtr Parser::literal(ExprKind kind, std::string_view end) {
   const int line = next().line;
   std::vector<ExprPtr> items;
-  while (!at_symbol("]")) {
+  while (!at_symbol(end)) {
     if (!items.empty()) expect_symbol(",");
-    if (at_symbol("]")) break;
+    if (at_symbol(end)) break;
     items.push_back(expression());
-  }
-  next();
-  return make(ExprKind::list, line, std::move(items));
-}
-
-ExprPtr Parser::dict_literal() {
-  const int line = next().line;
-  std::vector<ExprPtr> items;
-  while (!at_symbol("}")) {
-    if (!items.empty()) expect_symbol(",");
-    if (at_symbol("}")) break;
-    items.push_back(expression());
+    if (kind != ExprKind::dict) continue;
     expect_symbol(":");
     items.push_back(expression());
   }
   next();
-  return make(ExprKind::dict, line, std::move(items));
+  return make(kind, line, std::move(items));
+}
+
+ExprPtr Parser::call(ExprPtr callee) {
+  ExprPtr node = make(ExprKind::call, current().line, children_of(std::move(callee)));
+  call_arguments(*node);
+  return node;
 }
 
 ExprPtr Parser::postfix(ExprPtr node) {
-  for (;;) {
-    if (at_symbol(".") || at_symbol("[")) {
-      node = subscript(std::move(node));
-    } else if (at_symbol("(")) {
-      node = make(ExprKind::call, current().line, children_of(std::move(node)));
-      call_arguments(*node);
-    } else {
-      return node;
-    }
-  }
+  while (at_symbol(".") || at_symbol("[") || at_symbol("("))
+    node = at_symbol("(") ? call(std::move(node)) : subscript(std::move(node));
+  return node;
 }
 
 ExprPtr Parser::filters_and_tests(ExprPtr node) {
-  for (;;) {
-    if (at_symbol("|")) {
-      node = filters(std::move(node));
-    } else if (at_name("is")) {
-      node = test(std::move(node));
-    } else if (at_symbol("(")) {
-      node = make(ExprKind::call, current().line, children_of(std::move(node)));
-      call_arguments(*node);
-    } else {
-      return node;
-    }
-  }
+  while (at_symbol("|") || at_name("is") || at_symbol("("))
+    node = at_symbol("|")   ? filters(std::move(node))
+           : at_symbol("(") ? call(std::move(node))
+                            : test(std::move(node));
+  return node;
 }
 
 ExprPtr Parser::subscript(ExprPtr node) {
   const int line = current().line;
   if (skip_symbol(".")) {
-    if (at(TokenKind::integer)) {
-      ExprPtr index = make(ExprKind::constant, line);
-      index->value = Value(integer_of(next()));
-      return make(ExprKind::item, line, children_of(std::move(node), std::move(index)));
-    }
+    if (at(TokenKind::integer))
+      return make(ExprKind::item, line,
+                  children_of(std::move(node), constant(line, Value(integer_of(next())))));
     if (!at(TokenKind::name)) fail("expected name or number");
     return make(ExprKind::attribute, line, children_of(std::move(node)), next().text);
   }

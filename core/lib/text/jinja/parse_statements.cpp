@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/lib/text/jinja/parser_detail.h"
+#include "core/lib/text/jinja/parser.h"
 
 namespace forge::jinja {
 
@@ -92,35 +92,33 @@ std::unique_ptr<Statement> Parser::statement() {
   node->line = current().line;
   if (!at(TokenKind::name)) fail("tag name expected");
   const std::string word = current().text;
+  struct Tag {
+    std::string_view word;
+    StatementKind kind;
+    void (Parser::*parse)(Statement& node);
+  };
+  static constexpr Tag kTags[] = {
+      {"set", StatementKind::set, &Parser::parse_set},
+      {"if", StatementKind::branch, &Parser::parse_if},
+      {"for", StatementKind::loop, &Parser::parse_for},
+      {"macro", StatementKind::macro, &Parser::parse_macro},
+      {"call", StatementKind::call_block, &Parser::parse_call},
+      {"with", StatementKind::with, &Parser::parse_with},
+      {"filter", StatementKind::filter_block, &Parser::parse_filter_block},
+      {"generation", StatementKind::generation, &Parser::parse_generation},
+      {"print", StatementKind::print, &Parser::parse_print},
+      {"break", StatementKind::break_, &Parser::loop_control},
+      {"continue", StatementKind::continue_, &Parser::loop_control},
+  };
   static constexpr std::string_view kRefused[] = {"extends", "include", "import", "from",
                                                   "block",   "do",      "trans",  "autoescape"};
   if (std::find(std::begin(kRefused), std::end(kRefused), word) != std::end(kRefused))
     fail("the tag '" + word + "' is not part of chat templates");
   next();
-  if (word == "set")
-    parse_set(*node);
-  else if (word == "if")
-    parse_if(*node);
-  else if (word == "for")
-    parse_for(*node);
-  else if (word == "macro")
-    parse_macro(*node);
-  else if (word == "call")
-    parse_call(*node);
-  else if (word == "with")
-    parse_with(*node);
-  else if (word == "filter")
-    parse_filter_block(*node);
-  else if (word == "generation")
-    parse_generation(*node);
-  else if (word == "print")
-    parse_print(*node);
-  else if (word == "break")
-    loop_control(*node, StatementKind::break_);
-  else if (word == "continue")
-    loop_control(*node, StatementKind::continue_);
-  else
-    fail("Encountered unknown tag '" + word + "'");
+  const auto* tag = std::ranges::find(kTags, word, &Tag::word);
+  if (tag == std::end(kTags)) fail("Encountered unknown tag '" + word + "'");
+  node->kind = tag->kind;
+  (this->*tag->parse)(*node);
   return node;
 }
 
@@ -130,6 +128,21 @@ Body Parser::block(std::initializer_list<std::string_view> ends) {
   skip_symbol(":");
   expect(TokenKind::block_end);
   return statements(ends);
+}
+
+// Like block(), and moves past the one word that ends it.
+Body Parser::whole_block(std::string_view end) {
+  Body body = block({end});
+  next();
+  return body;
+}
+
+void Parser::macro_body(Macro& macro, std::string_view end) {
+  const int loops = std::exchange(loops_, 0);
+  macros_.push_back(&macro);
+  macro.body = whole_block(end);
+  macros_.pop_back();
+  loops_ = loops;
 }
 
 Target Parser::single_target(bool allow_attribute) {
@@ -165,18 +178,15 @@ Target Parser::target(bool allow_tuple, bool allow_attribute) {
 void Parser::parse_set(Statement& node) {
   node.target = target(true, true);
   if (skip_symbol("=")) {
-    node.kind = StatementKind::set;
     node.expr = tuple();
     return;
   }
   node.kind = StatementKind::set_block;
   if (at_symbol("|")) node.expr = filters(nullptr);
-  node.body = block({"endset"});
-  next();
+  node.body = whole_block("endset");
 }
 
 void Parser::parse_if(Statement& node) {
-  node.kind = StatementKind::branch;
   node.branches.push_back({tuple(false), {}});
   for (;;) {
     node.branches.back().body = block({"elif", "else", "endif"});
@@ -186,14 +196,12 @@ void Parser::parse_if(Statement& node) {
       node.branches.push_back({tuple(false), {}});
       continue;
     }
-    node.branches.push_back({nullptr, block({"endif"})});
-    next();
+    node.branches.push_back({nullptr, whole_block("endif")});
     return;
   }
 }
 
 void Parser::parse_for(Statement& node) {
-  node.kind = StatementKind::loop;
   node.target = target(true, false);
   if (!skip_name("in")) fail("expected 'in', got " + described(current()));
   node.expr = tuple(false);
@@ -204,9 +212,7 @@ void Parser::parse_for(Statement& node) {
   node.body = block({"endfor", "else"});
   --loops_;
   node.uses_loop = loop_mentions_ != mentions;
-  if (next().text == "endfor") return;
-  node.otherwise = block({"endfor"});
-  next();
+  if (next().text == "else") node.otherwise = whole_block("endfor");
 }
 
 void Parser::parameters(Macro& macro) {
@@ -227,7 +233,6 @@ void Parser::parameters(Macro& macro) {
 }
 
 void Parser::parse_macro(Statement& node) {
-  node.kind = StatementKind::macro;
   Macro& macro = node.macro;
   macro.line = node.line;
   macro.name = expect_name();
@@ -236,65 +241,44 @@ void Parser::parse_macro(Statement& node) {
   for (const Parameter& parameter : macro.parameters)
     if (parameter.name == "caller" && !parameter.default_value)
       fail("the parameter 'caller' needs a default");
-  const int loops = std::exchange(loops_, 0);
-  macros_.push_back(&macro);
-  macro.body = block({"endmacro"});
-  macros_.pop_back();
-  loops_ = loops;
-  next();
+  macro_body(macro, "endmacro");
 }
 
 void Parser::parse_call(Statement& node) {
-  node.kind = StatementKind::call_block;
   node.macro.name = "caller";
   node.macro.line = node.line;
   if (at_symbol("(")) parameters(node.macro);
   node.expr = expression();
   if (node.expr->kind != ExprKind::call) fail("expected call");
-  const int loops = std::exchange(loops_, 0);
-  macros_.push_back(&node.macro);
-  node.macro.body = block({"endcall"});
-  macros_.pop_back();
-  loops_ = loops;
-  next();
+  macro_body(node.macro, "endcall");
 }
 
 void Parser::parse_with(Statement& node) {
-  node.kind = StatementKind::with;
   while (!at(TokenKind::block_end)) {
     if (!node.assignments.empty()) expect_symbol(",");
     Target name = target(false, false);
     expect_symbol("=");
     node.assignments.emplace_back(std::move(name), expression());
   }
-  node.body = block({"endwith"});
-  next();
+  node.body = whole_block("endwith");
 }
 
 void Parser::parse_filter_block(Statement& node) {
-  node.kind = StatementKind::filter_block;
   node.expr = filters(nullptr, true);
-  node.body = block({"endfilter"});
-  next();
+  node.body = whole_block("endfilter");
 }
 
 void Parser::parse_generation(Statement& node) {
-  node.kind = StatementKind::generation;
   tree_.marks_generation = true;
   const int loops = std::exchange(loops_, 0);
-  node.body = block({"endgeneration"});
+  node.body = whole_block("endgeneration");
   loops_ = loops;
-  next();
 }
 
-void Parser::parse_print(Statement& node) {
-  node.kind = StatementKind::print;
-  node.expr = tuple();
-}
+void Parser::parse_print(Statement& node) { node.expr = tuple(); }
 
-void Parser::loop_control(Statement& node, StatementKind kind) {
+void Parser::loop_control(Statement&) {
   if (loops_ == 0) fail("break and continue are allowed only inside a loop");
-  node.kind = kind;
 }
 
 Tree parse_tree(std::string_view source) { return Parser(tokenize(source)).parse(); }

@@ -61,7 +61,7 @@ class Printer {
     if (depth > 2 * kMaxDepth || out.size() > kMaxPrinted) fault("a value too large to print");
     if (value.is_text()) return quote(value.text());
     if (value.is_dict()) return print_dict(value.dict(), depth);
-    if (value.is_sequence()) return print_sequence(value.sequence(), depth);
+    if (value.is_sequence()) return print_sequence(value, depth);
     if (value.is_namespace()) return print_namespace(value.name_space(), depth);
     add(scalar(value));
   }
@@ -105,30 +105,14 @@ class Printer {
     }
   }
 
-  void print_sequence(const Sequence& sequence, int depth) {
-    switch (sequence.kind) {
-      case SequenceKind::list:
-        add("["), print_items(sequence.items, depth), add("]");
-        return;
-      case SequenceKind::tuple:
-        add("("), print_items(sequence.items, depth), add(sequence.items.size() == 1 ? ",)" : ")");
-        return;
-      case SequenceKind::range:
-        return add(range_text(sequence));
-      case SequenceKind::generator:
-        return add("<generator object>");
-      case SequenceKind::dict_keys:
-        add("dict_keys([");
-        break;
-      case SequenceKind::dict_values:
-        add("dict_values([");
-        break;
-      case SequenceKind::dict_items:
-        add("dict_items([");
-        break;
-    }
-    print_items(sequence.items, depth);
-    add("])");
+  void print_sequence(const Value& value, int depth) {
+    if (value.is_sequence(SequenceKind::range)) return add(range_text(value.sequence()));
+    if (value.is_generator()) return add("<generator object>");
+    const bool list = value.is_sequence(SequenceKind::list),
+               tuple = value.is_sequence(SequenceKind::tuple);
+    add(list ? "[" : tuple ? "(" : type_name(value) + "([");
+    print_items(value.items(), depth);
+    add(list ? "]" : !tuple ? "])" : value.items().size() == 1 ? ",)" : ")");
   }
 
   static std::string range_text(const Sequence& range) {

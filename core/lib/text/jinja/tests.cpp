@@ -1,24 +1,19 @@
 // The tests, as in `x is defined`.
 #include <cmath>
 
-#include "core/lib/text/jinja/builtin_tables.h"
+#include "core/lib/text/jinja/builtins.h"
 
 namespace forge::jinja {
 namespace {
 
-using I = Interpreter;
-using V = Value;
-using B = Bound;
-
 V yes(bool holds) { return V(holds); }
 
 bool has_length_and_items(const V& v) {
-  return v.is_text() || v.is_dict() || v.is_undefined() || v.is_sequence(SequenceKind::list) ||
-         v.is_sequence(SequenceKind::tuple) || v.is_sequence(SequenceKind::range);
+  return v.is_text() || v.is_dict() || v.is_undefined() || v.is_indexed();
 }
 
-V remainder_is(I& interpreter, const V& self, int64_t divisor, int64_t rest) {
-  return yes(equal(arithmetic(interpreter, "%", self, V(divisor)), V(rest)));
+V remainder_is(I& interpreter, const V& self, const V& divisor, int64_t rest) {
+  return yes(equal(arithmetic(interpreter, "%", self, divisor), V(rest)));
 }
 
 bool all_cased(const V& self, bool (*right)(uint32_t), bool (*wrong)(uint32_t)) {
@@ -47,9 +42,6 @@ V test_in(I& interpreter, const V& self, const B& b) {
   return yes(contains(*b[0], self));
 }
 
-V test_divisible(I& interpreter, const V& self, const B& b) {
-  return yes(equal(arithmetic(interpreter, "%", self, *b[0]), V(int64_t{0})));
-}
 
 V is_eq(I&, const V& s, const B& b) { return yes(equal(s, *b[0])); }
 V is_ne(I&, const V& s, const B& b) { return yes(!equal(s, *b[0])); }
@@ -75,9 +67,11 @@ constexpr Builtin kTable[] = {
     {"callable", "", 0,
      [](I&, const V& s, const B&) { return yes(s.is_callable() || s.is_undefined() || s.is_loop()); }},
     {"escaped", "", 0, [](I&, const V&, const B&) { return yes(false); }},
-    {"odd", "", 0, [](I& i, const V& s, const B&) { return remainder_is(i, s, 2, 1); }},
-    {"even", "", 0, [](I& i, const V& s, const B&) { return remainder_is(i, s, 2, 0); }},
-    {"divisibleby", "num", 1, test_divisible},
+    {"odd", "", 0, [](I& i, const V& s, const B&) { return remainder_is(i, s, V(int64_t{2}), 1); }},
+    {"even", "", 0,
+     [](I& i, const V& s, const B&) { return remainder_is(i, s, V(int64_t{2}), 0); }},
+    {"divisibleby", "num", 1,
+     [](I& i, const V& s, const B& b) { return remainder_is(i, s, *b[0], 0); }},
     {"upper", "", 0, [](I&, const V& s, const B&) { return yes(all_cased(s, is_upper, is_lower)); }},
     {"lower", "", 0, [](I&, const V& s, const B&) { return yes(all_cased(s, is_lower, is_upper)); }},
     {"in", "seq", 1, test_in},

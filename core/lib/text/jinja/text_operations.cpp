@@ -157,13 +157,16 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
   return lines;
 }
 
-MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill) {
-  const int64_t margin = width - code_point_count(text.bytes);
+MarkedText padded(Interpreter& interpreter, const MarkedText& text, int64_t width,
+                  const MarkedText& fill, Padding where) {
+  const int64_t margin = width - count_characters(text.bytes);
   if (margin <= 0) return text;
   if (margin > interpreter.limits().output_bytes / std::max<int64_t>(fill.size(), 1))
-    fault("a text too long to center");
+    fault(std::string("a text too long to ") + (where == Padding::around ? "center" : "justify"));
   interpreter.spend(margin);
-  const int64_t left = margin / 2 + (margin & width & 1);
+  const int64_t left = where == Padding::before   ? margin
+                       : where == Padding::behind ? 0
+                                                  : margin / 2 + (margin & width & 1);
   TextBuilder out;
   for (int64_t i = 0; i < left; ++i) out.add(fill);
   out.add(text);

@@ -19,9 +19,19 @@ MarkedText replaced(Interpreter& interpreter, const MarkedText& text, const Mark
 MarkedText joined(Interpreter& interpreter, const MarkedText& separator,
                   const std::vector<MarkedText>& parts);
 std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
-MarkedText centered(Interpreter& interpreter, const MarkedText& text, int64_t width, const MarkedText& fill);
+enum class Padding { before, behind, around };
+
+// Returns the text filled up to `width` characters.
+MarkedText padded(Interpreter& interpreter, const MarkedText& text, int64_t width,
+                  const MarkedText& fill, Padding where);
 // Returns the text with the five characters of HTML as entities, unless it is safe already. The
 // result is safe.
 MarkedText html_escaped(const MarkedText& text);
+
+// Returns Python's 'format % arguments'.
+MarkedText percent_format(Interpreter& interpreter, const MarkedText& format, const Value& arguments);
+
+// Returns Python's 'format'.format(…).
+MarkedText brace_format(Interpreter& interpreter, const MarkedText& format, const Arguments& arguments);
 
 }  // namespace forge::jinja

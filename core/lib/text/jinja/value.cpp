@@ -50,7 +50,7 @@ Value Value::list(std::vector<Value> items, SequenceKind kind, bool from_data) {
   sequence->depth = checked_depth(inner);
   sequence->items = std::move(items);
   sequence->from_data = from_data;
-  return Value(std::shared_ptr<const Sequence>(std::move(sequence)));
+  return Value(std::move(sequence));
 }
 
 const void* Value::identity() const {
@@ -121,14 +121,14 @@ void Dict::set(Value key, Value value) {
   index_[slot_of(name, hash)] = {hash, entries.size()};
 }
 
-const Value* Namespace::find(std::string_view name) const {
-  for (const auto& [key, value] : attributes)
+const Value* find_named(const NamedValues& values, std::string_view name) {
+  for (const auto& [key, value] : values)
     if (key == name) return &value;
   return nullptr;
 }
 
 void Namespace::set(std::string_view name, Value value) {
-  if (const Value* old = find(name))
+  if (const Value* old = find_named(attributes, name))
     *const_cast<Value*>(old) = std::move(value);
   else
     attributes.emplace_back(name, std::move(value));
@@ -158,23 +158,9 @@ std::string type_name(const Value& value) {
   if (value.is_namespace()) return "Namespace";
   if (value.is_loop()) return "LoopContext";
   if (value.is_callable()) return value.callable().macro ? "Macro" : "function";
-  switch (value.sequence().kind) {
-    case SequenceKind::list:
-      return "list";
-    case SequenceKind::tuple:
-      return "tuple";
-    case SequenceKind::range:
-      return "range";
-    case SequenceKind::generator:
-      return "generator";
-    case SequenceKind::dict_keys:
-      return "dict_keys";
-    case SequenceKind::dict_values:
-      return "dict_values";
-    case SequenceKind::dict_items:
-      return "dict_items";
-  }
-  return "object";
+  static constexpr const char* kKinds[] = {  // in the order of SequenceKind
+      "list", "tuple", "range", "generator", "dict_keys", "dict_values", "dict_items"};
+  return kKinds[static_cast<size_t>(value.sequence().kind)];
 }
 
 std::string object_name(const Value& value) {
@@ -186,7 +172,7 @@ std::string object_name(const Value& value) {
 
 int64_t length_of(const Value& value) {
   if (value.is_undefined()) return 0;
-  if (value.is_text()) return code_point_count(value.bytes());
+  if (value.is_text()) return count_characters(value.bytes());
   if (value.is_sequence() && !value.is_generator()) return static_cast<int64_t>(value.items().size());
   if (value.is_dict()) return static_cast<int64_t>(value.dict().entries.size());
   if (value.is_loop()) return static_cast<int64_t>(value.loop().items->items.size());

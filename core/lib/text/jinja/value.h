@@ -20,7 +20,6 @@ class Value;
 class Interpreter;
 struct Macro;
 struct LoopState;
-struct Cycler;
 
 // A fault of the template while it renders; the interpreter adds the template's name and the line.
 struct RenderFault {
@@ -63,12 +62,8 @@ class Value {
   explicit Value(int64_t value) : data_(value) {}
   explicit Value(double value) : data_(value) {}
   explicit Value(MarkedText text) : data_(std::make_shared<const MarkedText>(std::move(text))) {}
-  explicit Value(std::shared_ptr<const Undefined> value) : data_(std::move(value)) {}
-  explicit Value(std::shared_ptr<const Sequence> value) : data_(std::move(value)) {}
-  explicit Value(std::shared_ptr<const Dict> value) : data_(std::move(value)) {}
-  explicit Value(std::shared_ptr<Namespace> value) : data_(std::move(value)) {}
-  explicit Value(std::shared_ptr<const Callable> value) : data_(std::move(value)) {}
-  explicit Value(std::shared_ptr<LoopState> value) : data_(std::move(value)) {}
+  template <class Content>
+  explicit Value(std::shared_ptr<Content> content) : data_(std::move(content)) {}
   static Value text(std::string bytes, Mark mark = kFromTemplate) {
     return Value(MarkedText(std::move(bytes), mark));
   }
@@ -90,6 +85,9 @@ class Value {
   bool is_loop() const { return std::holds_alternative<std::shared_ptr<LoopState>>(data_); }
   bool is_sequence(SequenceKind kind) const { return is_sequence() && sequence().kind == kind; }
   bool is_generator() const { return is_sequence(SequenceKind::generator); }
+  // True for a list or a tuple; true for a range too.
+  bool is_array() const { return is_sequence() && sequence().kind <= SequenceKind::tuple; }
+  bool is_indexed() const { return is_sequence() && sequence().kind <= SequenceKind::range; }
 
   // Return the content. The caller must check the kind before.
   bool boolean() const { return std::get<bool>(data_); }
@@ -135,16 +133,20 @@ struct Dict {
   void grow_index();
 };
 
+using NamedValues = std::vector<std::pair<std::string, Value>>;
+
+// Returns the value of that name; null if there is none.
+const Value* find_named(const NamedValues& values, std::string_view name);
+
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> attributes;
-  const Value* find(std::string_view name) const;
+  NamedValues attributes;
   void set(std::string_view name, Value value);
 };
 
 // Arguments of a call, filter or test.
 struct Arguments {
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  NamedValues named;
 };
 
 struct Callable {

@@ -9,15 +9,8 @@ namespace {
 
 constexpr size_t kLongestToken = 4096;
 
-// Returns the start of the character that ends at `at`.
-size_t before(std::string_view text, size_t at) {
-  do --at;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
-  return at;
-}
-
 uint32_t class_before(std::string_view text, size_t at) {
-  size_t place = before(text, at);
+  size_t place = char_before(text, at);
   return classes_of(next_char(text, place));
 }
 
@@ -101,7 +94,8 @@ void TokenFinder::find(std::string_view text, const Judge& judge, std::vector<Pi
     const AddedToken& token = tokens_[index];
     if (!taken || begin < open) continue;
     if (token.single_word && touches_word(text, begin, end)) continue;
-    while (token.lstrip && begin > open && (class_before(text, begin) & kSpace)) begin = before(text, begin);
+    while (token.lstrip && begin > open && (class_before(text, begin) & kSpace))
+      begin = char_before(text, begin);
     while (token.rstrip && end < text.size() && (class_behind(text, end) & kSpace)) next_char(text, end);
     if (open < begin) parts.push_back({static_cast<int32_t>(open), static_cast<int32_t>(begin), -1});
     parts.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end), token.id});

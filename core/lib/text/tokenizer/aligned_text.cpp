@@ -83,6 +83,15 @@ void AlignedText::map(const std::function<uint32_t(uint32_t)>& map) {
   *this = std::move(mapped);
 }
 
+void AlignedText::to_alphabet() {
+  AlignedText mapped{.growth = growth};
+  for (size_t at = 0; at < text.size(); ++at) {
+    append_utf8(mapped.text, byte_to_alphabet(static_cast<unsigned char>(text[at])));
+    mapped.origin.resize(mapped.text.size(), origin[at]);
+  }
+  *this = std::move(mapped);
+}
+
 Origin WorkText::origin_of(int64_t begin, int64_t end) const {
   if (!origin_.empty()) return {origin_[begin].begin, origin_[end - 1].end};
   const auto continues = [&](int64_t at) {

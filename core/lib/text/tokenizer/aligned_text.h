@@ -52,6 +52,8 @@ struct AlignedText {
   void prepend(std::string_view prefix);
   void keep_if(const std::function<bool(uint32_t)>& keep);
   void map(const std::function<uint32_t(uint32_t)>& map);
+  // Replaces every byte by its character of GPT-2's alphabet.
+  void to_alphabet();
 };
 
 // A part of the working text: [begin, end), and the id of its added token, or -1.

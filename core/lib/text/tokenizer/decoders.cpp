@@ -1,7 +1,5 @@
 #include "core/lib/text/tokenizer/decoders.h"
 
-#include <functional>
-
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/aligned_text.h"
 #include "core/lib/text/tokenizer/load/json_fields.h"
@@ -12,16 +10,6 @@ namespace forge::text {
 namespace {
 
 using Tokens = std::vector<std::string>;
-using Step = std::function<void(Tokens&)>;
-
-class FunctionDecoder : public Decoder {
- public:
-  explicit FunctionDecoder(Step step) : step_(std::move(step)) {}
-  void apply(Tokens& tokens) const override { step_(tokens); }
-
- private:
-  Step step_;
-};
 
 size_t bytes_of(const Tokens& tokens) {
   size_t bytes = 0;
@@ -35,7 +23,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-Step byte_level(const Json&, const std::string&) {
+Decoder byte_level(const Json&, const std::string&) {
   return [](Tokens& tokens) {
     std::string bytes;
     for (const std::string& token : tokens) bytes += byte_level_bytes(token);
@@ -44,7 +32,7 @@ Step byte_level(const Json&, const std::string&) {
 }
 
 // Joins a run of byte tokens into one text if it is UTF-8; else each byte becomes U+FFFD.
-Step byte_fallback(const Json&, const std::string&) {
+Decoder byte_fallback(const Json&, const std::string&) {
   return [](Tokens& tokens) {
     Tokens out;
     std::string bytes;
@@ -69,11 +57,11 @@ Step byte_fallback(const Json&, const std::string&) {
   };
 }
 
-Step fuse(const Json&, const std::string&) {
+Decoder fuse(const Json&, const std::string&) {
   return [](Tokens& tokens) { tokens = {join(tokens, "")}; };
 }
 
-Step replace(const Json& spec, const std::string& where) {
+Decoder replace(const Json& spec, const std::string& where) {
   const PatternField pattern = pattern_member(spec, where);
   const Regex regex = pattern.is_regex ? Regex(pattern.text, where) : Regex::literal(pattern.text, where);
   const std::string content = string_member(spec, "content", where);
@@ -93,7 +81,7 @@ Step replace(const Json& spec, const std::string& where) {
   };
 }
 
-Step strip(const Json& spec, const std::string& where) {
+Decoder strip(const Json& spec, const std::string& where) {
   const uint32_t content = character_member(spec, "content", where);
   const int64_t start = int_member(spec, "start", where, 0), stop = int_member(spec, "stop", where, 0);
   std::string mark;
@@ -108,7 +96,7 @@ Step strip(const Json& spec, const std::string& where) {
   };
 }
 
-Step metaspace(const Json& spec, const std::string& where) {
+Decoder metaspace(const Json& spec, const std::string& where) {
   std::string mark;
   append_utf8(mark, character_member(spec, "replacement", where));
   const bool prepends = string_member(spec, "prepend_scheme", where, "always") != "never" &&
@@ -125,7 +113,7 @@ void clean_up(std::string& text) {
   for (const auto& [from, to] : kRules) replace_all(text, from, to);
 }
 
-Step wordpiece(const Json& spec, const std::string& where) {
+Decoder wordpiece(const Json& spec, const std::string& where) {
   const std::string prefix = string_member(spec, "prefix", where, "##");
   const bool cleanup = bool_member(spec, "cleanup", where, true);
   return [prefix, cleanup](Tokens& tokens) {
@@ -137,7 +125,7 @@ Step wordpiece(const Json& spec, const std::string& where) {
   };
 }
 
-Step bpe(const Json& spec, const std::string& where) {
+Decoder bpe(const Json& spec, const std::string& where) {
   const std::string suffix = string_member(spec, "suffix", where, "</w>");
   return [suffix](Tokens& tokens) {
     for (size_t k = 0; k < tokens.size(); ++k)
@@ -145,7 +133,7 @@ Step bpe(const Json& spec, const std::string& where) {
   };
 }
 
-Step ctc(const Json& spec, const std::string& where) {
+Decoder ctc(const Json& spec, const std::string& where) {
   const std::string pad = string_member(spec, "pad_token", where, "<pad>");
   const std::string delimiter = string_member(spec, "word_delimiter_token", where, "|");
   const bool cleanup = bool_member(spec, "cleanup", where, true);
@@ -165,8 +153,8 @@ Step ctc(const Json& spec, const std::string& where) {
   };
 }
 
-Step sequence(const Json& spec, const std::string& where) {
-  std::vector<std::shared_ptr<Decoder>> steps;
+Decoder sequence(const Json& spec, const std::string& where) {
+  std::vector<Decoder> steps;
   const Json& list = array_member(spec, "decoders", where);
   for (size_t k = 0; k < list.size(); ++k) {
     steps.push_back(make_decoder(list[k], where + ".decoders[" + std::to_string(k) + "]"));
@@ -174,17 +162,14 @@ Step sequence(const Json& spec, const std::string& where) {
   return [steps, where](Tokens& tokens) {
     const Growth growth(where, bytes_of(tokens));
     for (const auto& step : steps) {
-      step->apply(tokens);
+      step(tokens);
       growth.require(bytes_of(tokens));
     }
   };
 }
 
-struct Entry {
-  const char* type;
-  Step (*make)(const Json& spec, const std::string& where);
-};
-constexpr Entry kDecoders[] = {
+constexpr std::pair<const char*, Decoder (*)(const Json& spec, const std::string& where)>
+    kDecoders[] = {
     {"BPEDecoder", bpe}, {"ByteFallback", byte_fallback}, {"ByteLevel", byte_level}, {"CTC", ctc},
     {"Fuse", fuse},      {"Metaspace", metaspace},        {"Replace", replace},      {"Sequence", sequence},
     {"Strip", strip},    {"WordPiece", wordpiece},
@@ -202,16 +187,8 @@ int byte_token(const std::string& token) {
   return digit(token[3]) < 0 || digit(token[4]) < 0 ? -1 : digit(token[3]) * 16 + digit(token[4]);
 }
 
-std::unique_ptr<Decoder> make_decoder(const Json& spec, const std::string& where) {
-  const std::string type = string_member(spec, "type", where);
-  std::vector<std::string> names;
-  for (const Entry& entry : kDecoders) {
-    if (type == entry.type) return std::make_unique<FunctionDecoder>(entry.make(spec, where));
-    names.push_back(entry.type);
-  }
-  throw Error(ErrorKind::environment,
-              where + ": forge has no decoder \"" + type + "\"" + did_you_mean(type, names))
-      .hint("known: " + join(names, ", "));
+Decoder make_decoder(const Json& spec, const std::string& where) {
+  return maker_of(kDecoders, string_member(spec, "type", where), "decoder", where)(spec, where);
 }
 
 bool is_byte_level_decoder(const Json& spec) {
@@ -220,13 +197,7 @@ bool is_byte_level_decoder(const Json& spec) {
 }
 
 std::string byte_level_bytes(const std::string& token) {
-  std::string bytes;
-  for (size_t at = 0; at < token.size();) {
-    const int byte = alphabet_to_byte(next_char(token, at));
-    if (byte < 0) return token;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
+  return alphabet_bytes(token).value_or(token);
 }
 
 }  // namespace forge::text

@@ -1,6 +1,6 @@
 #pragma once
 // Decoders turn the strings of tokens back into text.
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,15 +8,12 @@
 
 namespace forge::text {
 
-class Decoder {
- public:
-  virtual ~Decoder() = default;
-  virtual void apply(std::vector<std::string>& tokens) const = 0;
-};
+using Decoder = std::function<void(std::vector<std::string>& tokens)>;
 
 // Returns the decoder for "decoder" of a tokenizer.json. Throws Error(environment) naming an
 // unknown type.
-std::unique_ptr<Decoder> make_decoder(const Json& spec, const std::string& where);
+Decoder make_decoder(const Json& spec, const std::string& where);
+
 // True if the decoder is ByteLevel alone, whose result is the tokens' bytes one after another.
 bool is_byte_level_decoder(const Json& spec);
 // Returns the bytes of a token of a ByteLevel vocabulary. A token outside the alphabet stands for

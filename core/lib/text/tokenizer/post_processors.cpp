@@ -18,10 +18,8 @@ int64_t forward(std::string_view text, int64_t at, int64_t characters) {
 }
 
 int64_t backward(std::string_view text, int64_t at, int64_t characters) {
-  for (; characters > 0 && at > 0; --characters) {
-    do --at;
-    while (at > 0 && (static_cast<unsigned char>(text[static_cast<size_t>(at)]) & 0xC0) == 0x80);
-  }
+  for (; characters > 0 && at > 0; --characters)
+    at = static_cast<int64_t>(char_before(text, static_cast<size_t>(at)));
   return at;
 }
 
@@ -46,39 +44,6 @@ void trim_offsets(Encoding& encoding, bool add_prefix_space) {
   }
 }
 
-class Processor : public PostProcessor {
- public:
-  bool trims = false;
-  bool add_prefix_space = true;
-  std::vector<int32_t> before, behind;
-
-  void apply(Encoding& encoding, bool add_special_tokens) const override {
-    if (trims) trim_offsets(encoding, add_prefix_space);
-    if (!add_special_tokens) return;
-    std::vector<TokenSpan> tokens;
-    tokens.reserve(before.size() + encoding.tokens.size() + behind.size());
-    for (const int32_t id : before) tokens.push_back({id, 0, 0});
-    tokens.insert(tokens.end(), encoding.tokens.begin(), encoding.tokens.end());
-    for (const int32_t id : behind) tokens.push_back({id, 0, 0});
-    encoding.tokens = std::move(tokens);
-  }
-  void wrap(std::vector<int32_t>& first, std::vector<int32_t>& last) const override {
-    first.insert(first.begin(), before.begin(), before.end());
-    last.insert(last.end(), behind.begin(), behind.end());
-  }
-};
-
-class Sequence : public PostProcessor {
- public:
-  std::vector<std::unique_ptr<PostProcessor>> steps;
-  void apply(Encoding& encoding, bool add_special_tokens) const override {
-    for (const auto& step : steps) step->apply(encoding, add_special_tokens);
-  }
-  void wrap(std::vector<int32_t>& before, std::vector<int32_t>& behind) const override {
-    for (const auto& step : steps) step->wrap(before, behind);
-  }
-};
-
 int32_t checked_id(const Json& id, const std::string& where) {
   if (!id.is_number_integer() || id < 0 || id > kMaxTokenId) {
     throw Error(ErrorKind::environment,
@@ -94,33 +59,27 @@ int32_t pair_id(const Json& spec, const char* key, const std::string& where) {
   return checked_id(pair[1], where + "." + key);
 }
 
-std::unique_ptr<PostProcessor> byte_level(const Json& spec, const std::string& where) {
-  auto processor = std::make_unique<Processor>();
-  processor->trims = bool_member(spec, "trim_offsets", where, true);
-  processor->add_prefix_space = bool_member(spec, "add_prefix_space", where, true);
-  return processor;
+PostProcessor byte_level(const Json& spec, const std::string& where) {
+  return {PostStep{.trims = bool_member(spec, "trim_offsets", where, true),
+                   .add_prefix_space = bool_member(spec, "add_prefix_space", where, true)}};
 }
 
-std::unique_ptr<PostProcessor> bert(const Json& spec, const std::string& where) {
-  auto processor = std::make_unique<Processor>();
-  processor->before = {pair_id(spec, "cls", where)};
-  processor->behind = {pair_id(spec, "sep", where)};
-  return processor;
+PostProcessor bert(const Json& spec, const std::string& where) {
+  return {
+      PostStep{.before = {pair_id(spec, "cls", where)}, .behind = {pair_id(spec, "sep", where)}}};
 }
 
-std::unique_ptr<PostProcessor> roberta(const Json& spec, const std::string& where) {
-  auto processor = std::make_unique<Processor>();
-  processor->trims = bool_member(spec, "trim_offsets", where, true);
-  processor->add_prefix_space = bool_member(spec, "add_prefix_space", where, true);
-  processor->before = {pair_id(spec, "cls", where)};
-  processor->behind = {pair_id(spec, "sep", where)};
-  return processor;
+PostProcessor roberta(const Json& spec, const std::string& where) {
+  PostProcessor steps = byte_level(spec, where);
+  steps[0].before = {pair_id(spec, "cls", where)};
+  steps[0].behind = {pair_id(spec, "sep", where)};
+  return steps;
 }
 
 // Reads "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …]. "pair" is for
 // two texts and not used.
-std::unique_ptr<PostProcessor> templates(const Json& spec, const std::string& where) {
-  auto processor = std::make_unique<Processor>();
+PostProcessor templates(const Json& spec, const std::string& where) {
+  PostStep step;
   const Json& single = array_member(spec, "single", where);
   const Json* tokens = find_member(spec, "special_tokens");
   int sequences = 0;
@@ -136,54 +95,52 @@ std::unique_ptr<PostProcessor> templates(const Json& spec, const std::string& wh
       throw Error(ErrorKind::environment, place + ": the token \"" + name + "\" is not in special_tokens");
     }
     for (const Json& id : array_member(*token, "ids", place)) {
-      (sequences == 0 ? processor->before : processor->behind).push_back(checked_id(id, place));
+      (sequences == 0 ? step.before : step.behind).push_back(checked_id(id, place));
     }
   }
   if (sequences != 1) {
     throw Error(ErrorKind::environment, where + ": single: expected the text (Sequence) once, found it " +
                                             std::to_string(sequences) + " times");
   }
-  return processor;
+  return {std::move(step)};
 }
 
-std::unique_ptr<PostProcessor> sequence(const Json& spec, const std::string& where) {
-  auto result = std::make_unique<Sequence>();
+PostProcessor sequence(const Json& spec, const std::string& where) {
+  PostProcessor steps;
   const Json& list = array_member(spec, "processors", where);
   for (size_t k = 0; k < list.size(); ++k) {
-    result->steps.push_back(make_post_processor(list[k], where + ".processors[" + std::to_string(k) + "]"));
+    const PostProcessor more =
+        make_post_processor(list[k], where + ".processors[" + std::to_string(k) + "]");
+    steps.insert(steps.end(), more.begin(), more.end());
   }
-  return result;
+  return steps;
 }
 
-struct Entry {
-  const char* type;
-  std::unique_ptr<PostProcessor> (*make)(const Json& spec, const std::string& where);
-};
-constexpr Entry kPostProcessors[] = {{"BertProcessing", bert},
-                                     {"ByteLevel", byte_level},
-                                     {"RobertaProcessing", roberta},
-                                     {"Sequence", sequence},
-                                     {"TemplateProcessing", templates}};
+constexpr std::pair<const char*, PostProcessor (*)(const Json& spec, const std::string& where)>
+    kPostProcessors[] = {{"BertProcessing", bert},
+    {"ByteLevel", byte_level},
+    {"RobertaProcessing", roberta},
+    {"Sequence", sequence},
+    {"TemplateProcessing", templates}};
 
 }  // namespace
 
-std::unique_ptr<PostProcessor> make_post_processor(const Json& spec, const std::string& where) {
-  const std::string type = string_member(spec, "type", where);
-  std::vector<std::string> names;
-  for (const Entry& entry : kPostProcessors) {
-    if (type == entry.type) return entry.make(spec, where);
-    names.push_back(entry.type);
-  }
-  throw Error(ErrorKind::environment,
-              where + ": forge has no post-processor \"" + type + "\"" + did_you_mean(type, names))
-      .hint("known: " + join(names, ", "));
+PostProcessor make_post_processor(const Json& spec, const std::string& where) {
+  return maker_of(kPostProcessors, string_member(spec, "type", where), "post-processor", where)(
+      spec, where);
 }
 
-std::unique_ptr<PostProcessor> make_template(std::vector<int32_t> before, std::vector<int32_t> behind) {
-  auto processor = std::make_unique<Processor>();
-  processor->before = std::move(before);
-  processor->behind = std::move(behind);
-  return processor;
+void post_process(const PostProcessor& steps, Encoding& encoding, bool add_special_tokens) {
+  for (const PostStep& step : steps) {
+    if (step.trims) trim_offsets(encoding, step.add_prefix_space);
+    if (!add_special_tokens) continue;
+    std::vector<TokenSpan> tokens;
+    tokens.reserve(step.before.size() + encoding.tokens.size() + step.behind.size());
+    for (const int32_t id : step.before) tokens.push_back({id, 0, 0});
+    tokens.insert(tokens.end(), encoding.tokens.begin(), encoding.tokens.end());
+    for (const int32_t id : step.behind) tokens.push_back({id, 0, 0});
+    encoding.tokens = std::move(tokens);
+  }
 }
 
 }  // namespace forge::text

@@ -150,47 +150,18 @@ class Translator {
   void escape(bool in_class) {
     if (at_ + 1 >= in_.size()) refuse("it ends with a backslash");
     const char kind = in_[at_ + 1];
-    switch (kind) {
-      case 's':
-        return runs(kSpace, false, in_class);
-      case 'S':
-        return runs(kSpace, true, in_class);
-      case 'd':
-        return runs(kDigit, false, in_class);
-      case 'D':
-        return runs(kDigit, true, in_class);
-      case 'w':
-        return runs(kOnigWord, false, in_class);
-      case 'W':
-        return runs(kOnigWord, true, in_class);
-      case 'p':
-      case 'P':
-        return property(kind == 'P', in_class);
-      case 'h':
-        return hexadecimal("0-9a-fA-F", in_class);
-      case 'H':
-        refuse("\\H is not supported; write [^0-9a-fA-F]");
-      case 'u':
-        return unicode_escape();
-      case 'y':
-      case 'Y':
-      case 'X':
-      case 'R':
-      case 'N':
-      case 'O':
-      case 'K':
-      case 'M':
-      case 'C':
-      case 'G':
-      case 'g':
-      case 'k':
-      case 'Q':
-      case 'E':
-        refuse(std::string("\\") + kind + " is not supported");
-      default:
-        out_.append(in_, at_, 2);
-        at_ += 2;
-    }
+    constexpr std::pair<char, uint32_t> kClasses[] = {
+        {'s', kSpace}, {'d', kDigit}, {'w', kOnigWord}};
+    for (const auto& [letter, bits] : kClasses)
+      if ((kind | 32) == letter) return runs(bits, kind != letter, in_class);
+    if (kind == 'p' || kind == 'P') return property(kind == 'P', in_class);
+    if (kind == 'h') return hexadecimal("0-9a-fA-F", in_class);
+    if (kind == 'H') refuse("\\H is not supported; write [^0-9a-fA-F]");
+    if (kind == 'u') return unicode_escape();
+    if (std::string_view("yYXRNOKMCGgkQE").find(kind) != std::string_view::npos)
+      refuse(std::string("\\") + kind + " is not supported");
+    out_.append(in_, at_, 2);
+    at_ += 2;
   }
 
   void hexadecimal(const char* set, bool in_class) {

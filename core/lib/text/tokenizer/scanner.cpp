@@ -12,14 +12,14 @@ namespace forge::text {
 
 const char* const kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+const char* const kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 namespace {
 
 constexpr char kGpt2Short[] = R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr char kLlama3[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr char kQwen2[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 constexpr uint32_t kOther = kLetter | kNumber | kSpace;  // [^\s\p{L}\p{N}] has none of these bits
 
@@ -135,8 +135,8 @@ size_t word_end(Scanner scanner, const Reader& in, size_t at) {
 
 std::optional<Scanner> scanner_of(const std::string& pattern) {
   if (pattern == kGpt2Pattern || pattern == kGpt2Short) return Scanner::gpt2;
-  if (pattern == kLlama3) return Scanner::llama3;
-  if (pattern == kQwen2) return Scanner::qwen2;
+  if (pattern == kLlama3Pattern) return Scanner::llama3;
+  if (pattern == kQwen2Pattern) return Scanner::qwen2;
   return std::nullopt;
 }
 

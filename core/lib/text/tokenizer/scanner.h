@@ -18,7 +18,8 @@ enum class Scanner {
   qwen2,   // the same with \p{N} for \p{N}{1,3}
 };
 
-extern const char* const kGpt2Pattern;
+// The patterns of GPT-2, Llama 3 and Qwen 2.
+extern const char *const kGpt2Pattern, *const kLlama3Pattern, *const kQwen2Pattern;
 
 // Returns the scanner that does what `pattern` does, if there is one.
 std::optional<Scanner> scanner_of(const std::string& pattern);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/lib/base/error.h"
+#include "core/lib/base/text.h"
 
 namespace forge::text {
 namespace {
@@ -51,28 +52,6 @@ struct Alphabet {
 const Alphabet& alphabet() {
   static const Alphabet table;
   return table;
-}
-
-// Returns the length of the well-formed character at bytes[at]; 0 if there is none. Sets `bad` to
-// the length of the longest beginning of a character there (at least 1).
-size_t well_formed(std::string_view bytes, size_t at, size_t* bad) {
-  const auto byte = [&](size_t k) -> unsigned {
-    return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0;
-  };
-  const unsigned lead = byte(at);
-  *bad = 1;
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // The second byte's range excludes overlong forms, surrogates and code points past U+10FFFF.
-  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  for (size_t k = 1; k < length; ++k) {
-    const unsigned next = byte(at + k);
-    if (next < (k == 1 ? low : 0x80) || next > (k == 1 ? high : 0xBF)) return 0;
-    *bad = k + 1;
-  }
-  return length;
 }
 
 }  // namespace
@@ -122,7 +101,7 @@ std::string replace_invalid_utf8(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
   for (size_t at = 0, bad = 0; at < bytes.size();) {
-    const size_t length = well_formed(bytes, at, &bad);
+    const size_t length = utf8_character(bytes, at, &bad);
     if (length > 0) {
       out.append(bytes.substr(at, length));
       at += length;
@@ -137,5 +116,15 @@ std::string replace_invalid_utf8(std::string_view bytes) {
 uint32_t byte_to_alphabet(unsigned char byte) { return alphabet().to_char[byte]; }
 
 int alphabet_to_byte(uint32_t code) { return code < 512 ? alphabet().to_byte[code] : -1; }
+
+std::optional<std::string> alphabet_bytes(std::string_view text) {
+  std::string bytes;
+  for (size_t at = 0; at < text.size();) {
+    const int byte = alphabet_to_byte(next_char(text, at));
+    if (byte < 0) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
 
 }  // namespace forge::text

@@ -3,6 +3,7 @@
 // `tokenizers` package (see tests/parity/make_unicode_table.py), because PCRE2 and utf8proc have
 // other versions of Unicode.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,13 @@ const ClassRun* class_runs(size_t* count);
 // Returns the length in bytes of the character whose first byte is `lead`, in valid UTF-8.
 inline int utf8_length(unsigned char lead) { return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; }
 
+// Returns the start of the character that ends at `at`, in valid UTF-8.
+inline size_t char_before(std::string_view text, size_t at) {
+  do --at;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  return at;
+}
+
 // Returns the character at text[at] of valid UTF-8, and moves `at` past it.
 inline uint32_t next_char(std::string_view text, size_t& at) {
   const auto* byte = reinterpret_cast<const unsigned char*>(text.data()) + at;
@@ -59,5 +67,7 @@ std::string replace_invalid_utf8(std::string_view bytes);
 // Returns a byte's character in GPT-2's alphabet, where every byte is printable.
 uint32_t byte_to_alphabet(unsigned char byte);
 int alphabet_to_byte(uint32_t code);  // -1 for characters outside the alphabet
+// Returns the bytes that a text of the alphabet stands for; nothing if it has other characters.
+std::optional<std::string> alphabet_bytes(std::string_view text);
 
 }  // namespace forge::text

@@ -5,6 +5,7 @@
 
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/load/json_fields.h"
+#include "core/lib/text/tokenizer/scanner.h"
 
 namespace forge::text {
 namespace {
@@ -117,11 +118,12 @@ void set_prefix(Json& step, bool add) {
 }
 
 void byte_level_class(ClassRules& rules, const Json& root, const Json& config, const std::string& where) {
-  constexpr const char* kQwen =
-      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
   const bool prefix = bool_member(config, "add_prefix_space", where, false);
   if (rules.name == "Qwen2Tokenizer") {
-    const Json split = {{"type", "Split"}, {"pattern", {{"Regex", kQwen}}}, {"behavior", "Isolated"}, {"invert", false}};
+    const Json split = {{"type", "Split"},
+                        {"pattern", {{"Regex", kQwen2Pattern}}},
+                        {"behavior", "Isolated"},
+                        {"invert", false}};
     rules.pre_tokenizer = sequence({split, byte_level(prefix, false)});
   } else if (rules.name == "CohereTokenizer") {
     rules.pre_tokenizer = sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(prefix)});

@@ -7,10 +7,6 @@
 namespace forge::text {
 namespace {
 
-constexpr char kLlama3[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr char kQwen2[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr char kQwen35[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr char kGpt4o[] =
@@ -52,9 +48,9 @@ std::vector<Entry> table() {
        {"\\p{N}", kGpt2Pattern},
        false,
        false},
-      {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 jina-v5-nano", {kLlama3}, true, true},
-      {"dbrx smaug-bpe chatglm-bpe glm4", {kLlama3}, false, false},
-      {"qwen2 stablelm2 hunyuan deepseek-r1-qwen megrez solar-open grok-2", {kQwen2}, false, false},
+      {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 jina-v5-nano", {kLlama3Pattern}, true, true},
+      {"dbrx smaug-bpe chatglm-bpe glm4", {kLlama3Pattern}, false, false},
+      {"qwen2 stablelm2 hunyuan deepseek-r1-qwen megrez solar-open grok-2", {kQwen2Pattern}, false, false},
       {"qwen35", {kQwen35}, false, false},
       {"gpt-4o llama4 minimax-m2", {kGpt4o}, false, false},
       {"tekken", {kTekken}, true, true},

@@ -3,7 +3,10 @@
 // "model/tokenizer.json: normalizer.normalizers[2]".
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/lib/base/text.h"
 #include "core/lib/io/json.h"
 
 namespace forge::text {
@@ -24,5 +27,20 @@ struct PatternField {
   bool is_regex;
 };
 PatternField pattern_member(const Json& object, const std::string& where);
+
+// Returns the function that makes a part of that type. Throws Error(environment) that names the
+// known types; `part` is what they are: "decoder".
+template <class Make, size_t count>
+Make maker_of(const std::pair<const char*, Make> (&makers)[count], const std::string& type,
+              const char* part, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : makers) {
+    if (type == name) return make;
+    names.push_back(name);
+  }
+  throw Error(ErrorKind::environment,
+              where + ": forge has no " + part + " \"" + type + "\"" + did_you_mean(type, names))
+      .hint("known: " + join(names, ", "));
+}
 
 }  // namespace forge::text

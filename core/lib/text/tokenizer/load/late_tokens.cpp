@@ -126,6 +126,10 @@ int64_t vocabulary_size(const Json& root) {
 
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where) { return Collector(files, where).take(); }
 
+std::string beside(const std::string& path, const char* file) {
+  return path.substr(0, path.rfind('/') + 1) + file;
+}
+
 std::string named_token(const TokenFiles& files, const std::string& key) {
   const Json* decoder = find_member(files.config, "added_tokens_decoder");
   const bool map_first = decoder == nullptr || !decoder->is_object();

@@ -29,6 +29,9 @@ struct LateToken {
 // messages.
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where);
 
+// Returns the path of a file in the same folder.
+std::string beside(const std::string& path, const char* file);
+
 // Returns the text of the token that the files name `key`, such as eos_token; empty if none does.
 // special_tokens_map.json overrides the configuration, as in transformers, unless that has an
 // added_tokens_decoder. With one, transformers does not open the map: here it names what the

@@ -3,29 +3,21 @@
 //
 // A GGUF's qwen2 vocabulary is not composed (NFC), although its tokenizer.json's is: llama.cpp owns
 // the format and does not compose.
+#include <algorithm>
+#include <functional>
+
 #include "core/lib/base/hash.h"
 #include "core/lib/base/text.h"
-#include "core/lib/text/tokenizer/load/gguf_bert.h"
+#include "core/lib/text/tokenizer/load/class_rules.h"
 #include "core/lib/text/tokenizer/load/gguf_pre.h"
 #include "core/lib/text/tokenizer/load/parts.h"
 #include "core/lib/text/tokenizer/models/bpe.h"
-#include "core/lib/text/tokenizer/models/sentencepiece_bpe.h"
+#include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge {
 namespace {
 
 using namespace text;
-
-class Steps : public PreTokenizer {
- public:
-  explicit Steps(std::vector<std::unique_ptr<PreTokenizer>> steps) : steps_(std::move(steps)) {}
-  void apply(WorkText& work) const override {
-    for (const auto& step : steps_) step->apply(work);
-  }
-
- private:
-  std::vector<std::unique_ptr<PreTokenizer>> steps_;
-};
 
 [[noreturn]] void refuse(const GgufVocabulary& source, const std::string& what) {
   throw Error(ErrorKind::environment, source.name + ": " + what);
@@ -41,13 +33,11 @@ void check(const GgufVocabulary& source) {
   if (count == 0) refuse(source, "tokenizer.ggml.tokens is empty or missing");
   if (count > static_cast<size_t>(kMaxTokenId))
     refuse(source, "tokenizer.ggml.tokens has " + std::to_string(count) + " entries");
-  if (!source.token_types.empty() && source.token_types.size() != count) {
-    refuse(source, "tokenizer.ggml.token_type has " + std::to_string(source.token_types.size()) +
-                       " entries, expected as many as tokens: " + std::to_string(count));
-  }
-  if (!source.scores.empty() && source.scores.size() != count) {
-    refuse(source, "tokenizer.ggml.scores has " + std::to_string(source.scores.size()) +
-                       " entries, expected as many as tokens: " + std::to_string(count));
+  for (const auto& [key, entries] :
+       {std::pair{"token_type", source.token_types.size()}, {"scores", source.scores.size()}}) {
+    if (entries != 0 && entries != count)
+      refuse(source, std::string("tokenizer.ggml.") + key + " has " + std::to_string(entries) +
+                         " entries, expected as many as tokens: " + std::to_string(count));
   }
   for (size_t id = 0; id < count; ++id) {
     if (!valid_utf8(source.tokens[id]))
@@ -65,6 +55,17 @@ void check(const GgufVocabulary& source) {
   }
 }
 
+// Returns the vocabulary, without merges.
+BpeSpec bpe_of(const GgufVocabulary& source) {
+  BpeSpec bpe;
+  bpe.where = source.name;
+  for (size_t id = 0; id < source.tokens.size(); ++id) {
+    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // the first of equal tokens counts
+    bpe.vocabulary.add(source.tokens[id], static_cast<int64_t>(id), source.name);
+  }
+  return bpe;
+}
+
 // Splits "left right". The separating space is never the first character, since a token may begin
 // with one.
 std::pair<std::string, std::string> merge_of(const GgufVocabulary& source, size_t k) {
@@ -78,41 +79,95 @@ std::pair<std::string, std::string> merge_of(const GgufVocabulary& source, size_
 
 void load_gpt2(const GgufVocabulary& source, TokenizerParts& parts, bool* add_bos) {
   const GgufPre pre = gguf_pre_tokenizer(source.pre.empty() ? "default" : source.pre, source.name);
-  BpeSpec bpe;
-  bpe.where = source.name;
+  BpeSpec bpe = bpe_of(source);
   bpe.ignore_merges = pre.ignore_merges;
-  for (size_t id = 0; id < source.tokens.size(); ++id) {
-    if (bpe.vocabulary.id_of(source.tokens[id])) continue;  // the first of equal tokens counts
-    bpe.vocabulary.add(source.tokens[id], static_cast<int64_t>(id), source.name);
-  }
   for (size_t k = 0; k < source.merges.size(); ++k) bpe.merges.push_back(merge_of(source, k));
   bool raw_bytes = false;
   parts.model = make_bpe(std::move(bpe), true, &raw_bytes);
-  std::vector<std::unique_ptr<PreTokenizer>> steps;
+  std::vector<PreTokenizer> steps;
   for (const std::string& pattern : pre.patterns) {
     steps.push_back(make_split(pattern, true, SplitBehavior::isolated, false, source.name));
   }
   steps.push_back(make_byte_level(false, false, raw_bytes));
-  parts.pre_tokenizer = std::make_unique<Steps>(std::move(steps));
+  parts.pre_tokenizer = one_after_another(std::move(steps));
   parts.decoder = make_decoder(Json{{"type", "ByteLevel"}}, source.name);
   parts.byte_decoder = true;
   *add_bos = pre.add_bos;
 }
 
-std::optional<int32_t> narrow(const std::optional<int64_t>& id) {
-  return id ? std::optional(static_cast<int32_t>(*id)) : std::nullopt;
+// Adds every way to make a piece of two pieces, with the rank of its score. Equal scores have equal
+// ranks, and then the leftmost pair of the word is merged first.
+void add_merges(const GgufVocabulary& source, BpeSpec& bpe) {
+  std::vector<float> scores(source.scores);
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  for (size_t id = 0; id < source.tokens.size(); ++id) {
+    if (type_of(source, id) != GgufTokenType::normal) continue;
+    const auto place = std::lower_bound(scores.begin(), scores.end(), source.scores[id], std::greater<>());
+    const std::string_view token = source.tokens[id];
+    for (size_t at = 0; at < token.size();) {
+      next_char(token, at);
+      if (at == token.size()) break;
+      const std::string_view left = token.substr(0, at), right = token.substr(at);
+      if (!bpe.vocabulary.id_of(left) || !bpe.vocabulary.id_of(right)) continue;
+      bpe.merges.emplace_back(left, right);
+      bpe.ranks.push_back(static_cast<uint32_t>(place - scores.begin()));
+    }
+  }
 }
 
-// Checks that the ids of named tokens are in the vocabulary.
-void check_ids(const GgufVocabulary& source) {
-  const std::pair<const char*, std::optional<int64_t>> kNamed[] = {
-      {"bos", source.bos_id}, {"eos", source.eos_id}, {"unknown", source.unk_id}, {"padding", source.pad_id}};
-  const auto size = static_cast<int64_t>(source.tokens.size());
-  for (const auto& [name, id] : kNamed)
-    if (id && (*id < 0 || *id >= size))
-      throw Error(ErrorKind::environment, source.name + ": tokenizer.ggml." + name + "_token_id is " +
-                                              std::to_string(*id) + ", the vocabulary has " + std::to_string(size) +
-                                              " tokens");
+// SentencePiece's kind of BPE has no list of merges: any two neighbours that make a piece may
+// merge, the best score first.
+void load_llama(const GgufVocabulary& source, TokenizerParts& parts) {
+  if (source.scores.empty())
+    refuse(source, "tokenizer.ggml.scores is missing, which the model \"llama\" needs");
+  for (const float score : source.scores) {
+    if (!(score == score)) refuse(source, "tokenizer.ggml.scores holds NaN");
+  }
+  BpeSpec bpe = bpe_of(source);
+  bpe.byte_fallback = true;
+  bpe.fuse_unk = true;
+  bpe.unk_token = source.tokens[static_cast<size_t>(source.unk_id.value_or(0))];
+  add_merges(source, bpe);
+  bool raw_bytes = false;
+  parts.model = make_bpe(std::move(bpe), false, &raw_bytes);
+  const bool prefix = source.add_space_prefix.value_or(true);
+  Json normalizers = Json::array();
+  if (prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", "▁"}});
+  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}});
+  parts.normalizer = make_normalizer({{"type", "Sequence"}, {"normalizers", normalizers}}, source.name);
+  parts.decoder = make_decoder(sentencepiece_decoder(prefix), source.name);
+}
+
+constexpr std::string_view kWordStart = "▁";
+
+// GGUF marks the pieces that begin a word, BERT those that continue one. [CLS] and similar tokens
+// are the same in both.
+std::string bert_token(const std::string& token) {
+  if (starts_with(token, "[") && ends_with(token, "]")) return token;
+  if (starts_with(token, kWordStart)) return token.substr(kWordStart.size());
+  return "##" + token;
+}
+
+void load_bert(const GgufVocabulary& source, TokenizerParts& parts) {
+  if (!source.unk_id)
+    refuse(source, "tokenizer.ggml.unknown_token_id is missing, which the model \"bert\" needs");
+  Vocabulary vocabulary;
+  for (size_t id = 0; id < source.tokens.size(); ++id) {
+    const std::string token = bert_token(source.tokens[id]);
+    if (!vocabulary.id_of(token)) vocabulary.add(token, static_cast<int64_t>(id), source.name);
+  }
+  const std::string unk = bert_token(source.tokens[static_cast<size_t>(*source.unk_id)]);
+  parts.model = make_wordpiece(std::move(vocabulary), unk, source.name);
+  // llama.cpp always lowercases and strips accents; the file does not say how the model was
+  // trained.
+  parts.normalizer = make_normalizer({{"type", "BertNormalizer"}}, source.name);
+  parts.pre_tokenizer = make_pre_tokenizer({{"type", "BertPreTokenizer"}}, source.name, false);
+  parts.decoder = make_decoder({{"type", "WordPiece"}}, source.name);
+}
+
+std::optional<int32_t> narrow(const std::optional<int64_t>& id) {
+  return id ? std::optional(static_cast<int32_t>(*id)) : std::nullopt;
 }
 
 std::string hash_of(const GgufVocabulary& source) {
@@ -154,14 +209,11 @@ Tokenizer load_gguf_tokenizer(const GgufVocabulary& source) {
     const GgufTokenType type = type_of(source, id);
     const bool parsed = type == GgufTokenType::control || type == GgufTokenType::user_defined;
     if (!parsed && !(type == GgufTokenType::unknown && source.model == "llama")) continue;
-    AddedToken token;
-    token.content = source.tokens[id];
-    token.id = static_cast<int32_t>(id);
-    token.special = type != GgufTokenType::user_defined;
-    token.normalized = false;
-    parts->add_token(token);
+    parts->add_token({.content = source.tokens[id],
+                      .id = static_cast<int32_t>(id),
+                      .special = type != GgufTokenType::user_defined,
+                      .normalized = false});
   }
-  check_ids(source);
   parts->bos_id = narrow(source.bos_id);
   parts->eos_id = narrow(source.eos_id);
   parts->unk_id = narrow(source.unk_id);
@@ -169,7 +221,7 @@ Tokenizer load_gguf_tokenizer(const GgufVocabulary& source) {
   std::vector<int32_t> before, behind;
   if (source.add_bos.value_or(add_bos) && parts->bos_id) before.push_back(*parts->bos_id);
   if (source.add_eos.value_or(add_eos) && parts->eos_id) behind.push_back(*parts->eos_id);
-  parts->post_processor = make_template(before, behind);
+  parts->post_processor = {PostStep{.before = before, .behind = behind}};
   parts->finish();
   parts->content_hash = hash_of(source);
   return Tokenizer(std::move(parts));

@@ -71,15 +71,10 @@ void name_ids(TokenizerParts& parts, const text::TokenFiles& files) {
   if (!parts.unk_id) parts.unk_id = parts.model->unk_id();
 }
 
-std::string sibling(const std::string& name, const char* file) {
-  const size_t slash = name.rfind('/');
-  return slash == std::string::npos ? file : name.substr(0, slash + 1) + file;
-}
-
 text::TokenFiles files_beside(const TokenizerJson& source) {
-  return {parse_or_empty(source.config, sibling(source.name, "tokenizer_config.json")),
-          parse_or_empty(source.special_tokens_map, sibling(source.name, "special_tokens_map.json")),
-          parse_or_empty(source.added_tokens, sibling(source.name, "added_tokens.json"))};
+  return {parse_or_empty(source.config, beside(source.name, "tokenizer_config.json")),
+          parse_or_empty(source.special_tokens_map, beside(source.name, "special_tokens_map.json")),
+          parse_or_empty(source.added_tokens, beside(source.name, "added_tokens.json"))};
 }
 
 Json whole_json(const TokenizerJson& source, const text::TokenFiles& files) {
@@ -92,7 +87,7 @@ Json whole_json(const TokenizerJson& source, const text::TokenFiles& files) {
 // read.
 Json model_config(const TokenizerJson& source) {
   try {
-    Json config = parse_or_empty(source.model_config, sibling(source.name, "config.json"));
+    Json config = parse_or_empty(source.model_config, beside(source.name, "config.json"));
     return config.is_object() ? config : Json::object();
   } catch (const Error&) {
     return Json::object();

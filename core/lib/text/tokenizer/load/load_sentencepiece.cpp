@@ -144,12 +144,8 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   config.add_tokens(*parts);
   for (int id = 0; id < processor.GetPieceSize(); ++id) {
     if ((!processor.IsControl(id) && !processor.IsUnknown(id)) || parts->added.contains(id)) continue;
-    AddedToken token;
-    token.content = processor.IdToPiece(id);
-    token.id = id;
-    token.special = true;
-    token.normalized = false;
-    parts->add_token(token);
+    parts->add_token(
+        {.content = processor.IdToPiece(id), .id = id, .special = true, .normalized = false});
   }
   parts->bos_id = valid(processor.bos_id());
   parts->eos_id = valid(processor.eos_id());

@@ -17,7 +17,7 @@ void TokenizerParts::add_token(const text::AddedToken& token) {
   if (token.normalized && normalizer) {
     const text::Growth growth(name, token.content.size());
     text::AlignedText content{token.content, std::vector<text::Origin>(token.content.size()), &growth};
-    normalizer->apply(content);
+    normalizer.apply(content);
     pattern = content.text;
     if (pattern != token.content) added_normalized[token.id] = pattern;
   }
@@ -28,7 +28,10 @@ void TokenizerParts::add_token(const text::AddedToken& token) {
 }
 
 void TokenizerParts::finish() {
-  if (post_processor) post_processor->wrap(before, behind);
+  for (const text::PostStep& step : post_processor) {
+    before.insert(before.begin(), step.before.begin(), step.before.end());
+    behind.insert(behind.end(), step.behind.begin(), step.behind.end());
+  }
 }
 
 std::optional<int32_t> TokenizerParts::id_of(std::string_view token) const {

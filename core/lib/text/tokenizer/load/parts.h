@@ -18,13 +18,12 @@ namespace forge {
 
 struct TokenizerParts {
   std::string name;  // the file, for messages
-  std::unique_ptr<text::Normalizer> normalizer;
-  std::unique_ptr<text::PreTokenizer> pre_tokenizer;
+  text::Normalizer normalizer;
+  text::PreTokenizer pre_tokenizer;
   std::shared_ptr<const text::Model> model;
-  std::unique_ptr<text::PostProcessor> post_processor;
-  std::unique_ptr<text::Decoder> decoder;  // without one, tokens are joined with spaces
-  bool byte_decoder = false;               // the decoder is ByteLevel alone
-
+  text::PostProcessor post_processor;
+  text::Decoder decoder;      // without one, tokens are joined with spaces
+  bool byte_decoder = false;  // the decoder is ByteLevel alone
   text::TokenFinder raw_tokens;         // added tokens looked for in the text as it is
   text::TokenFinder normalized_tokens;  // added tokens looked for in the normalised text
   std::unordered_map<int32_t, text::AddedToken> added;

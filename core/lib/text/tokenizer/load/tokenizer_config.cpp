@@ -11,11 +11,6 @@ namespace {
 constexpr int64_t kLargestFile = 64 << 20;
 constexpr const char *kSpecialTokensMap = "special_tokens_map.json", *kAddedTokens = "added_tokens.json";
 
-std::string beside(const std::string& path, const char* name) {
-  const size_t slash = path.rfind('/');
-  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + name;
-}
-
 Json object_of(const std::string& text, const std::string& name) {
   if (text.empty()) return Json::object();
   Json json = parse_python_json(text, name);
@@ -78,7 +73,7 @@ void TokenizerConfig::add_template(TokenizerParts& parts, bool add_bos) const {
   std::vector<int32_t> before, behind;
   if (bool_member(files_.config, "add_bos_token", name_, add_bos) && parts.bos_id) before.push_back(*parts.bos_id);
   if (bool_member(files_.config, "add_eos_token", name_, false) && parts.eos_id) behind.push_back(*parts.eos_id);
-  parts.post_processor = make_template(before, behind);
+  parts.post_processor = {PostStep{.before = before, .behind = behind}};
 }
 
 std::string TokenizerConfig::content_hash(std::string_view model) const {

@@ -14,18 +14,6 @@ namespace {
 
 constexpr std::string_view kSpace = "▁";  // SentencePiece's
 
-// Returns the bytes that a token of the ByteLevel alphabet stands for; nothing if it has characters
-// outside the alphabet.
-std::optional<std::string> raw_bytes_of(std::string_view token) {
-  std::string bytes;
-  for (size_t at = 0; at < token.size();) {
-    const int byte = alphabet_to_byte(next_char(token, at));
-    if (byte < 0) return std::nullopt;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
-}
-
 class Bpe : public VocabularyModel<BpeSpec> {
  public:
   Bpe(BpeSpec spec, bool byte_level) : VocabularyModel(std::move(spec)), merges_(spec_.merges.size()) {
@@ -48,7 +36,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
     }
     if (raw_ && spec_.ignore_merges) {
       for (const auto& [token, id] : spec_.vocabulary.by_text()) {
-        if (auto bytes = raw_bytes_of(token)) whole_.emplace(std::move(*bytes), id);
+        if (auto bytes = alphabet_bytes(token)) whole_.emplace(std::move(*bytes), id);
       }
     }
     find_joints();

@@ -3,7 +3,7 @@
 // up in fp32 over the whole text, and of equal sums the one found first counts. A user-defined
 // symbol of n bytes scores 0.1 (n - 1), whatever the file says. libsentencepiece 0.1.97, which
 // Debian has, compares sums in fp64 with sums that were rounded to fp32, and decides ties
-// differently. A model of tokenizer.json adds up in fp64, word by word (unigram.h), like the
+// differently. A model of tokenizer.json adds up in fp64, word by word (unigram.cpp), like the
 // tokenizers package.
 #include "core/lib/text/sentencepiece_file.h"
 #include "core/lib/text/tokenizer/models/models.h"

@@ -1,11 +1,12 @@
-#include "core/lib/text/tokenizer/models/unigram.h"
-
+// Unigram (Kudo, 2018): cuts a word into the pieces with the largest sum of log probabilities
+// (Viterbi).
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/lib/text/tokenizer/load/json_fields.h"
+#include "core/lib/text/tokenizer/models/models.h"
 #include "core/lib/text/tokenizer/models/piece_index.h"
 #include "core/lib/text/tokenizer/models/word_cache.h"
 #include "core/lib/text/tokenizer/unicode.h"
@@ -14,6 +15,13 @@ namespace forge::text {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;  // an unknown character scores this much below the worst piece
+
+struct UnigramSpec {
+  std::vector<std::pair<std::string, double>> pieces;  // by id; score is a log probability
+  std::optional<int64_t> unk_id;
+  bool byte_fallback = false;
+  std::string where = "tokenizer";  // for messages
+};
 
 std::vector<std::string_view> texts_of(const std::vector<std::pair<std::string, double>>& pieces) {
   std::vector<std::string_view> texts;
@@ -136,10 +144,6 @@ class Unigram : public Model {
 
 }  // namespace
 
-std::shared_ptr<const Model> make_unigram(UnigramSpec spec) {
-  return std::make_shared<Unigram>(std::move(spec));
-}
-
 std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& where) {
   UnigramSpec unigram;
   unigram.where = where;
@@ -154,7 +158,7 @@ std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& w
   }
   if (find_member(spec, "unk_id") != nullptr) unigram.unk_id = int_member(spec, "unk_id", where, 0);
   unigram.byte_fallback = bool_member(spec, "byte_fallback", where, false);
-  return make_unigram(std::move(unigram));
+  return std::make_shared<Unigram>(std::move(unigram));
 }
 
 }  // namespace forge::text

@@ -52,7 +52,7 @@ class WordPiece : public WordModel {
     for (size_t begin = 0; begin < word.size();) {
       std::optional<int32_t> id;
       size_t end = word.size();
-      for (; end > begin; end = previous(word, end)) {
+      for (; end > begin; end = char_before(word, end)) {
         piece.assign(begin > 0 ? spec_.prefix : "");
         piece += word.substr(begin, end - begin);
         id = spec_.vocabulary.id_of(piece);
@@ -63,12 +63,6 @@ class WordPiece : public WordModel {
       begin = end;
     }
     return true;
-  }
-
-  static size_t previous(std::string_view word, size_t end) {
-    do --end;
-    while (end > 0 && (static_cast<unsigned char>(word[end]) & 0xC0) == 0x80);
-    return end;
   }
 
   uint64_t number_ = WordCache::new_model();

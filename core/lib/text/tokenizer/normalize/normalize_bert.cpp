@@ -13,53 +13,40 @@ bool is_chinese(uint32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-struct Options {
-  bool clean_text, chinese, accents, lowercase;
-};
+void clean(AlignedText& text) {
+  text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertControl); });
+  text.map([](uint32_t code) { return classes_of(code) & kSpace ? ' ' : code; });
+}
 
-class Bert : public Normalizer {
- public:
-  explicit Bert(Options options) : options_(options) {}
-
-  void apply(AlignedText& text) const override {
-    if (options_.clean_text) clean(text);
-    if (options_.chinese && !all_ascii(text.text)) space_chinese(text);
-    if (options_.accents) {
-      apply_unicode_form(NormalForm::nfd, text);
-      text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertAccent); });
+void space_chinese(AlignedText& text) {
+  std::vector<Change> changes;
+  for (size_t at = 0; at < text.text.size();) {
+    const uint32_t code = next_char(text.text, at);
+    if (is_chinese(code)) {
+      changes.insert(changes.end(), {{' ', 0}, {code, 1}, {' ', 1}});
+    } else {
+      changes.push_back({code, 0});
     }
-    if (options_.lowercase) apply_lowercase(text);
   }
-
- private:
-  static void clean(AlignedText& text) {
-    text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertControl); });
-    text.map([](uint32_t code) { return classes_of(code) & kSpace ? ' ' : code; });
-  }
-
-  static void space_chinese(AlignedText& text) {
-    std::vector<Change> changes;
-    for (size_t at = 0; at < text.text.size();) {
-      const uint32_t code = next_char(text.text, at);
-      if (is_chinese(code)) {
-        changes.insert(changes.end(), {{' ', 0}, {code, 1}, {' ', 1}});
-      } else {
-        changes.push_back({code, 0});
-      }
-    }
-    text.transform(changes);
-  }
-
-  Options options_;
-};
+  text.transform(changes);
+}
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_bert_normalizer(const Json& spec, const std::string& where) {
+Normalizer make_bert_normalizer(const Json& spec, const std::string& where) {
   const bool lowercase = bool_member(spec, "lowercase", where, true);
-  return std::make_unique<Bert>(Options{bool_member(spec, "clean_text", where, true),
-                                        bool_member(spec, "handle_chinese_chars", where, true),
-                                        bool_member(spec, "strip_accents", where, lowercase), lowercase});
+  const bool cleans = bool_member(spec, "clean_text", where, true);
+  const bool chinese = bool_member(spec, "handle_chinese_chars", where, true);
+  const bool accents = bool_member(spec, "strip_accents", where, lowercase);
+  return {[=](AlignedText& text) {
+    if (cleans) clean(text);
+    if (chinese && !all_ascii(text.text)) space_chinese(text);
+    if (accents) {
+      apply_unicode_form(NormalForm::nfd, text);
+      text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertAccent); });
+    }
+    if (lowercase) apply_lowercase(text);
+  }};
 }
 
 }  // namespace forge::text

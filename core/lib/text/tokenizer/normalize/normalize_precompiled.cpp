@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <cstring>
+#include <memory>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
@@ -14,7 +15,7 @@
 namespace forge::text {
 namespace {
 
-class Precompiled : public Normalizer {
+class Precompiled {
  public:
   Precompiled(const std::string& blob, const std::string& where) {
     uint32_t size = 0;
@@ -31,7 +32,7 @@ class Precompiled : public Normalizer {
   // The package looks up whole grapheme clusters of up to five bytes first, then single characters.
   // It takes the shortest of the entries that begin a cluster, as earlier versions of SentencePiece
   // did.
-  void apply(AlignedText& text) const override {
+  void apply(AlignedText& text) const {
     std::vector<Change> changes;
     bool modified = false;
     const std::string_view all = text.text;
@@ -116,10 +117,11 @@ class Precompiled : public Normalizer {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_precompiled(const std::string& charsmap, const std::string& where) {
+Normalizer make_precompiled(const std::string& charsmap, const std::string& where) {
   const std::optional<std::string> blob = decode_base64(charsmap);
   if (!blob) throw Error(ErrorKind::environment, where + ": precompiled_charsmap is not base64");
-  return std::make_unique<Precompiled>(*blob, where);
+  const auto table = std::make_shared<const Precompiled>(*blob, where);
+  return {[table](AlignedText& text) { table->apply(text); }};
 }
 
 }  // namespace forge::text

@@ -73,21 +73,6 @@ std::vector<Ordered> compose(const std::vector<Ordered>& in) {
   return out;
 }
 
-class UnicodeForm : public Normalizer {
- public:
-  explicit UnicodeForm(NormalForm form) : form_(form) {}
-  void apply(AlignedText& text) const override { apply_unicode_form(form_, text); }
-  bool leaves(std::string_view text) const override { return all_ascii(text); }
-
- private:
-  NormalForm form_;
-};
-
-class Lowercase : public Normalizer {
- public:
-  void apply(AlignedText& text) const override { apply_lowercase(text); }
-};
-
 // Capitals of Unicode 16 and 17 that utf8proc does not know: a run and the distance to its small
 // letters.
 struct CaseRun {
@@ -153,9 +138,5 @@ void apply_lowercase(AlignedText& text) {
   }
   text.transform(changes);
 }
-
-std::unique_ptr<Normalizer> make_unicode_form(NormalForm form) { return std::make_unique<UnicodeForm>(form); }
-
-std::unique_ptr<Normalizer> make_lowercase() { return std::make_unique<Lowercase>(); }
 
 }  // namespace forge::text

@@ -1,6 +1,6 @@
 #pragma once
 // Normalizers change the text before it is cut into words.
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "core/lib/io/json.h"
@@ -8,28 +8,25 @@
 
 namespace forge::text {
 
-class Normalizer {
- public:
-  virtual ~Normalizer() = default;
+struct Normalizer {
   // Normalises `text`. Calls text.require() before insertions whose size the file decides.
-  virtual void apply(AlignedText& text) const = 0;
+  std::function<void(AlignedText& text)> apply;
   // True if the text certainly does not change. This lets most texts pass without being copied.
-  virtual bool leaves(std::string_view) const { return false; }
+  std::function<bool(std::string_view text)> leaves = [](std::string_view) { return false; };
+
+  explicit operator bool() const { return apply != nullptr; }
 };
 
 // Returns the normalizer for "normalizer" of a tokenizer.json. Throws Error(environment) naming an
 // unknown type.
-std::unique_ptr<Normalizer> make_normalizer(const Json& spec, const std::string& where);
+Normalizer make_normalizer(const Json& spec, const std::string& where);
 
 // The normalizers, one file each.
+Normalizer make_bert_normalizer(const Json& spec, const std::string& where);
+Normalizer make_precompiled(const std::string& charsmap, const std::string& where);
+Normalizer make_simple_normalizer(const std::string& type, const Json& spec,
+                                  const std::string& where);
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
-std::unique_ptr<Normalizer> make_unicode_form(NormalForm form);
-std::unique_ptr<Normalizer> make_lowercase();
-std::unique_ptr<Normalizer> make_bert_normalizer(const Json& spec, const std::string& where);
-std::unique_ptr<Normalizer> make_precompiled(const std::string& charsmap, const std::string& where);
-std::unique_ptr<Normalizer> make_simple_normalizer(const std::string& type, const Json& spec,
-                                                   const std::string& where);
-
 void apply_unicode_form(NormalForm form, AlignedText& text);
 void apply_lowercase(AlignedText& text);
 
