@@ -11,15 +11,6 @@
 
 namespace forge {
 
-const std::vector<std::string>& names(Attention) {
-  static const std::vector<std::string> all{"tiles", "flash", "efficient", "own", "sdpa", "eager"};
-  return all;
-}
-const std::vector<std::string>& names(LossScaling) {
-  static const std::vector<std::string> all{"none", "dynamic"};
-  return all;
-}
-
 std::vector<AttentionUse> attention_of(const Compute& plan, const Provider& provider, int64_t micro_batch_tokens) {
   ActivationShape shape;
   shape.spec = plan.model, shape.adapter = plan.job.adapter, shape.precision = *plan.job.train.precision;

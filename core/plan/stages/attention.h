@@ -2,8 +2,10 @@
 // The attention kernels of a plan. A layer may have another kernel than its neighbour: windows and
 // caps need a kernel that supports them.
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/job/names.h"
 #include "core/plan/machine/profile.h"
 
 namespace forge {
@@ -12,7 +14,7 @@ namespace forge {
 // sequences on a GPU; own: forge's own on a GPU. sdpa: LibTorch's scaled_dot_product_attention,
 // sequence by sequence; eager: product, softmax, product.
 enum class Attention { tiles, flash, efficient, own, sdpa, eager };
-const std::vector<std::string>& names(Attention);
+constexpr std::string_view spelling(Attention) { return "tiles flash efficient own sdpa eager"; }
 
 struct AttentionUse {
   Attention kernel = Attention::tiles;
@@ -23,7 +25,7 @@ struct AttentionUse {
 // Loss scaling of fp16. dynamic: the loss is multiplied so that small gradients do not vanish, by
 // less after each overflow.
 enum class LossScaling { none, dynamic };
-const std::vector<std::string>& names(LossScaling);
+constexpr std::string_view spelling(LossScaling) { return "none dynamic"; }
 
 struct Compute;
 struct Provider;
