@@ -13,7 +13,10 @@ std::vector<Field> make_job_fields() {
           .role(KeyRole::free),
       key("seed", &Job::seed, "Random seed.").range(0, 4294967295.0).role(KeyRole::identity),
       key("output_dir", &Job::output_dir, "Folder to write runs to.").path().role(KeyRole::free),
-      section("model", &Job::model, "Base model.", model_fields()).shorthand("path").required(),
+      section("model", &Job::model, "Base model.", model_fields())
+          .shorthand("path")
+          .required()
+          .role(KeyRole::identity),
       section("adapter", &Job::adapter, "Trained parameters: all weights, or an adapter.",
               adapter_fields())
           .shorthand("type")
@@ -21,8 +24,11 @@ std::vector<Field> make_job_fields() {
       section("objective", &Job::objective, "Training objective.", objective_fields())
           .shorthand("type")
           .role(KeyRole::identity),
-      section("data", &Job::data, "Training and evaluation data.", data_fields()).required(),
-      section("train", &Job::train, "Duration, batch size and precision.", train_fields()),
+      section("data", &Job::data, "Training and evaluation data.", data_fields())
+          .required()
+          .role(KeyRole::content),
+      section("train", &Job::train, "Duration, batch size and precision.", train_fields())
+          .role(KeyRole::identity),
       section("optimizer", &Job::optimizer, "Optimizer and learning rate.", optimizer_fields())
           .shorthand("type")
           .role(KeyRole::identity),

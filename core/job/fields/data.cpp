@@ -77,8 +77,7 @@ std::vector<Field> data_fields() {
           "Training data: a file, folder or glob pattern, a list of them, or a list of {path, format, …}.",
           source_fields())
           .required()
-          .shorthand("path")
-          .role(KeyRole::content),
+          .shorthand("path"),
       sections("eval", &DataConfig::eval, "Evaluation data, in the same forms.", source_fields())
           .shorthand("path")
           .role(KeyRole::free),
@@ -86,36 +85,29 @@ std::vector<Field> data_fields() {
           "Fraction of the training rows to hold out for evaluation, chosen by the hash of each row.")
           .at_least(0)
           .below(1)
-          .role(KeyRole::content)
           .makes_examples(),
       key("template", &DataConfig::template_name,
           "Chat template: the model's own (auto), a .jinja file, or the name of a bundled template.")
-          .words({"auto"})
-          .role(KeyRole::content),
+          .words({"auto"}),
       key("template_variables", &DataConfig::template_variables,
           "Variables for the chat template, such as {enable_thinking: false}. They are stored with "
-          "the template in the result.")
-          .role(KeyRole::content),
+          "the template in the result."),
       key("prompt_as", &DataConfig::prompt_as,
           "Use of a prompt that is plain text (prompt_completion, preference, kto, reward and "
           "prompt rows). With text, the model continues it. With user, it becomes a user turn in "
           "the chat template, and the completion becomes the assistant's turn.")
-          .role(KeyRole::content)
           .makes_examples(),
       key("max_length", &DataConfig::max_length, "Maximum length of an example.")
           .range(1, 1 << 24)
           .unit("tokens")
-          .role(KeyRole::content)
           .makes_examples(),
       key("overlong", &DataConfig::overlong,
           "Treatment of examples longer than max_length: truncate cuts them, drop leaves them out, "
           "split makes several examples, and error treats them as bad rows (on_bad_row). "
           "Everything that is cut is counted and reported.")
-          .role(KeyRole::content)
           .makes_examples(),
       key("truncation_side", &DataConfig::truncation_side,
           "Side from which overlong: truncate removes tokens.")
-          .role(KeyRole::content)
           .makes_examples(),
       key("max_prompt_length", &DataConfig::max_prompt_length,
           "Maximum length of the prompt, which is everything before the first trained token. "
@@ -123,7 +115,6 @@ std::vector<Field> data_fields() {
           .range(1, 1 << 24)
           .unit("tokens")
           .when_unset("no separate limit")
-          .role(KeyRole::content)
           .makes_examples(),
       key("max_completion_length", &DataConfig::max_completion_length,
           "Maximum length of the completion, which starts at the first trained token. overlong: "
@@ -131,7 +122,6 @@ std::vector<Field> data_fields() {
           .range(1, 1 << 24)
           .unit("tokens")
           .when_unset("no separate limit")
-          .role(KeyRole::content)
           .makes_examples(),
       key("packing", &DataConfig::packing,
           "Pack several examples into one row without attention between them. Affects speed, not "
@@ -141,13 +131,11 @@ std::vector<Field> data_fields() {
           "Text between the documents of one row, such as <|endoftext|>. Each document is an example of its own, which ends with the "
           "tokenizer's end of text.")
           .when_unset("a row of text is one document")
-          .role(KeyRole::content)
           .makes_examples(),
       key("join_documents", &DataConfig::join_documents,
           "Concatenate the texts of pretrain and cut them into rows of max_length tokens, with "
           "attention across texts. If false, texts share rows without attending to each other, and "
           "overlong applies to long ones.")
-          .role(KeyRole::content)
           .makes_examples(),
       key("group_by_length", &DataConfig::group_by_length, "Batch examples of similar length together.")
           .role(KeyRole::identity),
@@ -156,7 +144,6 @@ std::vector<Field> data_fields() {
       key("on_bad_row", &DataConfig::on_bad_row,
           "Treatment of rows that cannot be used: stop with an error, or skip them. Skipped rows "
           "are counted and listed.")
-          .role(KeyRole::content)
           .makes_examples(),
   };
 }

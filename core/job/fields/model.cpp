@@ -22,37 +22,30 @@ std::vector<Field> model_fields() {
           "values with standard deviation initializer_range (0.02 unless config.json sets "
           "another), using the seed; norms start at 1 and biases at 0. path then provides the "
           "tokenizer and, if it is a folder, the settings of config.json that architecture does "
-          "not set.")
-          .role(KeyRole::identity),
+          "not set."),
       key("architecture", &ModelConfig::architecture,
           "Model settings for init: random, named as in config.json: {model_type: llama, "
           "vocab_size: 8192, hidden_size: 256, ...}. Each one replaces the setting in the folder's "
-          "config.json. With another model_type, config.json is not used at all.")
-          .role(KeyRole::identity),
+          "config.json. With another model_type, config.json is not used at all."),
       key("add_tokens", &ModelConfig::add_tokens,
           "Texts to add to the vocabulary as one token each. Their rows of the embedding and of "
           "the head are trained. With an adapter, these rows are stored in it "
-          "(adapter.trainable_token_indices), and its tokenizer includes the tokens.")
-          .role(KeyRole::identity),
+          "(adapter.trainable_token_indices), and its tokenizer includes the tokens."),
       key("add_tokens_from", &ModelConfig::add_tokens_from,
           "Initial rows of added tokens: {token: text} starts from the mean of the rows of the "
-          "text's tokens. Other added tokens start from the mean of all rows.")
-          .role(KeyRole::identity),
+          "text's tokens. Other added tokens start from the mean of all rows."),
       key("dropout", &ModelConfig::dropout,
           "Dropout inside the base model (attention_dropout, resid_pdrop and others in "
           "config.json). none turns it off in every family. config accepts only models without "
-          "dropout, since forge computes none.")
-          .role(KeyRole::identity),
+          "dropout, since forge computes none."),
       key("quantization", &ModelConfig::quantization,
           "Quantization of the frozen linear layers. The embedding and the LM head are not "
           "quantized. fp8 (E4M3, one scale per row) also multiplies in 8 bits, with quantized "
           "activations; it runs on Hopper, on data-center Blackwell and, slowly, on a CPU. See "
-          "fp8_tolerance.")
-          .role(KeyRole::identity),
+          "fp8_tolerance."),
       key("double_quantization", &ModelConfig::double_quantization,
           "Also quantize the scales of nf4 and fp4 to 8 bits: 4.127 instead of 4.5 bits per "
-          "weight.")
-          .role(KeyRole::identity),
+          "weight."),
       key("fp8_tolerance", &ModelConfig::fp8_tolerance,
           "Largest relative change of the base model's loss that fp8 may cause. Before the first "
           "step, a run measures the change on the first 16,384 tokens of the evaluation data (of "

@@ -33,14 +33,12 @@ std::vector<Field> train_fields() {
           .automatic()
           .range(1, 1 << 24)
           .unit("examples")
-          .when_unset("32, unless global_batch_tokens is set")
-          .role(KeyRole::identity),
+          .when_unset("32, unless global_batch_tokens is set"),
       key("global_batch_tokens", &TrainConfig::global_batch_tokens,
           "Tokens per optimizer step. An alternative to global_batch_size.")
           .at_least(1)
           .unit("tokens")
-          .when_unset("global_batch_size applies")
-          .role(KeyRole::identity),
+          .when_unset("global_batch_size applies"),
       key("micro_batch_size", &TrainConfig::micro_batch_size,
           "Examples per forward and backward pass. auto picks the smallest batch that reaches full "
           "throughput and fits into memory.")
@@ -71,28 +69,22 @@ std::vector<Field> train_fields() {
       key("precision", &TrainConfig::precision,
           "Data type of frozen weights, activations and matrix products. auto uses that of the "
           "hardware profile.")
-          .automatic()
-          .role(KeyRole::identity),
+          .automatic(),
       key("residual", &TrainConfig::residual,
           "Data type of the residual stream, which every layer adds to, in fp16: compute is fp16 "
           "itself, whose largest value is 65,504; fp32 takes two more bytes per element. auto uses "
           "that of the hardware profile. In bf16 and fp32, the stream has the type of everything "
           "else.")
-          .automatic()
-          .role(KeyRole::identity),
+          .automatic(),
       key("master_weights", &TrainConfig::master_weights,
-          "Keep an fp32 copy of trained weights that are computed in bf16 or fp16.")
-          .role(KeyRole::identity),
+          "Keep an fp32 copy of trained weights that are computed in bf16 or fp16."),
       key("max_grad_norm", &TrainConfig::max_grad_norm, "Clip gradients to this norm. 0 disables clipping.")
-          .at_least(0)
-          .role(KeyRole::identity),
+          .at_least(0),
       key("neftune_alpha", &TrainConfig::neftune_alpha,
           "Scale of the NEFTune noise on embeddings. 0 disables it.")
-          .at_least(0)
-          .role(KeyRole::identity),
+          .at_least(0),
       key("on_nan", &TrainConfig::on_nan,
-          "Reaction to a loss that is not finite: stop the run, or skip the step.")
-          .role(KeyRole::identity),
+          "Reaction to a loss that is not finite: stop the run, or skip the step."),
       key("deterministic", &TrainConfig::deterministic,
           "Use only kernels that give bit-identical results in every run.")
           .role(KeyRole::execution),
