@@ -10,10 +10,9 @@
 namespace forge {
 namespace {
 
-class PolicyRules {
+class PolicyRules : RuleFaults {
  public:
-  PolicyRules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
-      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+  using RuleFaults::RuleFaults;
 
   void check() {
     loss();
@@ -31,14 +30,6 @@ class PolicyRules {
   }
 
  private:
-  void fault(const std::string& key, std::string message, std::string hint = "") {
-    const auto at = parsed_.given.find(key);
-    faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
-  }
-  void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (parsed_.given.contains(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
-  }
-
   void loss() {
     const PolicyTerm term = job_.objective.as<GrpoConfig>().policy;
     const std::string policy = "objective.policy is " + name_of(term);
@@ -48,7 +39,7 @@ class PolicyRules {
       if (term != PolicyTerm::cispo) no_effect("objective.clip_high", policy);
     }
     if (term == PolicyTerm::reinforce) no_effect("objective.ratio", policy + ", which has no ratio");
-    if (term == PolicyTerm::cispo && policy_.clip_high < 1 && parsed_.given.contains("objective.clip_high"))
+    if (term == PolicyTerm::cispo && policy_.clip_high < 1 && given("objective.clip_high"))
       fault("objective.clip_high",
             "cispo's weight would be cut off at 1 + " + format_number(policy_.clip_high) + ", expected a width of at least 1",
             "this is a width: TRL's epsilon_high 5 is clip_high: 4");
@@ -169,7 +160,7 @@ class PolicyRules {
     if (dynamic.keep[0] >= dynamic.keep[1])
       fault(section + "keep", format_number(dynamic.keep[0]) + " is not below " + format_number(dynamic.keep[1]));
     std::vector<std::string> known;
-    for (const RewardConfig& reward : job_.rewards) known.push_back(reward.name.empty() ? name_of(reward.type()) : reward.name);
+    for (const RewardConfig& reward : job_.rewards) known.push_back(reward.name);
     if (std::find(known.begin(), known.end(), *dynamic.reward) == known.end())
       fault(section + "reward", "\"" + *dynamic.reward + "\" is not the name of a reward" + did_you_mean(*dynamic.reward, known),
             "the names are " + join(known, ", "));
@@ -200,11 +191,7 @@ class PolicyRules {
                 "write format: prompt; other columns stay with the row for rewards");
   }
 
-  const Job& job_;
   const PolicyConfig& policy_ = job_.objective.as<PolicyConfig>();
-  const Parsed& parsed_;
-  const Position& file_;
-  Diagnostics& faults_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/job/names.h"
+#include "core/job/rules.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 
@@ -18,10 +19,9 @@ bool is_header_name(const std::string& name) {
   });
 }
 
-class RewardRules {
+class RewardRules : RuleFaults {
  public:
-  RewardRules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
-      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+  using RuleFaults::RuleFaults;
 
   void check() {
     for (size_t i = 0; i < job_.rewards.size(); ++i) {
@@ -36,27 +36,24 @@ class RewardRules {
   }
 
  private:
-  bool given(const std::string& key) const { return parsed_.given.contains(at_ + "." + key); }
+  // Adds a fault about a key of the reward; at its type for a key that is not given.
   void fault(const std::string& key, std::string message, std::string hint = "") {
     auto found = parsed_.given.find(at_ + "." + key);
     if (found == parsed_.given.end()) found = parsed_.given.find(at_ + ".type");
     faults_.add(found == parsed_.given.end() ? file_ : found->second, at_ + "." + key, std::move(message),
                 std::move(hint));
   }
-  static std::string name_of(const RewardConfig& reward) {
-    return reward.name.empty() ? forge::name_of(reward.type()) : reward.name;
-  }
 
   void keys_of_type(const RewardConfig& reward) {
     for (const KeyOfOthers& other : keys_of_others(find_field("rewards")->fields, &reward))
-      if (given(other.key))
+      if (given(at_ + "." + other.key))
         fault(other.key,
-              "has no effect: it belongs to " + alternatives(other.types) + ", not to " + forge::name_of(reward.type()),
+              "has no effect: it belongs to " + alternatives(other.types) + ", not to " + name_of(reward.type()),
               "remove it");
   }
 
   void needed(const RewardConfig& reward) {
-    const std::string type = forge::name_of(reward.type());
+    const std::string type = name_of(reward.type());
     auto need = [&](bool there, const char* key, const char* hint) {
       if (!there) fault(key, "missing: " + type + " needs it", hint);
     };
@@ -129,9 +126,9 @@ class RewardRules {
   }
 
   void name(size_t i) {
-    const std::string name = name_of(job_.rewards[i]);
+    const std::string& name = job_.rewards[i].name;
     for (size_t other = 0; other < i; ++other)
-      if (name_of(job_.rewards[other]) == name)
+      if (job_.rewards[other].name == name)
         return fault("name", "\"" + name + "\" is already the name of rewards[" + std::to_string(other) + "]",
                      "give each reward a name of its own");
     if (name.find_first_of(" \t\n/.") != std::string::npos)
@@ -142,7 +139,7 @@ class RewardRules {
   void gate(size_t i) {
     std::vector<std::string> before, all;
     for (size_t k = 0; k < job_.rewards.size(); ++k) {
-      all.push_back(name_of(job_.rewards[k]));
+      all.push_back(job_.rewards[k].name);
       if (k < i) before.push_back(all.back());
     }
     const std::string& wanted = *job_.rewards[i].needs;
@@ -154,10 +151,6 @@ class RewardRules {
           later ? "move that one up" : "the names are " + join(all, ", "));
   }
 
-  const Job& job_;
-  const Parsed& parsed_;
-  const Position& file_;
-  Diagnostics& faults_;
   std::string at_;
 };
 

@@ -16,10 +16,9 @@
 namespace forge {
 namespace {
 
-class Rules {
+class Rules : RuleFaults {
  public:
-  Rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
-      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+  using RuleFaults::RuleFaults;
 
   void check() {
     // Rules read values, so rules on refused values are skipped.
@@ -50,16 +49,6 @@ class Rules {
   }
 
  private:
-  bool given(const std::string& key) const { return parsed_.given.contains(key); }
-  void fault(const std::string& key, std::string message, std::string hint = "") {
-    auto at = parsed_.given.find(key);
-    faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
-  }
-  // Refuses a key that would be accepted and then ignored.
-  void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it") {
-    if (given(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
-  }
-
   void name() {
     if (safe_file_name(job_.name) && std::none_of(job_.name.begin(), job_.name.end(), [](unsigned char c) { return std::iscntrl(c); })) return;
     fault("name", show_name(job_.name) + " cannot name a folder",
@@ -426,19 +415,24 @@ class Rules {
         fault("allow", "\"" + word + "\" is not something to allow" + did_you_mean(word, known),
               "known here: " + join(known, ", "));
   }
-
-  const Job& job_;
-  const Parsed& parsed_;
-  const Position& file_;
-  Diagnostics& faults_;
 };
 
-}  // namespace
-
+// True for a value that turns off what is off by default (0, false), and for no samples.
 bool asks_for_nothing(const Parsed& parsed, const std::string& key) {
   if (!parsed.off.contains(key) || key.find('[') != std::string::npos) return false;
   const Json usual = value_of(Job{}, key);
   return key == "eval.samples" || usual == 0 || usual == false;
+}
+
+}  // namespace
+
+void RuleFaults::fault(const std::string& key, std::string message, std::string hint) {
+  const auto at = parsed_.given.find(key);
+  faults_.add(at == parsed_.given.end() ? file_ : at->second, key, std::move(message), std::move(hint));
+}
+
+void RuleFaults::no_effect(const std::string& key, const std::string& why, const std::string& hint) {
+  if (given(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
 }
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {

@@ -7,9 +7,24 @@
 
 namespace forge {
 
-// True for a value that turns off what is off by default (0, false), and for no samples. Such a
-// value is allowed where its key has no effect. `key` is dotted.
-bool asks_for_nothing(const Parsed& parsed, const std::string& key);
+// The faults of rules, each at the place of its key; at the file's beginning for a key that is not
+// given.
+class RuleFaults {
+ protected:
+  RuleFaults(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
+      : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
+
+  bool given(const std::string& key) const { return parsed_.given.contains(key); }
+  void fault(const std::string& key, std::string message, std::string hint = "");
+  // Refuses a key that would be accepted and then ignored. A value that turns off what is off by
+  // default (0, false), and no samples, are allowed.
+  void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it");
+
+  const Job& job_;
+  const Parsed& parsed_;
+  const Position& file_;
+  Diagnostics& faults_;
+};
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
