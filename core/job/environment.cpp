@@ -35,9 +35,7 @@ class Substitution {
       }
       size_t close = text.find('}', open);
       if (close == std::string::npos) {
-        node_.faulty = true;
-        faults_.add(node_.at, "", "${ is not closed",
-                    "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
+        refuse("${ is not closed", "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
         return;
       }
       result += text.substr(at, open - at) + value_of(text.substr(open + 2, close - open - 2));
@@ -50,6 +48,11 @@ class Substitution {
   }
 
  private:
+  std::string refuse(std::string message, std::string hint = "") {
+    node_.faulty = true;
+    faults_.add(node_.at, "", std::move(message), std::move(hint));
+    return "";
+  }
   // ${NAME} in capitals is a shell's spelling of ${env:NAME}. ${name} is another tool's reference
   // to a key.
   std::string value_of(const std::string& written) {
@@ -59,25 +62,16 @@ class Substitution {
     const bool has_fallback = fallback != std::string::npos;
     const std::string name = reference.substr(0, fallback);
     if (!is_variable_name(name) || (!stated && !is_capital(name))) {
-      node_.faulty = true;
-      faults_.add(node_.at, "", "${" + written + "} does not name an environment variable",
-                  "write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${");
-      return "";
+      return refuse("${" + written + "} does not name an environment variable",
+                    "write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${");
     }
     std::optional<std::string> value = environment_(name);
     // The default also replaces an empty variable, as in a shell.
     if (has_fallback && (!value || value->empty())) return reference.substr(fallback + 2);
-    if (!value) {
-      node_.faulty = true;
-      faults_.add(node_.at, "", "the environment variable " + name + " is not set",
-                  "set it, or write ${env:" + name + ":-default}");
-      return "";
-    }
-    if (!valid_utf8(*value)) {
-      node_.faulty = true;
-      faults_.add(node_.at, "", "the environment variable " + name + " is not valid UTF-8");
-      return "";
-    }
+    if (!value)
+      return refuse("the environment variable " + name + " is not set",
+                    "set it, or write ${env:" + name + ":-default}");
+    if (!valid_utf8(*value)) return refuse("the environment variable " + name + " is not valid UTF-8");
     if (looks_secret(name, *value) || (sealed_ && value->size() >= kShortestSecret)) secrets_.push_back({name, *value});
     return *value;
   }
@@ -91,6 +85,13 @@ class Substitution {
 
 }  // namespace
 
+bool begins_token(std::string_view text) {
+  for (const char* start :
+       {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"})
+    if (text.starts_with(start)) return true;
+  return false;
+}
+
 bool looks_secret(const std::string& variable, const std::string& value) {
   if (value.size() < kShortestSecret) return false;
   std::string name = lower(variable);
@@ -98,10 +99,7 @@ bool looks_secret(const std::string& variable, const std::string& value) {
                            "private_key", "access_key", "auth"})
     if (name.find(word) != std::string::npos) return true;
   if (name.ends_with("_key") || name == "key") return true;
-  for (const char* start :
-       {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"})
-    if (value.starts_with(start) && value.size() >= 16) return true;
-  return false;
+  return begins_token(value) && value.size() >= 16;
 }
 
 ExpandedPath expand_path(const std::string& path, const Environment& environment) {

@@ -1,6 +1,8 @@
 #pragma once
 // Replaces ${env:NAME} and ${env:NAME:-default} in the texts of a job, and ${NAME} if the name is
 // in capitals. `$${` stands for `${`. Paths may also have $NAME, and ~ at the beginning.
+#include <string_view>
+
 #include "core/job/layers.h"
 
 namespace forge {
@@ -18,6 +20,8 @@ struct ExpandedPath {
 };
 ExpandedPath expand_path(const std::string& path, const Environment& environment);
 
+// True if `text` begins like the tokens of a service (hf_…, sk-…, ghp_…).
+bool begins_token(std::string_view text);
 // True if the variable's name (…TOKEN, …SECRET, …KEY, …PASSWORD) or the value's shape (hf_…, sk-…,
 // …) looks secret.
 bool looks_secret(const std::string& variable, const std::string& value);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -61,8 +60,7 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c =
 // long run of mixed letters and digits.
 size_t token_length(std::string_view text) {
   constexpr size_t kRun = 16;
-  constexpr const char* kBeginnings[] = {"hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"};
-  if (std::none_of(std::begin(kBeginnings), std::end(kBeginnings), [&](const char* beginning) { return text.starts_with(beginning); })) return 0;
+  if (!begins_token(text)) return 0;
   size_t end = 0, run = 0, digits = 0;
   bool mixed = false;
   for (; end < text.size() && is_word(text[end]); ++end) {
@@ -107,6 +105,15 @@ Replacements of(const std::vector<Secret>& secrets, Text text) {
 
 Replacements stars(const std::vector<Secret>& secrets) {
   return of(secrets, [](const Secret&) { return std::string("***"); });
+}
+
+// Returns the variables that a sealed object names; none if it is no sealed object.
+std::vector<std::string> variables_of(const Json& sealed) {
+  std::vector<std::string> variables;
+  if (!sealed.is_object() || !sealed.contains(kList) || !sealed[kList].is_array()) return variables;
+  for (const Json& variable : sealed[kList])
+    if (variable.is_string()) variables.push_back(variable);
+  return variables;
 }
 
 std::string reference(const std::string& variable) { return "${env:" + variable + "}"; }
@@ -175,8 +182,7 @@ Json unseal_secrets(const Json& sealed, const Environment& environment, const st
   if (!sealed.is_object() || !sealed.contains(kList) || !sealed[kList].is_array()) return sealed;
   Replacements replacements;
   std::vector<std::string> missing;
-  for (const Json& variable : sealed[kList]) {
-    if (!variable.is_string()) continue;
+  for (const std::string& variable : variables_of(sealed)) {
     const std::optional<std::string> value = environment(variable);
     if (value)
       replacements.emplace_back(reference(variable), *value);
@@ -195,10 +201,8 @@ Json unseal_secrets(const Json& sealed, const Environment& environment, const st
 
 std::vector<Secret> sealed_secrets(const Json& sealed, const Environment& environment) {
   std::vector<Secret> secrets;
-  if (!sealed.is_object() || !sealed.contains(kList) || !sealed[kList].is_array()) return secrets;
-  for (const Json& variable : sealed[kList])
-    if (variable.is_string())
-      if (const std::optional<std::string> value = environment(variable)) secrets.push_back({variable, *value});
+  for (const std::string& variable : variables_of(sealed))
+    if (const std::optional<std::string> value = environment(variable)) secrets.push_back({variable, *value});
   return secrets;
 }
 
