@@ -52,11 +52,8 @@ std::string type_text(const Field& field) {
     case FieldKind::section:
       return "keys";
     case FieldKind::sections:
-      return std::string(field.shorthand == "path" ? "file, or list of files or {" : "list of words or {") + [&] {
-        std::vector<std::string> keys;
-        for (const Field& inner : field.fields) keys.push_back(inner.key);
-        return join(keys, ", ");
-      }() + "}";
+      return std::string(field.shorthand == "path" ? "file, or list of files or {" : "list of words or {") +
+             join(keys_of(field.fields), ", ") + "}";
   }
   return "";
 }
@@ -106,6 +103,7 @@ std::string table(const Rows& rows) {
   return text;
 }
 
+// Adds the rows of a section's keys.
 void collect(const std::vector<Field>& fields, void* object, const std::string& prefix, Rows& rows) {
   for (const Field& field : fields) {
     if (field.kind == FieldKind::section) {
@@ -117,31 +115,33 @@ void collect(const std::vector<Field>& fields, void* object, const std::string& 
   }
 }
 
+// Returns the table of the keys below a section or an item of a list.
+std::string key_table(const std::vector<Field>& fields, void* object, const std::string& prefix,
+                      Rows first = {}) {
+  first.insert(first.begin(), {"Key", "Type", "Default", "Range", ""});
+  collect(fields, object, prefix, first);
+  return table(first);
+}
+
 std::string section_page(const Field& section, void* object) {
   std::string text = "\n## " + section.key + "\n\n" + section.doc;
   if (!section.shorthand.empty())
     text += " `" + section.key + ": X` is short for `" + section.key + ": {" + section.shorthand + ": X}`.";
-  Rows rows{{"Key", "Type", "Default", "Range", ""}};
-  collect(section.fields, section.member(object), section.key + ".", rows);
-  text += "\n\n" + table(rows);
+  text += "\n\n" + key_table(section.fields, section.member(object), section.key + ".");
   for (const Field& field : section.fields) {
     if (field.kind != FieldKind::sections || !field.required) continue;
     field.resize(section.member(object), 1);
-    Rows items{{"Key", "Type", "Default", "Range", ""}};
-    collect(field.fields, field.element(section.member(object), 0), section.key + "." + field.key + "[].",
-            items);
-    text += "\nEach of `" + section.key + "." + field.key + "`, and of the other lists of files here:\n\n" +
-            table(items);
+    const std::string list = section.key + "." + field.key;
+    text += "\nEach of `" + list + "`, and of the other lists of files here:\n\n" +
+            key_table(field.fields, field.element(section.member(object), 0), list + "[].");
   }
   return text;
 }
 
 std::string list_page(const Field& list, void* object) {
   list.resize(object, 1);
-  Rows rows{{"Key", "Type", "Default", "Range", ""}};
-  collect(list.fields, list.element(object, 0), list.key + "[].", rows);
   return "\n## " + list.key + "\n\n" + list.doc + " An item `X` is short for `{" + list.shorthand + ": X}`.\n\n" +
-         table(rows);
+         key_table(list.fields, list.element(object, 0), list.key + "[].");
 }
 
 constexpr const char* kIntroduction = R"(# The job file
@@ -186,10 +186,9 @@ std::string foreign_page() {
 
 std::string job_reference_markdown() {
   Job job;
-  Rows top{{"Key", "Type", "Default", "Range", ""}};
-  top.push_back({"`extends`", "file or list of files", "not set", "",
-                 "Job files to inherit from. Later files override earlier ones, and this file "
-                 "overrides all."});
+  const std::vector<std::string> extends{
+      "`extends`", "file or list of files", "not set", "",
+      "Job files to inherit from. Later files override earlier ones, and this file overrides all."};
   std::vector<Field> leaves;
   std::string sections;
   for (const Field& field : job_fields()) {
@@ -200,8 +199,8 @@ std::string job_reference_markdown() {
     else
       leaves.push_back(field);
   }
-  collect(leaves, &job, "", top);
-  return kIntroduction + std::string("\n## Top level\n\n") + table(top) + sections + foreign_page();
+  return kIntroduction + std::string("\n## Top level\n\n") + key_table(leaves, &job, "", {extends}) + sections +
+         foreign_page();
 }
 
 }  // namespace forge

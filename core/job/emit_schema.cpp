@@ -33,6 +33,10 @@ Json one_or_list(const Json& item, Json list) {
   return Json::array({item, std::move(list)});
 }
 
+Json map_of(Json value) {
+  return Json::array({{{"type", "object"}, {"additionalProperties", std::move(value)}}});
+}
+
 Json forms(const Field& field, void* object);
 
 // Returns the forms of a list of sections: one alone, by its shorthand or whole, or a list of them.
@@ -40,8 +44,8 @@ Json section_list(const Field& field, void* object) {
   field.resize(object, 1);
   Json source = object_schema(field.fields, field.element(object, 0));
   Json alone = text_schema();
-  for (const Field& inner : field.fields)
-    if (inner.key == field.shorthand) alone = forms(inner, field.element(object, 0))[0];
+  if (const Field* inner = field_of(field.fields, field.shorthand))
+    alone = forms(*inner, field.element(object, 0))[0];
   Json item{{"anyOf", Json::array({alone, source})}};
   Json list{{"type", "array"}, {"items", item}};
   if (field.required) list["minItems"] = 1;
@@ -82,24 +86,22 @@ Json forms(const Field& field, void* object) {
           {{{"type", "array"}, {"items", item}, {"minItems", field.length}, {"maxItems", field.length}}});
     }
     case FieldKind::integer_map:
-      return Json::array({{{"type", "object"}, {"additionalProperties", ranged("integer", field)}}});
+      return map_of(ranged("integer", field));
     case FieldKind::integer_lists: {
       Json ids{{"type", "array"}, {"items", ranged("integer", field)}};
-      return Json::array({ids, {{"type", "object"}, {"additionalProperties", ids}}});
+      return Json::array({ids, map_of(ids)[0]});
     }
     case FieldKind::number_map:
-      return Json::array({{{"type", "object"}, {"additionalProperties", ranged("number", field)}}});
+      return map_of(ranged("number", field));
     case FieldKind::text_map:
-      return Json::array({{{"type", "object"}, {"additionalProperties", text_schema()}}});
+      return map_of(text_schema());
     case FieldKind::scalar_map:
-      return Json::array(
-          {{{"type", "object"}, {"additionalProperties", {{"type", {"boolean", "number", "string"}}}}}});
+      return map_of({{"type", {"boolean", "number", "string"}}});
     case FieldKind::section: {
       Json result = Json::array({object_schema(field.fields, field.member(object))});
-      for (const Field& inner : field.fields)
-        if (inner.key == field.shorthand)
-          for (Json& form : forms(inner, field.member(object)))
-            result.insert(result.begin(), std::move(form));
+      if (const Field* inner = field_of(field.fields, field.shorthand))
+        for (Json& form : forms(*inner, field.member(object)))
+          result.insert(result.begin(), std::move(form));
       return result;
     }
     case FieldKind::sections:

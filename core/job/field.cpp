@@ -46,13 +46,23 @@ std::vector<std::string> keys_that_make_examples() {
   return keys_where([](const Field& field) { return field.makes_examples; });
 }
 
+std::vector<std::string> keys_of(const std::vector<Field>& fields) {
+  std::vector<std::string> keys;
+  for (const Field& field : fields) keys.push_back(field.key);
+  return keys;
+}
+
+const Field* field_of(const std::vector<Field>& fields, const std::string& key) {
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field& field) { return field.key == key; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
 const Field* find_field(const std::string& dotted) {
   const std::vector<Field>* fields = &job_fields();
   const Field* found = nullptr;
   for (const std::string& part : split(dotted, '.')) {
-    found = nullptr;
-    for (const Field& field : *fields)
-      if (field.key == part) found = &field;
+    found = field_of(*fields, part);
     if (!found) return nullptr;
     fields = &found->fields;
   }

@@ -104,6 +104,10 @@ std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std
 std::vector<std::string> keys_of_role(KeyRole role);
 // Like keys_of_role(), for keys that decide which examples the rows give.
 std::vector<std::string> keys_that_make_examples();
+// Returns the keys of a table, without those inside its sections.
+std::vector<std::string> keys_of(const std::vector<Field>& fields);
+// Returns the entry of a key in a table; nullptr if there is none.
+const Field* field_of(const std::vector<Field>& fields, const std::string& key);
 // Returns the entry of a dotted key; nullptr if there is none.
 const Field* find_field(const std::string& dotted);
 // True if a key belongs to the items of a list ("data.train.path"), so that it has no single value

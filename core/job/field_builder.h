@@ -42,38 +42,30 @@ void write_member(M& member, FieldValue value) {
   }
 }
 
+// Return the kind of a plain member by its type.
+constexpr FieldKind plain_kind(const bool*) { return FieldKind::boolean; }
+constexpr FieldKind plain_kind(const int64_t*) { return FieldKind::integer; }
+constexpr FieldKind plain_kind(const double*) { return FieldKind::number; }
+constexpr FieldKind plain_kind(const std::string*) { return FieldKind::text; }
+constexpr FieldKind plain_kind(const std::vector<std::string>*) { return FieldKind::texts; }
+constexpr FieldKind plain_kind(const std::vector<double>*) { return FieldKind::numbers; }
+constexpr FieldKind plain_kind(const std::vector<int64_t>*) { return FieldKind::integers; }
+constexpr FieldKind plain_kind(const InOrder<int64_t>*) { return FieldKind::integer_map; }
+constexpr FieldKind plain_kind(const InOrder<double>*) { return FieldKind::number_map; }
+constexpr FieldKind plain_kind(const std::map<std::string, std::vector<int64_t>>*) {
+  return FieldKind::integer_lists;
+}
+constexpr FieldKind plain_kind(const std::map<std::string, std::string>*) { return FieldKind::text_map; }
+constexpr FieldKind plain_kind(const std::map<std::string, Scalar>*) { return FieldKind::scalar_map; }
+
 template <class M>
 constexpr FieldKind kind_of() {
   if constexpr (IsOptional<M>::value)
     return kind_of<typename M::value_type>();
   else if constexpr (std::is_enum_v<M>)
     return FieldKind::choice;
-  else if constexpr (std::is_same_v<M, bool>)
-    return FieldKind::boolean;
-  else if constexpr (std::is_same_v<M, int64_t>)
-    return FieldKind::integer;
-  else if constexpr (std::is_same_v<M, double>)
-    return FieldKind::number;
-  else if constexpr (std::is_same_v<M, std::vector<std::string>>)
-    return FieldKind::texts;
-  else if constexpr (std::is_same_v<M, std::vector<double>>)
-    return FieldKind::numbers;
-  else if constexpr (std::is_same_v<M, std::vector<int64_t>>)
-    return FieldKind::integers;
-  else if constexpr (std::is_same_v<M, InOrder<int64_t>>)
-    return FieldKind::integer_map;
-  else if constexpr (std::is_same_v<M, std::map<std::string, std::vector<int64_t>>>)
-    return FieldKind::integer_lists;
-  else if constexpr (std::is_same_v<M, InOrder<double>>)
-    return FieldKind::number_map;
-  else if constexpr (std::is_same_v<M, std::map<std::string, std::string>>)
-    return FieldKind::text_map;
-  else if constexpr (std::is_same_v<M, std::map<std::string, Scalar>>)
-    return FieldKind::scalar_map;
-  else {
-    static_assert(std::is_same_v<M, std::string>, "a member of this type has no field kind");
-    return FieldKind::text;
-  }
+  else
+    return plain_kind(static_cast<const M*>(nullptr));
 }
 
 struct Entry {
@@ -102,14 +94,21 @@ struct Entry {
   Entry& shorthand(std::string key) { return field.shorthand = std::move(key), *this; }
 };
 
+// Returns an entry without access to its value.
+inline Entry entry_of(std::string name, FieldKind kind, std::string doc, std::vector<Field> fields = {}) {
+  Entry entry;
+  entry.field.key = std::move(name);
+  entry.field.kind = kind;
+  entry.field.doc = std::move(doc);
+  entry.field.fields = std::move(fields);
+  return entry;
+}
+
 // Returns the entry of a plain member.
 template <class S, class M>
 Entry key(std::string name, M S::*member, std::string doc) {
-  Entry entry;
+  Entry entry = entry_of(std::move(name), kind_of<M>(), std::move(doc));
   Field& field = entry.field;
-  field.key = std::move(name);
-  field.kind = kind_of<M>();
-  field.doc = std::move(doc);
   field.optional = IsOptional<M>::value;
   if constexpr (std::is_enum_v<M>)
     field.choices = names(M());
@@ -125,11 +124,7 @@ Entry key(std::string name, M S::*member, std::string doc) {
 // Returns the entry of a struct inside the struct.
 template <class S, class M>
 Entry section(std::string name, M S::*member, std::string doc, std::vector<Field> fields) {
-  Entry entry;
-  entry.field.key = std::move(name);
-  entry.field.kind = FieldKind::section;
-  entry.field.doc = std::move(doc);
-  entry.field.fields = std::move(fields);
+  Entry entry = entry_of(std::move(name), FieldKind::section, std::move(doc), std::move(fields));
   entry.field.member = [member](void* object) -> void* { return &(static_cast<S*>(object)->*member); };
   return entry;
 }
@@ -138,11 +133,8 @@ Entry section(std::string name, M S::*member, std::string doc, std::vector<Field
 template <class Owner>
 Entry type_key(std::string doc) {
   using Type = decltype(Owner().type());
-  Entry entry;
+  Entry entry = entry_of("type", FieldKind::choice, std::move(doc));
   Field& field = entry.field;
-  field.key = "type";
-  field.kind = FieldKind::choice;
-  field.doc = std::move(doc);
   field.choices = names(Type());
   field.picks_type = true;
   field.get = [](const void* object) { return name_of(static_cast<const Owner*>(object)->type()); };
@@ -188,11 +180,7 @@ Entry of_part(Entry entry) {
 
 // Returns the entry of a section of the file whose keys are members of the struct around it.
 inline Entry group(std::string name, std::string doc, std::vector<Field> fields) {
-  Entry entry;
-  entry.field.key = std::move(name);
-  entry.field.kind = FieldKind::section;
-  entry.field.doc = std::move(doc);
-  entry.field.fields = std::move(fields);
+  Entry entry = entry_of(std::move(name), FieldKind::section, std::move(doc), std::move(fields));
   entry.field.member = [](void* object) { return object; };
   return entry;
 }
@@ -200,12 +188,8 @@ inline Entry group(std::string name, std::string doc, std::vector<Field> fields)
 // Returns the entry of a list of structs.
 template <class S, class E>
 Entry sections(std::string name, std::vector<E> S::*member, std::string doc, std::vector<Field> fields) {
-  Entry entry;
+  Entry entry = entry_of(std::move(name), FieldKind::sections, std::move(doc), std::move(fields));
   Field& field = entry.field;
-  field.key = std::move(name);
-  field.kind = FieldKind::sections;
-  field.doc = std::move(doc);
-  field.fields = std::move(fields);
   field.resize = [member](void* object, size_t count) {
     (static_cast<S*>(object)->*member).assign(count, E());
   };

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "core/lib/base/text.h"
 #include "core/lib/hub/hub_cache.h"
 
 namespace forge {
@@ -47,10 +46,7 @@ class Rewriting {
     const std::string folder = cache_.snapshot(repository);
     const std::string whole = inside.empty() ? folder : folder + "/" + inside;
     Node value = scalar_node(std::filesystem::absolute(whole).lexically_normal().string(), at);
-    if (path)
-      *path = std::move(value);
-    else
-      section.members.push_back({"path", at, std::move(value)});
+    section.set("path", std::move(value));
     derived_[key + ".path"] = {OriginKind::derived, at, repository.name + " in the hub's cache (" + at.text() + ")"};
   }
 
@@ -60,7 +56,7 @@ class Rewriting {
     if (section.find("path")) return;
     Node path = scalar_node("", section.at);
     path.faulty = true;
-    section.members.push_back({"path", section.at, std::move(path)});
+    section.set("path", std::move(path));
   }
 
   HubCache cache_;

@@ -83,9 +83,7 @@ Place place_of(const Job& job, const std::string& dotted_key) {
   const void* object = &job;
   std::vector<std::string> parts = split(dotted_key, '.');
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Field* found = nullptr;
-    for (const Field& field : *fields)
-      if (field.key == parts[i]) found = &field;
+    const Field* found = field_of(*fields, parts[i]);
     FORGE_CHECK(found, "no key " << dotted_key);
     if (i + 1 == parts.size()) return {found, object};
     FORGE_CHECK(found->kind == FieldKind::section, dotted_key << " goes through a list");

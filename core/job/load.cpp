@@ -16,15 +16,6 @@
 namespace forge {
 namespace {
 
-// Sets or replaces a member, at the position of the value that implies it.
-void imply(Node& section, const std::string& key, Node value) {
-  Position at = value.at;
-  if (Node* old = section.find(key))
-    *old = std::move(value);
-  else
-    section.members.push_back({key, at, std::move(value)});
-}
-
 // Rewrites `adapter.type: qlora` to lora on a model in nf4 with double quantization.
 void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnostics& faults) {
   Node* adapter = root.find("adapter");
@@ -44,7 +35,7 @@ void rewrite_qlora(Node& root, std::map<std::string, Origin>& derived, Diagnosti
   auto derive = [&](const std::string& key, const char* value) {
     const Node* old = model->find(key);
     if (old && !old->is_null()) return;
-    imply(*model, key, scalar_node(value, at, Quoting::plain));
+    model->set(key, scalar_node(value, at, Quoting::plain));
     derived["model." + key] = {OriginKind::derived, {}, "adapter.type is qlora (" + at.text() + ")"};
   };
   derive("quantization", "nf4");
@@ -109,13 +100,13 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     Node* parent = &top;
     const std::vector<std::string> parts = split(dotted, '.');
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
-      if (!parent->find(parts[i])) parent->members.push_back({parts[i], at, map_node({}, at)});
+      if (!parent->find(parts[i])) parent->set(parts[i], map_node({}, at));
       parent = parent->find(parts[i]);
       if (!parent->is_map()) return;  // reported elsewhere
     }
     const Node* old = parent->find(parts.back());
     if (old && !old->is_null()) return;
-    imply(*parent, parts.back(), scalar_node(value, at, Quoting::either));
+    parent->set(parts.back(), scalar_node(value, at, Quoting::either));
     derived[section + dotted] = {OriginKind::derived, at, reason};
   };
   const Node* policy = objective->find("policy");
@@ -130,7 +121,7 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     derive(*objective, "objective.", key, value);
   }
   if (name != "dapo" || first_reward(root).empty()) return;
-  if (!root.find("rollout")) root.members.push_back({"rollout", at, map_node({}, at)});
+  if (!root.find("rollout")) root.set("rollout", map_node({}, at));
   if (Node* rollout = root.find("rollout"); rollout->is_map())
     derive(*rollout, "rollout.", "dynamic_sampling.reward", first_reward(root));
 }
@@ -147,16 +138,19 @@ void fill_defaults(LoadedJob& loaded, const std::string& path, const ResolvePath
   if (!parsed.given.contains("output_dir")) job.output_dir = resolve(job.output_dir, file);
   if (names_a_template_file(job.data.template_name) && parsed.given.contains("data.template"))
     job.data.template_name = resolve(job.data.template_name, parsed.given.at("data.template"));
+  // A command runs in the folder of the file that states it.
+  const auto set_directory = [&](std::optional<std::string>& directory, const std::string& command) {
+    const auto stated = parsed.given.find(command);
+    if (!directory && stated != parsed.given.end())
+      directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
+  };
   for (size_t i = 0; i < job.rewards.size(); ++i) {
     RewardConfig& reward = job.rewards[i];
-    auto stated = parsed.given.find("rewards[" + std::to_string(i) + "].command");
-    auto* command = reward.find<CommandReward>();
-    if (command && !command->directory && stated != parsed.given.end())
-      command->directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
+    if (auto* command = reward.find<CommandReward>())
+      set_directory(command->directory, "rewards[" + std::to_string(i) + "].command");
     if (reward.name.empty()) reward.name = name_of(reward.type());
   }
-  if (const auto stated = parsed.given.find("rollout.tools.command"); stated != parsed.given.end() && !job.rollout.tools.directory)
-    job.rollout.tools.directory = std::filesystem::path(resolve(".", stated->second)).lexically_normal().string();
+  set_directory(job.rollout.tools.directory, "rollout.tools.command");
   if (job.objective.find<PolicyConfig>() && !parsed.given.contains("data.overlong")) {
     job.data.overlong = Overlong::drop;
     loaded.origins["data.overlong"] = {OriginKind::unset, {}, "a prompt is never cut"};

@@ -14,29 +14,25 @@ const Node* Node::find(std::string_view key) const {
 
 Node* Node::find(std::string_view key) { return const_cast<Node*>(std::as_const(*this).find(key)); }
 
+void Node::set(const std::string& key, Node value) {
+  if (Node* old = find(key)) {
+    *old = std::move(value);
+    return;
+  }
+  Position at = value.at;
+  members.push_back({key, std::move(at), std::move(value)});
+}
+
 Node scalar_node(std::string text, Position at, Quoting quoting) {
-  Node node;
-  node.kind = NodeKind::scalar;
-  node.at = std::move(at);
-  node.scalar = std::move(text);
-  node.quoting = quoting;
-  return node;
+  return {.kind = NodeKind::scalar, .at = std::move(at), .scalar = std::move(text), .quoting = quoting};
 }
 
 Node list_node(std::vector<Node> items, Position at) {
-  Node node;
-  node.kind = NodeKind::list;
-  node.at = std::move(at);
-  node.items = std::move(items);
-  return node;
+  return {.kind = NodeKind::list, .at = std::move(at), .items = std::move(items)};
 }
 
 Node map_node(std::vector<Member> members, Position at) {
-  Node node;
-  node.kind = NodeKind::map;
-  node.at = std::move(at);
-  node.members = std::move(members);
-  return node;
+  return {.kind = NodeKind::map, .at = std::move(at), .members = std::move(members)};
 }
 
 std::string describe(const Node& node) {

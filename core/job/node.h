@@ -45,6 +45,8 @@ struct Node {
   // Returns the member's value; nullptr if there is none.
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
+  // Sets or replaces a member. A new one stands at the position of its value.
+  void set(const std::string& key, Node value);
 };
 
 struct Member {

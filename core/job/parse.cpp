@@ -58,7 +58,7 @@ class ValueReader {
       case FieldKind::text_map:
         return map<std::map<std::string, std::string>>(node, [&](const Node& item) { return text(item); });
       case FieldKind::scalar_map:
-        return scalars(node);
+        return map<std::map<std::string, Scalar>>(node, [&](const Node& item) { return scalar(item); });
       case FieldKind::targets:
         return node.is_list() ? targets(node) : target(node);
       case FieldKind::section:
@@ -155,11 +155,13 @@ class ValueReader {
     Map items;
     bool good = true;
     for (const Member& member : node.members) {
-      std::optional<FieldValue> value = read(member.value);
-      if (value)
-        items[member.key] = std::get<Item>(*value);
-      else
-        good = false;
+      auto value = read(member.value);
+      if constexpr (std::is_same_v<Item, Scalar>) {
+        if (value) items[member.key] = std::move(*value);
+      } else {
+        if (value) items[member.key] = std::get<Item>(std::move(*value));
+      }
+      good = good && value;
     }
     if (!good) return std::nullopt;
     return FieldValue(std::move(items));
@@ -177,22 +179,11 @@ class ValueReader {
   }
   // Reads a scalar as written: false, 3, 0.5. Anything else and everything in quotes is text.
   std::optional<Scalar> scalar(const Node& node) {
-    if (!node.is_scalar()) {
-      refuse(node.at, describe(node) + ", expected a text, a number, true or false");
-      return std::nullopt;
-    }
+    if (!node.is_scalar()) return refuse(node.at, describe(node) + ", expected a text, a number, true or false");
     if (const auto value = read_boolean(node).value) return Scalar(*value);
     if (const auto value = read_integer(node).value) return Scalar(*value);
     if (const auto value = read_number(node).value) return Scalar(*value);
     return Scalar(node.scalar);
-  }
-  std::optional<FieldValue> scalars(const Node& node) {
-    if (!node.is_map()) return refuse(node.at, describe(node) + ", expected a map of names to values");
-    std::map<std::string, Scalar> items;
-    for (const Member& member : node.members)
-      if (std::optional<Scalar> value = scalar(member.value)) items[member.key] = std::move(*value);
-    if (items.size() < node.members.size()) return std::nullopt;
-    return FieldValue(std::move(items));
   }
   // Reads all-linear or a regex. Another tool's word for it would be a regex that matches nothing.
   std::optional<FieldValue> target(const Node& node) {
@@ -285,15 +276,7 @@ std::string section_hint(const Field& section, const Node& value) {
       const std::string shown = value.is_scalar() ? value.scalar : "[…]";
       return "write " + section.key + ": {" + field.key + ": " + shown + "}";
     }
-  std::vector<std::string> names;
-  for (const Field& field : section.fields) names.push_back(field.key);
-  return "known here: " + join(names, ", ");
-}
-
-const Field* field_of(const std::vector<Field>& fields, const std::string& key) {
-  for (const Field& field : fields)
-    if (field.key == key) return &field;
-  return nullptr;
+  return "known here: " + join(keys_of(section.fields), ", ");
 }
 
 }  // namespace

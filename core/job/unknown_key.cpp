@@ -52,12 +52,6 @@ const std::vector<Field>& fields_of(const std::string& section) {
   return find_field(dotted)->fields;
 }
 
-std::vector<std::string> names_of(const std::vector<Field>& fields) {
-  std::vector<std::string> names;
-  for (const Field& field : fields) names.push_back(field.key);
-  return names;
-}
-
 // Returns the path without numbers: data.train[0].x and data.eval[1].x are looked up below
 // data.train[].
 std::string without_numbers(const std::string& path) {
@@ -114,10 +108,8 @@ bool is_section_of_a_job(const std::string& key) {
 }
 
 bool has_key_of(const Field& section, const Node& map) {
-  const std::vector<std::string> own = names_of(section.fields);
-  return std::any_of(map.members.begin(), map.members.end(), [&](const Member& member) {
-    return std::find(own.begin(), own.end(), member.key) != own.end();
-  });
+  return std::any_of(map.members.begin(), map.members.end(),
+                     [&](const Member& member) { return field_of(section.fields, member.key) != nullptr; });
 }
 
 // True if a value has the shape of `field`. A map could be any tool's section, so one of the
@@ -211,10 +203,9 @@ struct Help {
 std::string misspelt(const std::string& key, const Node& value, const Place& place) {
   if (!place.known) return "";
   const std::vector<Field>& fields = fields_of(place.section);
-  const std::string meant = likely_meant(key, names_of(fields));
-  const auto field =
-      std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.key == meant; });
-  return field != fields.end() && has_shape_of(*field, value) ? meant : "";
+  const std::string meant = likely_meant(key, keys_of(fields));
+  const Field* field = field_of(fields, meant);
+  return field && has_shape_of(*field, value) ? meant : "";
 }
 
 Help help(const std::string& key, const Node& value, const Place& place) {
@@ -229,8 +220,7 @@ Help help(const std::string& key, const Node& value, const Place& place) {
   if (!meant.empty() && is_section_of_a_job(prefix + meant, value)) return guess;
   if (const ForeignRow* row = row_of(key, place, false)) return {row_hint(*row, key, value, place)};
   if (!meant.empty() && own_section(place)) return guess;
-  const std::vector<std::string> here = names_of(fields_of(place.section));
-  if (!own && !prefix.empty() && place.known && std::find(here.begin(), here.end(), key) != here.end())
+  if (!own && !prefix.empty() && place.known && field_of(fields_of(place.section), key))
     return {"it is " + prefix + key + value_hint(prefix + key, value)};
   if (std::vector<std::string> homes = homes_of(key, place, value); !homes.empty())
     return {"it is " + alternatives(homes) + (homes.size() == 1 ? value_hint(homes[0], value) : "")};
@@ -251,7 +241,7 @@ class Explainer {
     const std::string key = shown + member.key;
     if (faults_.full()) return faults_.add(member.key_at, key, "unknown key");
     const Help help_here = help(member.key, member.value, place);
-    const std::string known = join(names_of(fields_of(place.section)), ", ");
+    const std::string known = join(keys_of(fields_of(place.section)), ", ");
     if (!help_here.text.empty())
       faults_.add(member.key_at, key, "unknown key", help_here.text);
     else if (top)
@@ -319,10 +309,6 @@ class Explainer {
   Diagnostics& faults_;
   std::set<std::string> seen_;
 };
-
-}  // namespace
-
-namespace {
 
 // Returns the member before `member` if a list belongs there, else nullptr. In braces,
 // `target_modules: q_proj, v_proj` makes v_proj a key without a value.

@@ -1,7 +1,6 @@
 #pragma once
 // Hints for keys that forge does not have.
 #include <string>
-#include <vector>
 
 #include "core/job/diagnostics.h"
 #include "core/job/field.h"
