@@ -6,10 +6,8 @@
 #include <optional>
 
 #include "core/learn/reward/answer.h"
-#include "core/learn/reward/child_process.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/text.h"
-#include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge {
 namespace {

@@ -1,9 +1,9 @@
 #include "core/learn/reward/math_equal.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
-#include <set>
 
 #include "core/lib/base/hash.h"
 #include "core/lib/base/random.h"
@@ -53,25 +53,28 @@ Value power(const Value& base, const Value& exponent) {
   return std::pow(base, exponent);
 }
 
+// The functions of one complex argument.
+struct Function {
+  std::string_view name;
+  Value (*of)(const Value& x);
+};
+constexpr Function kFunctions[] = {
+    {"sin", std::sin<long double>},     {"cos", std::cos<long double>},     {"tan", std::tan<long double>},
+    {"arcsin", std::asin<long double>}, {"arccos", std::acos<long double>}, {"arctan", std::atan<long double>},
+    {"sinh", std::sinh<long double>},   {"cosh", std::cosh<long double>},   {"tanh", std::tanh<long double>},
+    {"exp", std::exp<long double>},     {"ln", std::log<long double>},
+};
+
 Value call(const std::string& name, const std::vector<Value>& arguments) {
   const Value x = arguments[0];
+  for (const Function& function : kFunctions)
+    if (name == function.name) return function.of(x);
   if (name == "sqrt") return arguments.size() > 1 ? power(x, Value(1) / arguments[1]) : std::sqrt(x);
-  if (name == "sin") return std::sin(x);
-  if (name == "cos") return std::cos(x);
-  if (name == "tan") return std::tan(x);
   if (name == "cot") return Value(1) / std::tan(x);
   if (name == "sec") return Value(1) / std::cos(x);
   if (name == "csc") return Value(1) / std::sin(x);
-  if (name == "arcsin") return std::asin(x);
-  if (name == "arccos") return std::acos(x);
-  if (name == "arctan") return std::atan(x);
-  if (name == "sinh") return std::sinh(x);
-  if (name == "cosh") return std::cosh(x);
-  if (name == "tanh") return std::tanh(x);
-  if (name == "exp") return std::exp(x);
   if (name == "abs") return std::abs(x);
-  // Without a base both are natural logarithms, like sympy's and math-verify's.
-  if (name == "ln") return std::log(x);
+  // Without a base it is the natural logarithm, like sympy's and math-verify's.
   if (name == "log") return arguments.size() > 1 ? std::log(x) / std::log(arguments[1]) : std::log(x);
   if (!is_real(x)) return kNan;
   if (name == "floor") return std::floor(x.real());
@@ -157,9 +160,8 @@ std::optional<Fraction> exact(const MathNode& node) {
 
 bool any_of(const MathNode& node, bool (*holds)(const MathNode&)) {
   if (holds(node)) return true;
-  for (const MathNode& item : node.items)
-    if (any_of(item, holds)) return true;
-  return false;
+  return std::any_of(node.items.begin(), node.items.end(),
+                     [&](const MathNode& item) { return any_of(item, holds); });
 }
 
 bool has_unknown(const MathNode& node) {
@@ -220,10 +222,8 @@ bool same_values(const MathNode& reference, const MathNode& answer, double toler
 bool same(const MathNode& reference, const MathNode& answer, double tolerance);
 
 bool same_in_order(const std::vector<MathNode>& a, const std::vector<MathNode>& b, double tolerance) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!same(a[i], b[i], tolerance)) return false;
-  return true;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const MathNode& x, const MathNode& y) { return same(x, y, tolerance); });
 }
 
 bool same_in_any_order(const std::vector<MathNode>& a, const std::vector<MathNode>& b, double tolerance) {

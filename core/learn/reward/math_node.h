@@ -1,6 +1,5 @@
 #pragma once
 // A mathematical answer as a tree, read from LaTeX or plain text.
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

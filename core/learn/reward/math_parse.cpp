@@ -251,21 +251,18 @@ class Parser {
 
   MathNode call(std::string name) {
     const Depth depth(*this);
-    std::vector<MathNode> arguments;
-    std::optional<MathNode> power;
     if (name == "sqrt") {
       if (take("[")) {
-        MathNode degree = relation();
-        need("]");
+        MathNode degree = group("]");
         MathNode radicand = argument_of_call();
         return node(Kind::call, name, std::move(radicand), std::move(degree));
       }
       return node(Kind::call, name, argument_of_call());
     }
-    std::optional<MathNode> base;
+    std::optional<MathNode> base, power;
     if (name == "log" && take("_")) base = argument();
     if (take("^")) power = argument();
-    arguments.push_back(argument_of_call());
+    std::vector<MathNode> arguments{argument_of_call()};
     if (base) arguments.push_back(std::move(*base));
     MathNode result = node(Kind::call, std::move(name), std::move(arguments));
     if (power) return node(Kind::power, "", std::move(result), std::move(*power));
@@ -367,11 +364,7 @@ class Parser {
     if (is_letter(c)) return letters();
     if (c == '\\') return command();
     ++at_;
-    if (c == '{') {
-      MathNode inner = relation();
-      need("}");
-      return inner;
-    }
+    if (c == '{') return group("}");
     if (c == '(' || c == '[') return brackets(c);
     if (c == '|') {
       ++bars_;

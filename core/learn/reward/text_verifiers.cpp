@@ -1,5 +1,4 @@
 // exact, contains, regex: completions as texts.
-#include <algorithm>
 
 #include "core/learn/reward/answer.h"
 #include "core/learn/reward/verifiers.h"

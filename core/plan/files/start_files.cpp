@@ -1,6 +1,5 @@
 #include "core/plan/files/start_files.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <span>

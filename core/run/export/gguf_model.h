@@ -2,7 +2,6 @@
 // A merged model as one GGUF file, and an adapter as a LoRA GGUF for its base's.
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/run/export/gguf_format.h"
 #include "core/run/export/merged_model.h"

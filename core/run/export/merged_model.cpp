@@ -1,7 +1,6 @@
 #include "core/run/export/merged_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "core/lib/base/error.h"
