@@ -7,7 +7,6 @@
 #include "cli/scratch_folder.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
-#include "core/run/export/gguf_lora_adapter.h"
 #include "core/run/export/gguf_metadata.h"
 #include "core/run/export/gguf_model.h"
 #include "core/run/export/modelfile.h"

@@ -6,6 +6,7 @@
 // `std::optional` means "not set", and prints as null. `Auto<T>` means "decided by the plan" and
 // prints as auto: after make_plan every Auto in Plan::job holds a value, with its reason in
 // Plan::origins.
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -183,6 +184,11 @@ struct ScheduleConfig {
   int64_t cycles = 1;        // cosine_with_restarts
   double power = 1;          // polynomial
 };
+// Returns the optimizer steps of the warmup of a run of `steps`, as transformers counts them: step
+// 0 has rate 0, and the returned step has the full rate.
+inline int64_t warmup_steps(const ScheduleConfig& schedule, int64_t steps) {
+  return schedule.warmup_steps.value_or(static_cast<int64_t>(std::ceil(schedule.warmup_ratio * static_cast<double>(steps))));
+}
 
 struct CheckpointConfig {
   std::optional<int64_t> every_steps;  // null: only at the end of the run
@@ -262,11 +268,14 @@ struct RolloutConfig {
   Auto<int64_t> slots;  // completions generated at once
   // Most tokens of a completion that are guessed at once; 0: no guessing.
   int64_t lookup_tokens = 0;
-  std::optional<double> correction;  // largest importance weight of a token; not set: correction_limit (policy_rules.h)
+  std::optional<double> correction;  // largest importance weight of a token; not set: correction_limit()
   DynamicSamplingConfig dynamic_sampling;
   ServerConfig server;
   ToolsConfig tools;
 };
+// Returns rollout.correction, or its default if it is not set: the largest weight of a token that
+// was drawn by other weights. Without a value, tokens have no weights.
+std::optional<double> correction_limit(const RolloutConfig& rollout);
 
 struct Job {
   int64_t version = 1;

@@ -8,7 +8,6 @@
 #include "core/job/hub_paths.h"
 #include "core/job/names.h"
 #include "core/job/parse.h"
-#include "core/job/reward_rules.h"
 #include "core/job/rules.h"
 #include "core/job/secrets.h"
 #include "core/lib/base/text.h"

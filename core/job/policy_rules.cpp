@@ -1,10 +1,8 @@
-#include "core/job/policy_rules.h"
+#include "core/job/rules.h"
 
 #include <algorithm>
 
 #include "core/job/names.h"
-#include "core/job/reward_rules.h"
-#include "core/job/rules.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

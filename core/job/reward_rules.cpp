@@ -1,4 +1,4 @@
-#include "core/job/reward_rules.h"
+#include "core/job/rules.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/job/names.h"
-#include "core/job/rules.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 

@@ -9,8 +9,6 @@
 #include "core/job/field.h"
 #include "core/job/job_json.h"
 #include "core/job/names.h"
-#include "core/job/policy_rules.h"
-#include "core/job/reward_rules.h"
 #include "core/job/row_template.h"
 
 namespace forge {
@@ -224,7 +222,7 @@ class Rules : RuleFaults {
     for (const KeyOfOthers& other : keys_of_others(find_field("objective")->fields, &job_.objective))
       no_effect("objective." + other.key, "it belongs to " + alternatives(other.types) + ", not to " + name_of(type));
     const auto* objective = job_.objective.find<LikelihoodConfig>();
-    if (!objective) return job_.objective.find<PolicyConfig>() ? void() : preference();  // policy_rules.h
+    if (!objective) return job_.objective.find<PolicyConfig>() ? void() : preference();  // check_policy
     const bool all = objective->train_on == TrainOn::all;
     if (type == ObjectiveType::pretrain) {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");

@@ -1,6 +1,9 @@
 #pragma once
 // Rules between keys, and values that need more than a range. Each rule adds its fault at the value
 // that must change.
+#include <map>
+#include <string>
+
 #include "core/job/diagnostics.h"
 #include "core/job/job.h"
 #include "core/job/parse.h"
@@ -10,10 +13,11 @@ namespace forge {
 // The faults of rules, each at the place of its key; at the file's beginning for a key that is not
 // given.
 class RuleFaults {
- protected:
+ public:
   RuleFaults(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults)
       : job_(job), parsed_(parsed), file_(file), faults_(faults) {}
 
+ protected:
   bool given(const std::string& key) const { return parsed_.given.contains(key); }
   void fault(const std::string& key, std::string message, std::string hint = "");
   // Refuses a key that would be accepted and then ignored. A value that turns off what is off by
@@ -27,5 +31,16 @@ class RuleFaults {
 };
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
+
+// Checks the keys of a policy that learns from drawn completions (grpo, ppo).
+void check_policy(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
+
+// Checks the keys of rewards: the types that read a key, and the keys that a type needs. The content
+// of files and patterns is checked where they are opened (core/learn/reward/verifiers.h).
+void check_rewards(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
+
+// Returns the fault in headers of requests; empty if there is none. A line break in a value would
+// begin a header of its own (RFC 9110, 5.5). No message holds a value, which may be a secret.
+std::string header_fault(const std::map<std::string, std::string>& headers);
 
 }  // namespace forge

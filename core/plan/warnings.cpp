@@ -9,7 +9,7 @@
 
 #include "core/data/prepare.h"
 #include "core/job/names.h"
-#include "core/job/warmup.h"
+#include "core/job/job.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/text.h"
 #include "core/plan/fit/offload.h"

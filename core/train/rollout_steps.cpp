@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "core/job/policy_rules.h"
+#include "core/job/job.h"
 #include "core/learn/rollout/rollout_metrics.h"
 #include "core/lib/base/clock.h"
 #include "core/lib/base/text.h"

@@ -1,4 +1,4 @@
-#include "core/learn/reward/math_equal.h"
+#include "core/learn/reward/math_node.h"
 
 #include "tests/test.h"
 

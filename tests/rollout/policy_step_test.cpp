@@ -2,7 +2,7 @@
 // micro-batch, with the right counts.
 #include <cmath>
 
-#include "core/job/policy_rules.h"
+#include "core/job/job.h"
 #include "core/learn/rollout/rollout_metrics.h"
 #include "tests/rollout/rollouts.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/learn/reward/answer.h"
-#include "core/learn/reward/math_equal.h"
+#include "core/learn/reward/math_node.h"
 #include "core/learn/reward/number.h"
 #include "core/learn/reward/verifiers.h"
 #include "core/lib/base/key_error.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/job/names.h"
-#include "core/job/policy_rules.h"
+#include "core/job/job.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"

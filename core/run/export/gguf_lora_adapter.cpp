@@ -1,4 +1,4 @@
-#include "core/run/export/gguf_lora_adapter.h"
+#include "core/run/export/gguf_model.h"
 
 #include <cstring>
 #include <map>

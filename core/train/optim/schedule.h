@@ -14,7 +14,7 @@
 // · factor.
 #include <cstdint>
 
-#include "core/job/warmup.h"
+#include "core/job/job.h"
 
 namespace forge {
 
