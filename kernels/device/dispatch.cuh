@@ -15,6 +15,16 @@ struct Type {
   using type = T;
 };
 
+// Returns memory as elements of T, const where it was.
+template <class T>
+const T* as(const void* memory) {
+  return static_cast<const T*>(memory);
+}
+template <class T>
+T* as(void* memory) {
+  return static_cast<T*>(memory);
+}
+
 // Calls action(Type<float>{}), or action with the type of bf16 or fp16.
 template <class Action>
 void dispatch_element(Element type, Action action) {
