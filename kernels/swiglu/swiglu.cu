@@ -29,14 +29,8 @@ void dispatch_pairs(bool wide, Action action) {
 void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    SwigluForwardArgs<T> a{static_cast<const T*>(args.gate),
-                           static_cast<const T*>(args.up),
-                           static_cast<T*>(args.y),
-                           args.rows,
-                           args.width,
-                           args.gate_stride,
-                           args.up_stride,
-                           args.y_stride};
+    SwigluForwardArgs<T> a{as<T>(args.gate), as<T>(args.up),   as<T>(args.y),  args.rows,
+                           args.width,       args.gate_stride, args.up_stride, args.y_stride};
     bool wide = sixteen_byte<T>({args.gate, args.up, args.y},
                                 {args.width, args.gate_stride, args.up_stride, args.y_stride});
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
@@ -51,16 +45,9 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
 void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    SwigluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                            static_cast<T*>(args.gate),
-                            static_cast<T*>(args.up),
-                            static_cast<T*>(args.y),
-                            args.rows,
-                            args.width,
-                            args.d_y_stride,
-                            args.gate_stride,
-                            args.up_stride,
-                            args.y_stride};
+    SwigluBackwardArgs<T> a{as<T>(args.d_y), as<T>(args.gate), as<T>(args.up),  as<T>(args.y),
+                            args.rows,       args.width,       args.d_y_stride, args.gate_stride,
+                            args.up_stride,  args.y_stride};
     bool wide =
         sixteen_byte<T>({args.d_y, args.gate, args.up, args.y},
                         {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride});
@@ -76,8 +63,8 @@ void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
 void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const ClampedGluForwardArgs<T> a{static_cast<const T*>(args.pairs), static_cast<T*>(args.y), args.rows, args.width,
-                                     args.pairs_stride,                 args.y_stride,           {args.limit, args.alpha}};
+    const ClampedGluForwardArgs<T> a{as<T>(args.pairs), as<T>(args.y), args.rows,                args.width,
+                                     args.pairs_stride, args.y_stride, {args.limit, args.alpha}};
     dispatch_pairs<T>(sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride}), [&]<int N>(Width<N>) {
       launch("clamped_glu_forward", clamped_glu_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
@@ -87,15 +74,9 @@ void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) 
 void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const ClampedGluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                                      static_cast<T*>(args.pairs),
-                                      static_cast<T*>(args.y),
-                                      args.rows,
-                                      args.width,
-                                      args.d_y_stride,
-                                      args.pairs_stride,
-                                      args.y_stride,
-                                      {args.limit, args.alpha}};
+    const ClampedGluBackwardArgs<T> a{as<T>(args.d_y),   as<T>(args.pairs), as<T>(args.y),
+                                      args.rows,         args.width,        args.d_y_stride,
+                                      args.pairs_stride, args.y_stride,     {args.limit, args.alpha}};
     const bool wide = sixteen_byte<T>({args.d_y, args.pairs, args.y}, {args.width, args.d_y_stride, args.pairs_stride, args.y_stride});
     dispatch_pairs<T>(wide, [&]<int N>(Width<N>) {
       launch("clamped_glu_backward", clamped_glu_backward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
