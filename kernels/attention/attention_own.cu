@@ -43,11 +43,11 @@ LaunchShape shape_of(const AttentionShape& s, int64_t heads, int held) {
 
 template <class T>
 Heads<const T> read(const void* data, int64_t stride) {
-  return {static_cast<const T*>(data), stride};
+  return {as<T>(data), stride};
 }
 template <class T>
 Heads<T> written(void* data, int64_t stride) {
-  return {static_cast<T*>(data), stride};
+  return {as<T>(data), stride};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
                                     read<T>(args.v, args.v_stride),
                                     written<T>(args.out, args.out_stride),
                                     args.lse,
-                                    static_cast<const T*>(s.sinks),
+                                    as<T>(s.sinks),
                                     numbers_of(s)};
     dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention", attention_forward_kernel<T, F>, shape_of<F>(s, s.heads, 1), stream, a);
@@ -81,7 +81,7 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
                                      read<T>(args.out, args.out_stride),
                                      read<T>(args.d_out, args.d_out_stride),
                                      args.lse,
-                                     static_cast<float*>(args.workspace),
+                                     as<float>(args.workspace),
                                      written<T>(args.d_q, args.d_q_stride),
                                      written<T>(args.d_k, args.d_k_stride),
                                      written<T>(args.d_v, args.d_v_stride),
@@ -91,7 +91,7 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
       launch("attention_d_kv", attention_d_kv_kernel<T, F>, shape_of<F>(s, s.kv_heads, 2), stream, a);
     });
     if (s.sinks == nullptr || args.d_sinks == nullptr) return;
-    const AttentionSinksArgs<T> sinks{static_cast<const T*>(s.sinks), args.lse, a.delta, args.d_sinks, s.tokens};
+    const AttentionSinksArgs<T> sinks{as<T>(s.sinks), args.lse, a.delta, args.d_sinks, s.tokens};
     launch("attention_d_sinks", attention_d_sinks_kernel<T>, LaunchShape{static_cast<unsigned>(s.heads), kSinkThreads}, stream, sinks);
   });
 }

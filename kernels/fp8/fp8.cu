@@ -8,7 +8,7 @@ namespace forge {
 void quantize_rows_cuda(const QuantizeRows& args, CudaStream stream) {
   if (args.rows == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const QuantizeRowsArgs<T> a{static_cast<const T*>(args.x), args.factors, args.codes, args.scales, args.columns, args.x_stride, args.codes_stride};
+    const QuantizeRowsArgs<T> a{as<T>(args.x), args.factors, args.codes, args.scales, args.columns, args.x_stride, args.codes_stride};
     // Codes need half of these addresses, or a quarter, and whole strides.
     const bool wide = sixteen_byte<T>({args.x}, {args.columns, args.x_stride, args.codes_stride}) &&
                       reinterpret_cast<uintptr_t>(args.codes) % kWidest<T> == 0;

@@ -39,7 +39,7 @@ template <class Rule>
 void update(const char* name, const UpdateArgs& a, std::initializer_list<const void*> pointers, Element type,
             void* copy, CudaStream stream) {
   dispatch_element(type, [&]<class C>(Type<C>) {
-    UpdateWithCopy<C> args{a, static_cast<C*>(copy)};
+    UpdateWithCopy<C> args{a, as<C>(copy)};
     dispatch_width<float>(sixteen_byte<float>(pointers, {a.count}), [&]<int N>(Width<N>) {
       launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(a.count, N)), stream, args);
     });
@@ -49,7 +49,7 @@ void update(const char* name, const UpdateArgs& a, std::initializer_list<const v
 }  // namespace
 
 void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
-  double* partial = static_cast<double*>(args.workspace);
+  double* partial = as<double>(args.workspace);
   auto* finished = reinterpret_cast<uint32_t*>(partial + kNormBlocks);
   clear_device(finished, sizeof *finished, stream);
   NormArgs a{args.grad, partial, finished, args.verdict, args.count, args.unscale, args.max_norm};
@@ -81,7 +81,7 @@ void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   dispatch_element(args.copy_type, [&]<class C>(Type<C>) {
     Update8bitArgs<C> a{{args.grad, args.weight, nullptr, nullptr, ranges_of(args.ranges), args.verdict,
                          numbers_of(args), args.count, rates_of(args)},
-                        static_cast<C*>(args.copy),
+                        as<C>(args.copy),
                         args.mean,
                         args.square,
                         args.mean_absmax,

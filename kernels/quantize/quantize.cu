@@ -22,8 +22,8 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
     DequantizeArgs<T> a{
-        args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
-        args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,
+        args.codes,       args.absmax_codes, args.book, args.absmax,  args.absmax_scale,
+        args.absmax_book, as<T>(args.out),   args.rows, args.columns, args.out_stride,
         args.absmax_mean, std::countr_zero(static_cast<uint64_t>(args.block))};
     // Eight values are whole bytes and have one row and one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
