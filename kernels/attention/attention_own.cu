@@ -41,15 +41,6 @@ LaunchShape shape_of(const AttentionShape& s, int64_t heads, int held) {
           shared_bytes<kFeatures>(held), static_cast<unsigned>(s.sequences)};
 }
 
-template <class T>
-Heads<const T> read(const void* data, int64_t stride) {
-  return {as<T>(data), stride};
-}
-template <class T>
-Heads<T> written(void* data, int64_t stride) {
-  return {as<T>(data), stride};
-}
-
 }  // namespace
 
 void attention_forward_own(const AttentionForward& args, CudaStream stream) {
@@ -57,10 +48,10 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
   if (s.sequences == 0 || s.longest == 0) return;
   dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionForwardArgs<T> a{s.cu_seqlens,
-                                    read<T>(args.q, args.q_stride),
-                                    read<T>(args.k, args.k_stride),
-                                    read<T>(args.v, args.v_stride),
-                                    written<T>(args.out, args.out_stride),
+                                    {as<T>(args.q), args.q_stride},
+                                    {as<T>(args.k), args.k_stride},
+                                    {as<T>(args.v), args.v_stride},
+                                    {as<T>(args.out), args.out_stride},
                                     args.lse,
                                     as<T>(s.sinks),
                                     numbers_of(s)};
@@ -75,16 +66,16 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
   if (s.sequences == 0 || s.longest == 0) return;
   dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionBackwardArgs<T> a{s.cu_seqlens,
-                                     read<T>(args.q, args.q_stride),
-                                     read<T>(args.k, args.k_stride),
-                                     read<T>(args.v, args.v_stride),
-                                     read<T>(args.out, args.out_stride),
-                                     read<T>(args.d_out, args.d_out_stride),
+                                     {as<T>(args.q), args.q_stride},
+                                     {as<T>(args.k), args.k_stride},
+                                     {as<T>(args.v), args.v_stride},
+                                     {as<T>(args.out), args.out_stride},
+                                     {as<T>(args.d_out), args.d_out_stride},
                                      args.lse,
                                      as<float>(args.workspace),
-                                     written<T>(args.d_q, args.d_q_stride),
-                                     written<T>(args.d_k, args.d_k_stride),
-                                     written<T>(args.d_v, args.d_v_stride),
+                                     {as<T>(args.d_q), args.d_q_stride},
+                                     {as<T>(args.d_k), args.d_k_stride},
+                                     {as<T>(args.d_v), args.d_v_stride},
                                      numbers_of(s)};
     dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention_d_q", attention_d_q_kernel<T, F>, shape_of<F>(s, s.heads, 2), stream, a);
