@@ -7,37 +7,17 @@
 #include "kernels/rows/rows_args.h"
 
 namespace forge {
-namespace {
-
-template <class T>
-void copy_rows(const CopyRows& args, CudaStream stream) {
-  CopyRowsArgs<T> a{as<T>(args.x), as<T>(args.y), args.from,     args.to,
-                    args.rows,     args.width,    args.x_stride, args.y_stride};
-  const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-    launch("copy_rows", copy_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
-  });
-}
-
-template <class T>
-void regroup_heads(const RegroupHeads& args, CudaStream stream) {
-  RegroupHeadsArgs<T> a{as<T>(args.x), as<T>(args.y), args.rows,     args.heads,    args.kv_heads,
-                        args.head_dim, args.x_stride, args.y_stride, args.to_groups};
-  const bool wide = sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-    launch("regroup_heads", regroup_heads_kernel<T, N>, grid_of(args.rows, (args.heads + 2 * args.kv_heads) * args.head_dim, N),
-           stream, a);
-  });
-}
-
-}  // namespace
 
 void copy_rows_cuda(const CopyRows& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
-  if (args.element_bytes == 4)
-    copy_rows<uint32_t>(args, stream);
-  else
-    copy_rows<uint16_t>(args, stream);
+  dispatch_bits(args.element_bytes, [&]<class T>(Type<T>) {
+    CopyRowsArgs<T> a{as<T>(args.x), as<T>(args.y), args.from,     args.to,
+                      args.rows,     args.width,    args.x_stride, args.y_stride};
+    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.width, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
+      launch("copy_rows", copy_rows_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
+    });
+  });
 }
 
 void add_rows_cuda(const AddRows& args, CudaStream stream) {
@@ -80,10 +60,15 @@ void scale_rows_cuda(const ScaleRows& args, CudaStream stream) {
 
 void regroup_heads_cuda(const RegroupHeads& args, CudaStream stream) {
   if (args.rows == 0 || args.heads == 0) return;
-  if (args.element_bytes == 4)
-    regroup_heads<uint32_t>(args, stream);
-  else
-    regroup_heads<uint16_t>(args, stream);
+  dispatch_bits(args.element_bytes, [&]<class T>(Type<T>) {
+    RegroupHeadsArgs<T> a{as<T>(args.x), as<T>(args.y), args.rows,     args.heads,    args.kv_heads,
+                          args.head_dim, args.x_stride, args.y_stride, args.to_groups};
+    const bool wide = sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
+      launch("regroup_heads", regroup_heads_kernel<T, N>,
+             grid_of(args.rows, (args.heads + 2 * args.kv_heads) * args.head_dim, N), stream, a);
+    });
+  });
 }
 
 void sum_columns_cuda(const SumColumns& args, CudaStream stream) {
