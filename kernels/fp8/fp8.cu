@@ -25,10 +25,7 @@ void transpose_bytes_cuda(const TransposeBytes& args, CudaStream stream) {
   const LaunchShape shape{static_cast<unsigned>(ceil_div(args.rows, kSquare) * a.across), 256};
   const bool four = args.rows % 4 == 0 && args.columns % 4 == 0 && reinterpret_cast<uintptr_t>(args.x) % 4 == 0 &&
                     reinterpret_cast<uintptr_t>(args.y) % 4 == 0;
-  if (four)
-    launch("transpose_bytes", transpose_bytes_kernel<4>, shape, stream, a);
-  else
-    launch("transpose_bytes", transpose_bytes_kernel<1>, shape, stream, a);
+  launch("transpose_bytes", four ? transpose_bytes_kernel<4> : transpose_bytes_kernel<1>, shape, stream, a);
 }
 
 }  // namespace forge
