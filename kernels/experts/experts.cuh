@@ -53,7 +53,9 @@ struct ExpertCombineArgs {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) expert_combine_kernel(ExpertCombineArgs<T> a) {
-  each_vector<N>(a.tokens, a.width, [&](int64_t token, int64_t i) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
     float sum[N] = {};
     for (int64_t slot = token * a.per_token; slot < (token + 1) * a.per_token; ++slot) {
       const float weight = a.weights[slot];
@@ -65,7 +67,7 @@ __global__ void __launch_bounds__(256) expert_combine_kernel(ExpertCombineArgs<T
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(sum[k]);
     store_vector<N>(a.y + token * a.y_stride + i, y);
-  });
+  }
 }
 
 constexpr int kRowWarps = 4;

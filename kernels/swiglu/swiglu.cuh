@@ -33,7 +33,9 @@ struct SwigluBackwardArgs {
 
 template <class T, int N, class Function>
 __global__ void __launch_bounds__(256) swiglu_backward_kernel(SwigluBackwardArgs<T> a) {
-  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= a.width) return;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     Vector<T, N> gate = load_vector<N>(a.gate + row * a.gate_stride + i);
     Vector<T, N> up = load_vector<N>(a.up + row * a.up_stride + i);
     Vector<T, N> y = load_vector<N>(a.d_y + row * a.d_y_stride + i);
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(256) swiglu_backward_kernel(SwigluBackwardArgs
     store_vector<N>(a.gate + row * a.gate_stride + i, gate);
     store_vector<N>(a.up + row * a.up_stride + i, up);
     if (a.y != nullptr) store_vector<N>(a.y + row * a.y_stride + i, y);
-  });
+  }
 }
 
 // The gate of gpt-oss's pairs: a thread takes N of them.
