@@ -14,14 +14,12 @@ struct ActivationForwardArgs {
 
 template <class T, int N, class Function>
 __global__ void __launch_bounds__(256) activation_forward_kernel(ActivationForwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) x[k] = narrow<T>(Function()(widen(x[k])).value);
     store_vector<N>(a.y + row * a.y_stride + i, x);
-  }
+  });
 }
 
 template <class T>
@@ -33,15 +31,13 @@ struct ActivationBackwardArgs {
 
 template <class T, int N, class Function>
 __global__ void __launch_bounds__(256) activation_backward_kernel(ActivationBackwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i);
     Vector<T, N> d = load_vector<N>(a.d_y + row * a.d_y_stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) d[k] = narrow<T>(widen(d[k]) * Function()(widen(x[k])).slope);
     store_vector<N>(a.d_x + row * a.d_x_stride + i, d);
-  }
+  });
 }
 
 }  // namespace forge

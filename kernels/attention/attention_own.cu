@@ -41,15 +41,6 @@ LaunchShape shape_of(const AttentionShape& s, int64_t heads, int held) {
           shared_bytes<kFeatures>(held), static_cast<unsigned>(s.sequences)};
 }
 
-template <class T>
-Heads<const T> read(const void* data, int64_t stride) {
-  return {static_cast<const T*>(data), stride};
-}
-template <class T>
-Heads<T> written(void* data, int64_t stride) {
-  return {static_cast<T*>(data), stride};
-}
-
 }  // namespace
 
 void attention_forward_own(const AttentionForward& args, CudaStream stream) {
@@ -57,12 +48,12 @@ void attention_forward_own(const AttentionForward& args, CudaStream stream) {
   if (s.sequences == 0 || s.longest == 0) return;
   dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionForwardArgs<T> a{s.cu_seqlens,
-                                    read<T>(args.q, args.q_stride),
-                                    read<T>(args.k, args.k_stride),
-                                    read<T>(args.v, args.v_stride),
-                                    written<T>(args.out, args.out_stride),
+                                    {as<T>(args.q), args.q_stride},
+                                    {as<T>(args.k), args.k_stride},
+                                    {as<T>(args.v), args.v_stride},
+                                    {as<T>(args.out), args.out_stride},
                                     args.lse,
-                                    static_cast<const T*>(s.sinks),
+                                    as<T>(s.sinks),
                                     numbers_of(s)};
     dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention", attention_forward_kernel<T, F>, shape_of<F>(s, s.heads, 1), stream, a);
@@ -75,23 +66,23 @@ void attention_backward_own(const AttentionBackward& args, CudaStream stream) {
   if (s.sequences == 0 || s.longest == 0) return;
   dispatch_element(s.type, [&]<class T>(Type<T>) {
     const AttentionBackwardArgs<T> a{s.cu_seqlens,
-                                     read<T>(args.q, args.q_stride),
-                                     read<T>(args.k, args.k_stride),
-                                     read<T>(args.v, args.v_stride),
-                                     read<T>(args.out, args.out_stride),
-                                     read<T>(args.d_out, args.d_out_stride),
+                                     {as<T>(args.q), args.q_stride},
+                                     {as<T>(args.k), args.k_stride},
+                                     {as<T>(args.v), args.v_stride},
+                                     {as<T>(args.out), args.out_stride},
+                                     {as<T>(args.d_out), args.d_out_stride},
                                      args.lse,
-                                     static_cast<float*>(args.workspace),
-                                     written<T>(args.d_q, args.d_q_stride),
-                                     written<T>(args.d_k, args.d_k_stride),
-                                     written<T>(args.d_v, args.d_v_stride),
+                                     as<float>(args.workspace),
+                                     {as<T>(args.d_q), args.d_q_stride},
+                                     {as<T>(args.d_k), args.d_k_stride},
+                                     {as<T>(args.d_v), args.d_v_stride},
                                      numbers_of(s)};
     dispatch_head_dim(s.head_dim, [&]<int F>(Width<F>) {
       launch("attention_d_q", attention_d_q_kernel<T, F>, shape_of<F>(s, s.heads, 2), stream, a);
       launch("attention_d_kv", attention_d_kv_kernel<T, F>, shape_of<F>(s, s.kv_heads, 2), stream, a);
     });
     if (s.sinks == nullptr || args.d_sinks == nullptr) return;
-    const AttentionSinksArgs<T> sinks{static_cast<const T*>(s.sinks), args.lse, a.delta, args.d_sinks, s.tokens};
+    const AttentionSinksArgs<T> sinks{as<T>(s.sinks), args.lse, a.delta, args.d_sinks, s.tokens};
     launch("attention_d_sinks", attention_d_sinks_kernel<T>, LaunchShape{static_cast<unsigned>(s.heads), kSinkThreads}, stream, sinks);
   });
 }

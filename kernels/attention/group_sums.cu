@@ -10,7 +10,7 @@ template <class T>
 void group_sums(const GroupSums& args, CudaStream stream) {
   GroupSumsArgs<T> a{};
   for (int of : {0, 1})
-    a.x[of] = static_cast<const T*>(args.x[of]), a.y[of] = static_cast<T*>(args.y[of]), a.y_stride[of] = args.y_stride[of];
+    a.x[of] = as<T>(args.x[of]), a.y[of] = as<T>(args.y[of]), a.y_stride[of] = args.y_stride[of];
   a.tokens = args.tokens, a.kv_heads = args.kv_heads, a.group = args.group, a.head_dim = args.head_dim;
   const bool wide = sixteen_byte<T>({args.x[0], args.x[1], args.y[0], args.y[1]},
                                     {args.head_dim, args.y_stride[0], args.y_stride[1]});

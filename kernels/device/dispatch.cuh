@@ -15,6 +15,16 @@ struct Type {
   using type = T;
 };
 
+// Returns memory as elements of T, const where it was.
+template <class T>
+const T* as(const void* memory) {
+  return static_cast<const T*>(memory);
+}
+template <class T>
+T* as(void* memory) {
+  return static_cast<T*>(memory);
+}
+
 // Calls action(Type<float>{}), or action with the type of bf16 or fp16.
 template <class Action>
 void dispatch_element(Element type, Action action) {
@@ -24,6 +34,16 @@ void dispatch_element(Element type, Action action) {
     action(Type<bf16>{});
   else
     action(Type<fp16>{});
+}
+
+// Calls action(Type<uint32_t>{}) or action(Type<uint16_t>{}): the bits of an element of that many
+// bytes.
+template <class Action>
+void dispatch_bits(int64_t element_bytes, Action action) {
+  if (element_bytes == 4)
+    action(Type<uint32_t>{});
+  else
+    action(Type<uint16_t>{});
 }
 
 // Calls action(the operands' type, the stream's): one type, or fp16 beside an fp32 stream.
@@ -49,11 +69,12 @@ bool sixteen_byte(std::initializer_list<const void*> pointers,
   return true;
 }
 
-// Calls action(Width<16 / sizeof(T)>{}) if wide, otherwise action(Width<1>{}).
-template <class T, class Action>
+// Calls action(Width<kWide>{}), by default Width<16 / sizeof(T)>{}, if wide, otherwise
+// action(Width<1>{}).
+template <class T, int kWide = kWidest<T>, class Action>
 void dispatch_width(bool wide, Action action) {
   if (wide)
-    action(Width<kWidest<T>>{});
+    action(Width<kWide>{});
   else
     action(Width<1>{});
 }

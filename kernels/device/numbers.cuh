@@ -81,4 +81,13 @@ __device__ __forceinline__ void store_vector(Global<T> p, const Vector<T, N>& va
   store_packed<Vector<T, N>>(p, value);
 }
 
+// Calls visit(row, i) for the thread's part of a matrix in a launch of grid_of's shape: the N
+// columns from i of some rows.
+template <int N, class Visit>
+__device__ __forceinline__ void each_vector(int64_t rows, int64_t width, Visit visit) {
+  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
+  if (i >= width) return;
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) visit(row, i);
+}
+
 }  // namespace forge

@@ -8,8 +8,8 @@ namespace forge {
 void counter_dropout_cuda(const CounterDropout& args, CudaStream stream) {
   if (args.rows == 0 || args.features == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    DropoutArgs<T> a{static_cast<const T*>(args.x),
-                     static_cast<T*>(args.y),
+    DropoutArgs<T> a{as<T>(args.x),
+                     as<T>(args.y),
                      args.example,
                      args.position,
                      args.rows,

@@ -9,13 +9,8 @@ namespace {
 
 template <class From, class T>
 void embed(const EmbeddingForward& args, CudaStream stream) {
-  EmbeddingForwardArgs<From, T> a{static_cast<const From*>(args.table),
-                                  args.ids,
-                                  static_cast<T*>(args.y),
-                                  args.tokens,
-                                  args.width,
-                                  args.y_stride,
-                                  args.scale};
+  EmbeddingForwardArgs<From, T> a{as<From>(args.table), args.ids,      as<T>(args.y), args.tokens,
+                                  args.width,           args.y_stride, args.scale};
   // The vector has as many elements as make 16 bytes of the wider type.
   dispatch_width<T>(sixteen_byte<T>({args.table, args.y}, {args.width, args.y_stride}), [&]<int N>(Width<N>) {
     launch("embedding_forward", embedding_forward_kernel<From, T, N>, grid_of(args.tokens, args.width, N), stream, a);
@@ -42,15 +37,8 @@ void embedding_forward_cuda(const EmbeddingForward& args, CudaStream stream) {
 void embedding_backward_cuda(const EmbeddingBackward& args, CudaStream stream) {
   if (args.tokens == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    EmbeddingBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                               args.ids,
-                               args.order,
-                               args.d_table,
-                               args.tokens,
-                               args.width,
-                               args.d_y_stride,
-                               args.frozen,
-                               args.scale};
+    EmbeddingBackwardArgs<T> a{as<T>(args.d_y), args.ids,        args.order,  args.d_table, args.tokens,
+                               args.width,      args.d_y_stride, args.frozen, args.scale};
     // A vector has four columns: 16 bytes of the fp32 gradient.
     const bool wide =
         sixteen_byte<T>({args.d_y}, {args.width, args.d_y_stride}) && sixteen_byte<float>({args.d_table}, {});

@@ -15,9 +15,7 @@ struct EmbeddingForwardArgs {
 
 template <class From, class T, int N>
 __global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForwardArgs<From, T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
+  each_vector<N>(a.tokens, a.width, [&](int64_t token, int64_t i) {
     const int64_t id = a.ids[token];
     Vector<From, N> row{};
     if (id >= 0) row = load_vector<N>(a.table + id * a.width + i);
@@ -25,7 +23,7 @@ __global__ void __launch_bounds__(256) embedding_forward_kernel(EmbeddingForward
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(a.scale * widen(row[k]));
     store_vector<N>(a.y + token * a.stride + i, y);
-  }
+  });
 }
 
 template <class T>
@@ -54,22 +52,18 @@ __device__ __forceinline__ void add_run(const EmbeddingBackwardArgs<T>& a, int64
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) embedding_sorted_kernel(EmbeddingBackwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t sorted = blockIdx.y; sorted < a.tokens; sorted += gridDim.y) add_run<T, N>(a, sorted, i);
+  each_vector<N>(a.tokens, a.width, [&](int64_t sorted, int64_t i) { add_run<T, N>(a, sorted, i); });
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) embedding_atomic_kernel(EmbeddingBackwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
+  each_vector<N>(a.tokens, a.width, [&](int64_t token, int64_t i) {
     const int64_t id = a.ids[token];
-    if (id < 0 || id == a.frozen) continue;
+    if (id < 0 || id == a.frozen) return;
     const Vector<T, N> d_y = load_vector<N>(a.d_y + token * a.stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) atomicAdd(a.d_table + id * a.width + i + k, a.scale * widen(d_y[k]));
-  }
+  });
 }
 
 }  // namespace forge

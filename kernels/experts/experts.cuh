@@ -15,15 +15,13 @@ struct ExpertRowsArgs {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) expert_rows_kernel(ExpertRowsArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
+  each_vector<N>(a.tokens, a.width, [&](int64_t token, int64_t i) {
     const Global<T> x = a.x + token * a.x_stride + i;
     if (!a.back) {
       const Vector<T, N> value = load_vector<N>(x);
       for (int64_t j = 0; j < a.per_token; ++j)
         store_vector<N>(a.rows + int64_t(a.places[token * a.per_token + j]) * a.width + i, value);
-      continue;
+      return;
     }
     float sum[N] = {};
     if (a.accumulate) {
@@ -41,7 +39,7 @@ __global__ void __launch_bounds__(256) expert_rows_kernel(ExpertRowsArgs<T> a) {
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(sum[k]);
     store_vector<N>(x, y);
-  }
+  });
 }
 
 template <class T>
@@ -114,15 +112,13 @@ __device__ __forceinline__ float opened(float gate) { return 1.0f / (1.0f + expf
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) gate_rows_kernel(GateRowsArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const float open = opened(widen(static_cast<T>(a.gate[row * a.gate_stride])));
     Vector<T, N> x = load_vector<N>(a.x + row * a.x_stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) x[k] = narrow<T>(open * widen(x[k]));
     store_vector<N>(a.y + row * a.y_stride + i, x);
-  }
+  });
 }
 
 template <class T>

@@ -20,9 +20,8 @@ LaunchShape with_shared(int64_t blocks, int threads, int64_t words) {
 void expert_route_cuda(const ExpertRoute& args, CudaStream stream) {
   const RouterRule& rule = args.rule;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const LogitsOf<T> logits{static_cast<const T*>(args.logits), args.logits_stride};
-    const ChooseArgs<T> a{
-        logits, static_cast<const T*>(args.correction), args.weights, args.places, rule, args.experts};
+    const LogitsOf<T> logits{as<T>(args.logits), args.logits_stride};
+    const ChooseArgs<T> a{logits, as<T>(args.correction), args.weights, args.places, rule, args.experts};
     if (args.tokens > 0)
       launch("expert_choose", expert_choose_kernel<T>,
              with_shared(args.tokens, kWarp, 2 * args.experts + 2 * rule.groups + rule.per_token), stream, a);
@@ -38,12 +37,12 @@ void expert_route_cuda(const ExpertRoute& args, CudaStream stream) {
 void expert_route_backward_cuda(const ExpertRouteBackward& args, CudaStream stream) {
   if (args.tokens == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const RouteBackwardArgs<T> a{{static_cast<const T*>(args.logits), args.logits_stride},
+    const RouteBackwardArgs<T> a{{as<T>(args.logits), args.logits_stride},
                                  args.d_weights,
                                  args.slope,
                                  args.places,
                                  args.ends,
-                                 static_cast<T*>(args.d_logits),
+                                 as<T>(args.d_logits),
                                  args.d_logits_stride,
                                  args.rule,
                                  args.experts};

@@ -8,7 +8,7 @@ namespace forge {
 void quantize_rows_cuda(const QuantizeRows& args, CudaStream stream) {
   if (args.rows == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const QuantizeRowsArgs<T> a{static_cast<const T*>(args.x), args.factors, args.codes, args.scales, args.columns, args.x_stride, args.codes_stride};
+    const QuantizeRowsArgs<T> a{as<T>(args.x), args.factors, args.codes, args.scales, args.columns, args.x_stride, args.codes_stride};
     // Codes need half of these addresses, or a quarter, and whole strides.
     const bool wide = sixteen_byte<T>({args.x}, {args.columns, args.x_stride, args.codes_stride}) &&
                       reinterpret_cast<uintptr_t>(args.codes) % kWidest<T> == 0;
@@ -25,10 +25,7 @@ void transpose_bytes_cuda(const TransposeBytes& args, CudaStream stream) {
   const LaunchShape shape{static_cast<unsigned>(ceil_div(args.rows, kSquare) * a.across), 256};
   const bool four = args.rows % 4 == 0 && args.columns % 4 == 0 && reinterpret_cast<uintptr_t>(args.x) % 4 == 0 &&
                     reinterpret_cast<uintptr_t>(args.y) % 4 == 0;
-  if (four)
-    launch("transpose_bytes", transpose_bytes_kernel<4>, shape, stream, a);
-  else
-    launch("transpose_bytes", transpose_bytes_kernel<1>, shape, stream, a);
+  launch("transpose_bytes", four ? transpose_bytes_kernel<4> : transpose_bytes_kernel<1>, shape, stream, a);
 }
 
 }  // namespace forge

@@ -4,38 +4,13 @@
 #include "kernels/latent/latent_args.h"
 
 namespace forge {
-namespace {
-
-template <class T>
-void trim_heads(const TrimHeads& args, CudaStream stream) {
-  const TrimHeadsArgs<T> a{
-      static_cast<T*>(args.x), static_cast<T*>(args.y), args.rows,     args.heads, args.head_dim,
-      args.value_dim,          args.x_stride,           args.y_stride, args.back};
-  const bool wide =
-      sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.value_dim, args.x_stride, args.y_stride});
-  dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-    launch("trim_heads", trim_heads_kernel<T, N>,
-           grid_of(args.rows, args.heads * (args.back ? args.head_dim : args.value_dim), N), stream, a);
-  });
-}
-
-}  // namespace
 
 void latent_heads_cuda(const LatentHeads& args, CudaStream stream) {
   if (args.rows == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const LatentHeadsArgs<T> a{static_cast<T*>(args.q),
-                               static_cast<T*>(args.kv),
-                               static_cast<T*>(args.key),
-                               static_cast<T*>(args.all),
-                               args.rows,
-                               args.heads,
-                               args.head_dim,
-                               args.rope_dim,
-                               args.value_dim,
-                               args.q_stride,
-                               args.kv_stride,
-                               args.key_stride,
+    const LatentHeadsArgs<T> a{as<T>(args.q),  as<T>(args.kv), as<T>(args.key), as<T>(args.all),
+                               args.rows,      args.heads,     args.head_dim,   args.rope_dim,
+                               args.value_dim, args.q_stride,  args.kv_stride,  args.key_stride,
                                args.all_stride};
     const bool wide = sixteen_byte<T>({args.q, args.kv, args.key, args.all},
                                       {args.head_dim, args.rope_dim, args.value_dim, args.q_stride,
@@ -55,10 +30,16 @@ void latent_heads_cuda(const LatentHeads& args, CudaStream stream) {
 
 void trim_heads_cuda(const TrimHeads& args, CudaStream stream) {
   if (args.rows == 0) return;
-  if (args.element_bytes == 4)
-    trim_heads<uint32_t>(args, stream);
-  else
-    trim_heads<uint16_t>(args, stream);
+  dispatch_bits(args.element_bytes, [&]<class T>(Type<T>) {
+    const TrimHeadsArgs<T> a{as<T>(args.x),  as<T>(args.y), args.rows,     args.heads, args.head_dim,
+                             args.value_dim, args.x_stride, args.y_stride, args.back};
+    const bool wide =
+        sixteen_byte<T>({args.x, args.y}, {args.head_dim, args.value_dim, args.x_stride, args.y_stride});
+    dispatch_width<T>(wide, [&]<int N>(Width<N>) {
+      launch("trim_heads", trim_heads_kernel<T, N>,
+             grid_of(args.rows, args.heads * (args.back ? args.head_dim : args.value_dim), N), stream, a);
+    });
+  });
 }
 
 }  // namespace forge

@@ -57,12 +57,10 @@ __global__ void __launch_bounds__(256) latent_heads_back_kernel(LatentHeadsArgs<
 // The gradient of the key is the sum over the heads.
 template <class T, int N>
 __global__ void __launch_bounds__(256) latent_key_back_kernel(LatentHeadsArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.rope_dim) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.rope_dim, [&](int64_t row, int64_t i) {
     const Global<T> from = a.all + row * a.all_stride + a.heads * a.head_dim + i;
     store_vector<N>(a.key + row * a.key_stride + i, sum_vectors<N>(from, a.heads, a.head_dim));
-  }
+  });
 }
 
 // T holds the bits of an element.

@@ -8,16 +8,9 @@ namespace forge {
 void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
-    LayerNormForwardArgs<T, S> a{static_cast<const S*>(args.x),
-                              static_cast<const T*>(args.weight),
-                              static_cast<const T*>(args.bias),
-                              static_cast<T*>(args.y),
-                              args.statistics,
-                              args.rows,
-                              args.width,
-                              args.x_stride,
-                              args.y_stride,
-                              args.eps};
+    LayerNormForwardArgs<T, S> a{
+        as<S>(args.x), as<T>(args.weight), as<T>(args.bias), as<T>(args.y), args.statistics,
+        args.rows,     args.width,         args.x_stride,    args.y_stride, args.eps};
     const bool wide =
         sixteen_byte<S>({args.x, args.weight, args.bias, args.y}, {args.width, args.x_stride, args.y_stride});
     dispatch_width<S>(wide, [&]<int N>(Width<N>) {
@@ -31,19 +24,11 @@ void layer_norm_forward_cuda(const LayerNormForward& args, CudaStream stream) {
 void layer_norm_backward_cuda(const LayerNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_narrow(args.type, args.x_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
-    LayerNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
-                               static_cast<const S*>(args.x),
-                               static_cast<const T*>(args.weight),
-                               args.statistics,
-                               static_cast<S*>(args.d_x),
-                               args.rows,
-                               args.width,
-                               args.d_y_stride,
-                               args.x_stride,
-                               args.d_x_stride,
-                               args.accumulate};
+    LayerNormBackwardArgs<T, S> a{as<T>(args.d_y), as<S>(args.x),   as<T>(args.weight), args.statistics,
+                                  as<S>(args.d_x), args.rows,       args.width,         args.d_y_stride,
+                                  args.x_stride,   args.d_x_stride, args.accumulate};
     if (args.d_weight != nullptr || args.d_bias != nullptr) {
-      auto* partial = static_cast<float*>(args.workspace);
+      auto* partial = as<float>(args.workspace);
       const int64_t stretches = column_stretches(args.rows);
       LaunchShape parts{static_cast<unsigned>(ceil_div(args.width, kWarp)), kColumnWarps * kWarp, 0,
                         static_cast<unsigned>(stretches)};

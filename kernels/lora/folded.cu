@@ -30,10 +30,10 @@ void adapter_sums_cuda(const AdapterSums& args, CudaStream stream) {
   if (args.tokens == 0 || cut.parts.empty()) return;
   dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     ThinArgs<T> a = of_members<T>(args, cut);
-    a.wide = static_cast<const T*>(args.x), a.wide_stride = args.x_stride;
-    a.factor = static_cast<const T*>(args.a), a.factor_stride = args.a_stride;
-    a.to = static_cast<T*>(args.s), a.to_stride = args.s_stride;
-    a.kept = static_cast<T*>(args.kept), a.kept_stride = args.kept_stride;
+    a.wide = as<T>(args.x), a.wide_stride = args.x_stride;
+    a.factor = as<T>(args.a), a.factor_stride = args.a_stride;
+    a.to = as<T>(args.s), a.to_stride = args.s_stride;
+    a.kept = as<T>(args.kept), a.kept_stride = args.kept_stride;
     launch_thin<false>("adapter_sums", cut, sixteen_byte<T>({args.x}, {args.x_stride}), a, stream);
   });
 }
@@ -43,10 +43,10 @@ void adapter_sums_gradient_cuda(const AdapterSumsGradient& args, CudaStream stre
   if (args.tokens == 0 || cut.parts.empty()) return;
   dispatch_narrow(args.type, [&]<class T>(Type<T>) {
     ThinArgs<T> a = of_members<T>(args, cut);
-    a.wide = static_cast<const T*>(args.d_y), a.wide_stride = args.d_y_stride;
-    a.factor = static_cast<const T*>(args.b), a.factor_stride = args.b_stride;
-    a.sums = static_cast<const T*>(args.s), a.sums_stride = args.s_stride;
-    a.to = static_cast<T*>(args.d_s), a.to_stride = args.d_s_stride;
+    a.wide = as<T>(args.d_y), a.wide_stride = args.d_y_stride;
+    a.factor = as<T>(args.b), a.factor_stride = args.b_stride;
+    a.sums = as<T>(args.s), a.sums_stride = args.s_stride;
+    a.to = as<T>(args.d_s), a.to_stride = args.d_s_stride;
     bool wide = sixteen_byte<T>({args.d_y}, {args.d_y_stride});
     for (size_t i = 0; i < cut.parts.size(); ++i) {
       const FoldedMember& member = args.member[cut.parts[i].member];

@@ -10,7 +10,7 @@ namespace forge {
 template <class T>
 ThinArgs<T> cut_on_device(const ThinCut& cut, int64_t tokens, void* workspace, uint32_t* counters) {
   ThinArgs<T> a{};
-  a.partial = static_cast<float*>(workspace), a.counters = counters;
+  a.partial = as<float>(workspace), a.counters = counters;
   a.tokens = tokens, a.tokens_each = cut.tokens_each, a.columns_each = cut.tiles * kThinColumns;
   a.parts = static_cast<int64_t>(cut.parts.size());
   for (size_t i = 0; i < cut.parts.size(); ++i) {

@@ -22,26 +22,29 @@ UpdateRates rates_of(const Args& a) {
   return r;
 }
 
+// Returns what every update has, with its states if they are fp32.
 template <class Args>
-const float* numbers_of(const Args& a) {
-  return reinterpret_cast<const float*>(a.numbers);
-}
-
-RangesOnDevice ranges_of(const UpdateRanges& ranges) {
-  return {ranges.end, ranges.rate_factor, ranges.weight_decay};
+UpdateArgs on_device(const Args& a, float* mean, float* square) {
+  const UpdateRanges& r = a.ranges;
+  const auto* numbers = reinterpret_cast<const float*>(a.numbers);
+  return {a.grad,    a.weight, mean,    square,     {r.end, r.rate_factor, r.weight_decay},
+          a.verdict, numbers,  a.count, rates_of(a)};
 }
 
 LaunchShape shape_of(int64_t vectors) {
   return {static_cast<unsigned>(std::clamp<int64_t>(ceil_div(vectors, 256), 1, kNormBlocks)), 256};
 }
 
-template <class Rule>
-void update(const char* name, const UpdateArgs& a, std::initializer_list<const void*> pointers, Element type,
-            void* copy, CudaStream stream) {
-  dispatch_element(type, [&]<class C>(Type<C>) {
-    UpdateWithCopy<C> args{a, static_cast<C*>(copy)};
-    dispatch_width<float>(sixteen_byte<float>(pointers, {a.count}), [&]<int N>(Width<N>) {
-      launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(a.count, N)), stream, args);
+// `square` is null where the rule has none.
+template <class Rule, class Args>
+void update(const char* name, const Args& args, float* square, CudaStream stream) {
+  if (args.count == 0) return;
+  dispatch_element(args.copy_type, [&]<class C>(Type<C>) {
+    UpdateWithCopy<C> a{on_device(args, args.mean, square), as<C>(args.copy)};
+    const bool wide =
+        sixteen_byte<float>({args.grad, args.weight, args.mean, square, args.copy}, {args.count});
+    dispatch_width<float>(wide, [&]<int N>(Width<N>) {
+      launch(name, update_kernel<Rule, C, N>, shape_of(ceil_div(args.count, N)), stream, a);
     });
   });
 }
@@ -49,7 +52,7 @@ void update(const char* name, const UpdateArgs& a, std::initializer_list<const v
 }  // namespace
 
 void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
-  double* partial = static_cast<double*>(args.workspace);
+  double* partial = as<double>(args.workspace);
   auto* finished = reinterpret_cast<uint32_t*>(partial + kNormBlocks);
   clear_device(finished, sizeof *finished, stream);
   NormArgs a{args.grad, partial, finished, args.verdict, args.count, args.unscale, args.max_norm};
@@ -60,28 +63,17 @@ void gradient_norm_cuda(const FlatNorm& args, CudaStream stream) {
 }
 
 void adamw_cuda(const AdamWUpdate& args, CudaStream stream) {
-  if (args.count == 0) return;
-  UpdateArgs a{args.grad,    args.weight,   args.mean,  args.square, ranges_of(args.ranges),
-               args.verdict, numbers_of(args), args.count, rates_of(args)};
-  update<AdamWRule>("adamw", a, {args.grad, args.weight, args.mean, args.square, args.copy}, args.copy_type,
-                    args.copy, stream);
+  update<AdamWRule>("adamw", args, args.square, stream);
 }
 
-void lion_cuda(const LionUpdate& args, CudaStream stream) {
-  if (args.count == 0) return;
-  UpdateArgs a{args.grad,    args.weight,   args.mean,  nullptr, ranges_of(args.ranges),
-               args.verdict, numbers_of(args), args.count, rates_of(args)};
-  update<LionRule>("lion", a, {args.grad, args.weight, args.mean, args.copy}, args.copy_type, args.copy,
-                   stream);
-}
+void lion_cuda(const LionUpdate& args, CudaStream stream) { update<LionRule>("lion", args, nullptr, stream); }
 
 void adamw_8bit_cuda(const AdamW8bitUpdate& args, CudaStream stream) {
   static_assert(kStateBlock == kStatesPerWarp);
   if (args.count == 0) return;
   dispatch_element(args.copy_type, [&]<class C>(Type<C>) {
-    Update8bitArgs<C> a{{args.grad, args.weight, nullptr, nullptr, ranges_of(args.ranges), args.verdict,
-                         numbers_of(args), args.count, rates_of(args)},
-                        static_cast<C*>(args.copy),
+    Update8bitArgs<C> a{on_device(args, nullptr, nullptr),
+                        as<C>(args.copy),
                         args.mean,
                         args.square,
                         args.mean_absmax,

@@ -22,24 +22,18 @@ void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
     DequantizeArgs<T> a{
-        args.codes,       args.absmax_codes,         args.book, args.absmax,  args.absmax_scale,
-        args.absmax_book, static_cast<T*>(args.out), args.rows, args.columns, args.out_stride,
+        args.codes,       args.absmax_codes, args.book, args.absmax,  args.absmax_scale,
+        args.absmax_book, as<T>(args.out),   args.rows, args.columns, args.out_stride,
         args.absmax_mean, std::countr_zero(static_cast<uint64_t>(args.block))};
     // Eight values are whole bytes and have one row and one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
                        sixteen_byte<T>({args.out}, {args.out_stride}) &&
                        reinterpret_cast<uintptr_t>(args.codes) % 8 == 0;
-    auto run = [&](auto four_bit) {
-      constexpr bool kFourBit = decltype(four_bit)::value == 4;
-      if (eight)
-        launch("dequantize", dequantize_kernel<T, kFourBit, 8>, grid_of(args.rows, args.columns, 8), stream, a);
-      else
-        launch("dequantize", dequantize_kernel<T, kFourBit, 1>, grid_of(args.rows, args.columns, 1), stream, a);
-    };
-    if (args.coding == BlockCoding::four_bits)
-      run(Width<4>{});
-    else
-      run(Width<8>{});
+    dispatch_width<T, 8>(eight, [&]<int N>(Width<N>) {
+      const bool four_bit = args.coding == BlockCoding::four_bits;
+      launch("dequantize", four_bit ? dequantize_kernel<T, true, N> : dequantize_kernel<T, false, N>,
+             grid_of(args.rows, args.columns, N), stream, a);
+    });
   });
 }
 
@@ -50,10 +44,9 @@ void quantize_blocks_cuda(const QuantizeBlocks& args, CudaStream stream) {
   LaunchShape shape = warps_for(ceil_div(args.count, args.block));
   if (args.four_bit)
     launch("quantize_four_bit", quantize_four_bit_kernel, shape, stream, a);
-  else if (args.block == 64)
-    launch("quantize_bytes", quantize_bytes_kernel<64>, shape, stream, a);
   else
-    launch("quantize_bytes", quantize_bytes_kernel<256>, shape, stream, a);
+    launch("quantize_bytes", args.block == 64 ? quantize_bytes_kernel<64> : quantize_bytes_kernel<256>, shape,
+           stream, a);
 }
 
 }  // namespace forge

@@ -42,9 +42,7 @@ __global__ void __launch_bounds__(256) dequantize_kernel(DequantizeArgs<T> a) {
   for (int i = static_cast<int>(threadIdx.x); i < (kFourBit ? 16 : 256); i += static_cast<int>(blockDim.x))
     book[i] = a.book[i];
   __syncthreads();
-  const int64_t column = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (column >= a.columns) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.columns, [&](int64_t row, int64_t column) {
     const int64_t first = row * a.columns + column;
     const float absmax = absmax_of(a, first >> a.block_bits);
     float values[N];
@@ -62,7 +60,7 @@ __global__ void __launch_bounds__(256) dequantize_kernel(DequantizeArgs<T> a) {
       for (int k = 0; k < N; ++k) values[k] = __fmul_rn(book[bytes[k]], absmax);
     }
     store_values<T, N>(a.out + row * a.out_stride + column, values);
-  }
+  });
 }
 
 struct QuantizeArgs {

@@ -9,11 +9,11 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   const bool adds = args.residual != nullptr;
   dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
-    RmsNormForwardArgs<T, S> a{static_cast<const S*>(adds ? args.residual : args.x),
-                               static_cast<const T*>(adds ? args.x : nullptr),
-                               static_cast<const T*>(args.weight),
-                               static_cast<S*>(args.h),
-                               static_cast<T*>(args.y),
+    RmsNormForwardArgs<T, S> a{as<S>(adds ? args.residual : args.x),
+                               as<T>(adds ? args.x : nullptr),
+                               as<T>(args.weight),
+                               as<S>(args.h),
+                               as<T>(args.y),
                                args.inverse,
                                args.rows,
                                args.width,
@@ -37,23 +37,13 @@ void rms_norm_forward_cuda(const RmsNormForward& args, CudaStream stream) {
 void rms_norm_backward_cuda(const RmsNormBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_narrow(args.type, args.stream_type.value_or(args.type), [&]<class T, class S>(Type<T>, Type<S>) {
-    RmsNormBackwardArgs<T, S> a{static_cast<const T*>(args.d_y),
-                                static_cast<const S*>(args.h),
-                                static_cast<const T*>(args.weight),
-                                static_cast<S*>(args.d_h),
-                                static_cast<T*>(args.y),
-                                args.inverse,
-                                args.rows,
-                                args.width,
-                                args.d_y_stride,
-                                args.h_stride,
-                                args.d_h_stride,
-                                args.y_stride,
-                                args.weight_offset,
-                                args.accumulate};
+    RmsNormBackwardArgs<T, S> a{as<T>(args.d_y),    as<S>(args.h),  as<T>(args.weight), as<S>(args.d_h),
+                                as<T>(args.y),      args.inverse,   args.rows,          args.width,
+                                args.d_y_stride,    args.h_stride,  args.d_h_stride,    args.y_stride,
+                                args.weight_offset, args.accumulate};
     // The weight's gradient is computed before d_h is written: d_h may be d_y.
     if (args.d_weight != nullptr) {
-      auto* partial = static_cast<float*>(args.workspace);
+      auto* partial = as<float>(args.workspace);
       const int64_t stretches = column_stretches(args.rows * args.heads);
       LaunchShape parts{static_cast<unsigned>(ceil_div(args.width, kWarp)), kColumnWarps * kWarp, 0,
                         static_cast<unsigned>(stretches)};

@@ -9,7 +9,7 @@ void rope_cuda(const Rope& args, CudaStream stream) {
   const int64_t heads = args.heads + args.kv_heads, half = args.rotary_dim / 2;
   if (args.tokens == 0 || heads == 0 || half == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    RopeArgs<T> a{static_cast<T*>(args.qkv),
+    RopeArgs<T> a{as<T>(args.qkv),
                   args.cosine,
                   args.sine,
                   args.positions,

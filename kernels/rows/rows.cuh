@@ -16,13 +16,11 @@ struct CopyRowsArgs {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) copy_rows_kernel(CopyRowsArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const int64_t from = a.from != nullptr ? static_cast<int64_t>(a.from[row]) : row;
     const int64_t to = a.to != nullptr ? static_cast<int64_t>(a.to[row]) : row;
     store_vector<N>(a.y + to * a.y_stride + i, load_vector<N>(a.x + from * a.x_stride + i));
-  }
+  });
 }
 
 template <class X, class T>
@@ -35,15 +33,13 @@ struct AddRowsArgs {
 
 template <class X, class T, int N>
 __global__ void __launch_bounds__(256) add_rows_kernel(AddRowsArgs<X, T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Vector<X, N> x = load_vector<N>(a.x + row * a.x_stride + i);
     Vector<T, N> y = load_vector<N>(a.to + row * a.to_stride + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(y[k]) + widen(x[k]));
     store_vector<N>(a.y + row * a.y_stride + i, y);
-  }
+  });
 }
 
 template <class X, class T>
@@ -57,9 +53,7 @@ struct ScaleRowsArgs {
 
 template <class X, class T, int N>
 __global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<X, T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Global<T> target = a.y + row * a.y_stride + i;
     const Vector<X, N> x = load_vector<N>(a.x + row * a.x_stride + i);
     Vector<T, N> y{};
@@ -67,7 +61,7 @@ __global__ void __launch_bounds__(256) scale_rows_kernel(ScaleRowsArgs<X, T> a) 
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(widen(x[k]) * a.factor + widen(y[k]));
     store_vector<N>(target, y);
-  }
+  });
 }
 
 // T holds the bits of an element.

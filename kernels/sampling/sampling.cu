@@ -9,7 +9,7 @@ void sampling_cuda(const Sampling& args, CudaStream stream) {
   if (args.rows == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
     const bool greedy = args.temperature <= 0;
-    SamplingArgs<T> a{static_cast<const T*>(args.logits),
+    SamplingArgs<T> a{as<T>(args.logits),
                       args.streams,
                       args.indices,
                       args.tokens,

@@ -4,46 +4,18 @@
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
-namespace {
-
-template <class Action>
-void dispatch_function(GateFunction function, Action action) {
-  if (function == GateFunction::silu)
-    action(Silu{});
-  else
-    action(GeluTanh{});
-}
-
-// Takes 16 bytes of pairs at once, or one pair; a pair must begin at a multiple of twice its
-// element's size.
-template <class T, class Action>
-void dispatch_pairs(bool wide, Action action) {
-  if (wide)
-    action(Width<kWidest<T> / 2>{});
-  else
-    action(Width<1>{});
-}
-
-}  // namespace
-
 void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    SwigluForwardArgs<T> a{static_cast<const T*>(args.gate),
-                           static_cast<const T*>(args.up),
-                           static_cast<T*>(args.y),
-                           args.rows,
-                           args.width,
-                           args.gate_stride,
-                           args.up_stride,
-                           args.y_stride};
+    SwigluForwardArgs<T> a{as<T>(args.gate), as<T>(args.up),   as<T>(args.y),  args.rows,
+                           args.width,       args.gate_stride, args.up_stride, args.y_stride};
     bool wide = sixteen_byte<T>({args.gate, args.up, args.y},
                                 {args.width, args.gate_stride, args.up_stride, args.y_stride});
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-      dispatch_function(args.function, [&](auto function) {
-        launch("swiglu_forward", swiglu_forward_kernel<T, N, decltype(function)>,
-               grid_of(args.rows, args.width, N), stream, a);
-      });
+      const bool silu = args.function == GateFunction::silu;
+      launch("swiglu_forward",
+             silu ? swiglu_forward_kernel<T, N, Silu> : swiglu_forward_kernel<T, N, GeluTanh>,
+             grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }
@@ -51,34 +23,30 @@ void swiglu_forward_cuda(const SwigluForward& args, CudaStream stream) {
 void swiglu_backward_cuda(const SwigluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    SwigluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                            static_cast<T*>(args.gate),
-                            static_cast<T*>(args.up),
-                            static_cast<T*>(args.y),
-                            args.rows,
-                            args.width,
-                            args.d_y_stride,
-                            args.gate_stride,
-                            args.up_stride,
-                            args.y_stride};
+    SwigluBackwardArgs<T> a{as<T>(args.d_y), as<T>(args.gate), as<T>(args.up),  as<T>(args.y),
+                            args.rows,       args.width,       args.d_y_stride, args.gate_stride,
+                            args.up_stride,  args.y_stride};
     bool wide =
         sixteen_byte<T>({args.d_y, args.gate, args.up, args.y},
                         {args.width, args.d_y_stride, args.gate_stride, args.up_stride, args.y_stride});
     dispatch_width<T>(wide, [&]<int N>(Width<N>) {
-      dispatch_function(args.function, [&](auto function) {
-        launch("swiglu_backward", swiglu_backward_kernel<T, N, decltype(function)>,
-               grid_of(args.rows, args.width, N), stream, a);
-      });
+      const bool silu = args.function == GateFunction::silu;
+      launch("swiglu_backward",
+             silu ? swiglu_backward_kernel<T, N, Silu> : swiglu_backward_kernel<T, N, GeluTanh>,
+             grid_of(args.rows, args.width, N), stream, a);
     });
   });
 }
 
+// Takes 16 bytes of pairs at once, or one pair; a pair must begin at a multiple of twice its
+// element's size.
 void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const ClampedGluForwardArgs<T> a{static_cast<const T*>(args.pairs), static_cast<T*>(args.y), args.rows, args.width,
-                                     args.pairs_stride,                 args.y_stride,           {args.limit, args.alpha}};
-    dispatch_pairs<T>(sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride}), [&]<int N>(Width<N>) {
+    const ClampedGluForwardArgs<T> a{as<T>(args.pairs), as<T>(args.y), args.rows,                args.width,
+                                     args.pairs_stride, args.y_stride, {args.limit, args.alpha}};
+    const bool wide = sixteen_byte<T>({args.pairs, args.y}, {args.width, args.pairs_stride, args.y_stride});
+    dispatch_width<T, kWidest<T> / 2>(wide, [&]<int N>(Width<N>) {
       launch("clamped_glu_forward", clamped_glu_forward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });
@@ -87,17 +55,11 @@ void clamped_glu_forward_cuda(const ClampedGluForward& args, CudaStream stream) 
 void clamped_glu_backward_cuda(const ClampedGluBackward& args, CudaStream stream) {
   if (args.rows == 0 || args.width == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
-    const ClampedGluBackwardArgs<T> a{static_cast<const T*>(args.d_y),
-                                      static_cast<T*>(args.pairs),
-                                      static_cast<T*>(args.y),
-                                      args.rows,
-                                      args.width,
-                                      args.d_y_stride,
-                                      args.pairs_stride,
-                                      args.y_stride,
-                                      {args.limit, args.alpha}};
+    const ClampedGluBackwardArgs<T> a{as<T>(args.d_y),   as<T>(args.pairs), as<T>(args.y),
+                                      args.rows,         args.width,        args.d_y_stride,
+                                      args.pairs_stride, args.y_stride,     {args.limit, args.alpha}};
     const bool wide = sixteen_byte<T>({args.d_y, args.pairs, args.y}, {args.width, args.d_y_stride, args.pairs_stride, args.y_stride});
-    dispatch_pairs<T>(wide, [&]<int N>(Width<N>) {
+    dispatch_width<T, kWidest<T> / 2>(wide, [&]<int N>(Width<N>) {
       launch("clamped_glu_backward", clamped_glu_backward_kernel<T, N>, grid_of(args.rows, args.width, N), stream, a);
     });
   });

@@ -14,16 +14,14 @@ struct SwigluForwardArgs {
 
 template <class T, int N, class Function>
 __global__ void __launch_bounds__(256) swiglu_forward_kernel(SwigluForwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Vector<T, N> gate = load_vector<N>(a.gate + row * a.gate_stride + i);
     const Vector<T, N> up = load_vector<N>(a.up + row * a.up_stride + i);
     Vector<T, N> y;
 #pragma unroll
     for (int k = 0; k < N; ++k) y[k] = narrow<T>(Function()(widen(gate[k])).value * widen(up[k]));
     store_vector<N>(a.y + row * a.y_stride + i, y);
-  }
+  });
 }
 
 template <class T>
@@ -96,9 +94,7 @@ struct ClampedGluForwardArgs {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) clamped_glu_forward_kernel(ClampedGluForwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Vector<T, 2 * N> pairs = load_pairs<N>(a.pairs + row * a.pairs_stride + 2 * i);
     Vector<T, N> y;
 #pragma unroll
@@ -107,7 +103,7 @@ __global__ void __launch_bounds__(256) clamped_glu_forward_kernel(ClampedGluForw
       y[k] = narrow<T>(f.more * f.gated);
     }
     store_vector<N>(a.y + row * a.y_stride + i, y);
-  }
+  });
 }
 
 template <class T>
@@ -120,9 +116,7 @@ struct ClampedGluBackwardArgs {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) clamped_glu_backward_kernel(ClampedGluBackwardArgs<T> a) {
-  const int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (i >= a.width) return;
-  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+  each_vector<N>(a.rows, a.width, [&](int64_t row, int64_t i) {
     const Global<T> place = a.pairs + row * a.pairs_stride + 2 * i;
     Vector<T, 2 * N> pairs = load_pairs<N>(place);
     Vector<T, N> y = load_vector<N>(a.d_y + row * a.d_y_stride + i);
@@ -136,7 +130,7 @@ __global__ void __launch_bounds__(256) clamped_glu_backward_kernel(ClampedGluBac
     }
     store_pairs<N>(place, pairs);
     if (a.y != nullptr) store_vector<N>(a.y + row * a.y_stride + i, y);
-  }
+  });
 }
 
 }  // namespace forge
