@@ -175,6 +175,66 @@ __device__ __forceinline__ void finish_gated_gradients(const GatedGradientArgs<T
   }
 }
 
+// Reads B of gate and up as fragments of the warp's 32 columns.
+template <class T, int kEights>
+__device__ __forceinline__ void load_gated_factors(const GatedGradientArgs<T>& a, int64_t column,
+                                                   uint32_t (&factor)[2][2][kEights][2]) {
+  const int group = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 8 * kEights; ++i) {
+    const int side = i / (4 * kEights), half = i / (2 * kEights) % 2, n = i / 2 % kEights, word = i % 2, rank = n * 8 + group;
+    const GatedSideOnDevice<T>& s = a.side[1 + side];
+    const int64_t first = column + half * 16 + word * 8 + 2 * t;
+    const auto value = [&](int64_t k) {
+      return rank < s.ranks && k < a.width ? static_cast<T>(s.factor[k * s.factor_stride + rank]) : T{};
+    };
+    factor[side][half][n][word] = pair_of(value(first), value(first + 1));
+  }
+}
+
+// Adds the products of a side's tile: with S to the gradient of its factor, and with B, for gate
+// and up, to d S.
+template <class T, int kEights>
+__device__ __forceinline__ void multiply_gated_side(int side, const Shared<uint32_t>& tile, const Shared<uint32_t>& sums,
+                                                    const uint32_t (&factor)[2][2][kEights][2],
+                                                    float (&gradient)[3][2][kEights][4], float (&s)[2][kEights][4]) {
+  constexpr int kRanks = 8 * kEights;
+  const int group = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int at = half * 16 + group;
+    const uint32_t down[4] = {gated_pair_down(tile, 2 * t, at), gated_pair_down(tile, 2 * t, at + 8), gated_pair_down(tile, 2 * t + 8, at),
+                              gated_pair_down(tile, 2 * t + 8, at + 8)};
+#pragma unroll
+    for (int n = 0; n < kEights; ++n) {
+      const int place = (side * kRanks + n * 8 + group) * kGatedSumsRow + t;
+      const uint32_t right[2] = {sums[place], sums[place + 4]};
+      multiply_tile<T>(gradient[side][half][n], down, right);
+    }
+    if (side == 0) continue;
+    const int word = group * kGatedRow + half * 8 + t;
+    const uint32_t along[4] = {tile[word], tile[word + 8 * kGatedRow], tile[word + 4], tile[word + 8 * kGatedRow + 4]};
+#pragma unroll
+    for (int n = 0; n < kEights; ++n) multiply_tile<T>(s[side - 1][n], along, factor[side - 1][half][n]);
+  }
+}
+
+// Writes the block's part of the gradients.
+template <class T, int kEights>
+__device__ __forceinline__ void write_gated_part(const GatedGradientArgs<T>& a, int64_t column,
+                                                 const float (&gradient)[3][2][kEights][4]) {
+  const int group = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 3 * 2 * kEights * 4; ++i) {
+    const int side = i / (2 * kEights * 4), half = i / (kEights * 4) % 2, n = i / 4 % kEights, d = i % 4;
+    const GatedSideOnDevice<T>& one = a.side[side];
+    const int64_t at = column + half * 16 + group + d / 2 * 8, rank = n * 8 + 2 * t + d % 2;
+    if (at < a.width && rank < one.ranks)
+      a.partial[one.gradient_at + blockIdx.y * a.width * one.ranks + (side > 0 ? at * one.ranks + rank : rank * a.width + at)] =
+          gradient[side][half][n][d];
+  }
+}
+
 template <class T, int kEights, int N>
 __global__ void __launch_bounds__(kGatedWarps<8 * kEights> * kWarp) gated_gradients_kernel(GatedGradientArgs<T> a) {
   // A warp's own shared memory holds its tile, or its d S of both sides, whose rows have four extra
@@ -189,19 +249,8 @@ __global__ void __launch_bounds__(kGatedWarps<8 * kEights> * kWarp) gated_gradie
   const int64_t begin = blockIdx.x * int64_t(kWarps * kGatedColumns), column = begin + warp * kGatedColumns;
   const int64_t from = blockIdx.y * a.tokens_each, to = from + a.tokens_each < a.tokens ? from + a.tokens_each : a.tokens;
 
-  // B of both sides, as fragments of the warp's 32 columns.
   uint32_t factor[2][2][kEights][2];
-#pragma unroll
-  for (int i = 0; i < 8 * kEights; ++i) {
-    const int side = i / (4 * kEights), half = i / (2 * kEights) % 2, n = i / 2 % kEights, word = i % 2, rank = n * 8 + group;
-    const GatedSideOnDevice<T>& s = a.side[1 + side];
-    const int64_t first = column + half * 16 + word * 8 + 2 * t;
-    const auto value = [&](int64_t k) {
-      return rank < s.ranks && k < a.width ? static_cast<T>(s.factor[k * s.factor_stride + rank]) : T{};
-    };
-    factor[side][half][n][word] = pair_of(value(first), value(first + 1));
-  }
-
+  load_gated_factors(a, column, factor);
   float gradient[3][2][kEights][4] = {};
   for (int64_t token = from; token < to; token += kGatedTokens) {
     GatedTile<N> made;
@@ -219,23 +268,7 @@ __global__ void __launch_bounds__(kGatedWarps<8 * kEights> * kWarp) gated_gradie
         tile[made.row(step) * kGatedRow + made.column() / 2 + word] = made.words[side][step][word];
       }
       __syncwarp();
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int at = half * 16 + group;
-        const uint32_t down[4] = {gated_pair_down(tile, 2 * t, at), gated_pair_down(tile, 2 * t, at + 8), gated_pair_down(tile, 2 * t + 8, at),
-                                  gated_pair_down(tile, 2 * t + 8, at + 8)};
-#pragma unroll
-        for (int n = 0; n < kEights; ++n) {
-          const int place = (side * kRanks + n * 8 + group) * kGatedSumsRow + t;
-          const uint32_t right[2] = {sums[place], sums[place + 4]};
-          multiply_tile<T>(gradient[side][half][n], down, right);
-        }
-        if (side == 0) continue;
-        const int word = group * kGatedRow + half * 8 + t;
-        const uint32_t along[4] = {tile[word], tile[word + 8 * kGatedRow], tile[word + 4], tile[word + 8 * kGatedRow + 4]};
-#pragma unroll
-        for (int n = 0; n < kEights; ++n) multiply_tile<T>(s[side - 1][n], along, factor[side - 1][half][n]);
-      }
+      multiply_gated_side<T>(side, tile, sums, factor, gradient, s);
     }
     __syncwarp();
 #pragma unroll
@@ -247,15 +280,7 @@ __global__ void __launch_bounds__(kGatedWarps<8 * kEights> * kWarp) gated_gradie
     add_warps<kRanks, kArea>(a, token, to, areas);
   }
 
-#pragma unroll
-  for (int i = 0; i < 3 * 2 * kEights * 4; ++i) {
-    const int side = i / (2 * kEights * 4), half = i / (kEights * 4) % 2, n = i / 4 % kEights, d = i % 4;
-    const GatedSideOnDevice<T>& one = a.side[side];
-    const int64_t at = column + half * 16 + group + d / 2 * 8, rank = n * 8 + 2 * t + d % 2;
-    if (at < a.width && rank < one.ranks)
-      a.partial[one.gradient_at + blockIdx.y * a.width * one.ranks + (side > 0 ? at * one.ranks + rank : rank * a.width + at)] =
-          gradient[side][half][n][d];
-  }
+  write_gated_part(a, column, gradient);
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
