@@ -54,7 +54,7 @@ struct MismatchedBatches {
 
 // Returns kto's estimate of the distance of the model from its reference over these examples: z₀ =
 // max(0, mean l) over answers to prompts that they were not written for
-// (core/data/batch/mismatch.h). It is a constant for the gradient, and is the same however the step
+// (core/data/mismatch.h). It is a constant for the gradient, and is the same however the step
 // is cut. It is 0 for an objective that estimates none, and if all prompts are the same.
 double divergence_of(Network& network, Reference* reference, const ObjectiveConfig& objective, const MismatchedBatches& batches,
                      const std::vector<int64_t>& examples, const StopFlag& stop);

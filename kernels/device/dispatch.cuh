@@ -1,6 +1,6 @@
 #pragma once
 // Turns run-time values into template arguments: launchers name their kernel once, and the
-// instantiations are those of kernels/instantiations.txt.
+// instantiations are those of instantiations.txt of an op.
 #include <initializer_list>
 
 #include "core/lib/base/ceil_div.h"

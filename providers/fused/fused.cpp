@@ -40,7 +40,7 @@ using StepKeySeen = std::tuple<int64_t, int64_t, int64_t, const char*, const Ste
 using StepGraphs = Captures<StepKey, StepKeySeen>;
 
 // Returns the options with those that the device decides, whatever was chosen
-// (core/plan/inventory.h: folds_residuals).
+// (core/plan/stages/inventory.h: folds_residuals).
 StepOptions for_device(StepOptions options, const ComputeDevice& device) {
   options.shape.folded_residuals |= device.separate() && !options.aten;
   return options;

@@ -1,5 +1,5 @@
 #pragma once
-// One function per op, defined in kernels/<op>/<op>_cases.cpp.
+// One function per op, defined in tests/ops/<op>_cases.cpp.
 #include "tests/kernels/case.h"
 
 namespace forge::kernel_test {
