@@ -22,5 +22,6 @@ use_system
 "$root/scripts/build.sh" --tests
 say "build: $((SECONDS - step)) s"
 step=$SECONDS
+trap '"$root/scripts/slowest.py" "$build" >&2' EXIT
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@"
 say "tests: $((SECONDS - step)) s, all together $((SECONDS - began)) s"

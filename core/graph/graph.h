@@ -8,6 +8,7 @@
 // A family records its forward list (recorder.h). Everything else is read from it:
 // the backward list and what is recomputed (gradients.h), lifetimes and offsets (layout.h), FLOPs
 // and bytes (op_record.h). Knows neither tensors nor devices, and no kind of op.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -128,6 +129,8 @@ struct Op {
   std::vector<int32_t> modules;
   std::vector<ValueId> parts;  // of a linear: what each module makes of its result
   Attributes attributes;
+
+  bool reads(ValueId value) const { return std::find(in.begin(), in.end(), value) != in.end(); }
 };
 
 struct Graph {

@@ -10,9 +10,9 @@
 namespace forge {
 namespace {
 
-class Builder : public nlohmann::json_sax<Json> {
+class NodeBuilder : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& name) : text_(text), here_{name, 1, 1} {}
+  NodeBuilder(std::string_view text, const std::string& name) : text_(text), here_{name, 1, 1} {}
   Node take() { return std::move(root_); }
 
   bool null() override { return add(token(NodeKind::null)); }
@@ -127,7 +127,7 @@ Node parse_json_node(std::string_view text, const std::string& name) {
   } catch (const PlacedError& error) {
     throw JobErrors({{name, error.at().line, error.at().column, "", error.problem(), ""}});
   }
-  Builder builder(text, name);
+  NodeBuilder builder(text, name);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

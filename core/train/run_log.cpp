@@ -67,22 +67,22 @@ std::string readable_part(const std::string& path, const TrainState& state) {
   return text;
 }
 
-struct Scalar {
+struct EventScalar {
   const char* key;
   const char* tag;
 };
 constexpr std::array kScalars{
-    Scalar{"loss", "train/loss"},          Scalar{"learning_rate", "train/learning_rate"},
-    Scalar{"grad_norm", "train/grad_norm"}, Scalar{"tokens_per_second", "speed/tokens_per_second"},
-    Scalar{"peak_memory_bytes", "memory/peak_bytes"}, Scalar{"eval_loss", "eval/loss"},
-    Scalar{"reward_margin", "train/reward_margin"}, Scalar{"reward_accuracy", "train/reward_accuracy"},
-    Scalar{"logp_chosen_change", "train/logp_chosen_change"}, Scalar{"logp_rejected_change", "train/logp_rejected_change"},
-    Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"},
-    Scalar{"reward", "rollout/reward"}, Scalar{"reward_std", "rollout/reward_std"}, Scalar{"eval_reward", "eval/reward"},
-    Scalar{"truncated_share", "rollout/truncated_share"}, Scalar{"distinct_2", "rollout/distinct_2"},
-    Scalar{"sampler_gap", "rollout/sampler_gap"}, Scalar{"staleness", "rollout/staleness"}, Scalar{"correction", "rollout/correction"}, Scalar{"entropy", "train/entropy"}, Scalar{"kl", "train/kl"},
-    Scalar{"kl_old", "train/kl_old"}, Scalar{"clip_low_share", "train/clip_low_share"},
-    Scalar{"clip_high_share", "train/clip_high_share"}};
+    EventScalar{"loss", "train/loss"},          EventScalar{"learning_rate", "train/learning_rate"},
+    EventScalar{"grad_norm", "train/grad_norm"}, EventScalar{"tokens_per_second", "speed/tokens_per_second"},
+    EventScalar{"peak_memory_bytes", "memory/peak_bytes"}, EventScalar{"eval_loss", "eval/loss"},
+    EventScalar{"reward_margin", "train/reward_margin"}, EventScalar{"reward_accuracy", "train/reward_accuracy"},
+    EventScalar{"logp_chosen_change", "train/logp_chosen_change"}, EventScalar{"logp_rejected_change", "train/logp_rejected_change"},
+    EventScalar{"eval_reward_margin", "eval/reward_margin"}, EventScalar{"eval_reward_accuracy", "eval/reward_accuracy"},
+    EventScalar{"reward", "rollout/reward"}, EventScalar{"reward_std", "rollout/reward_std"}, EventScalar{"eval_reward", "eval/reward"},
+    EventScalar{"truncated_share", "rollout/truncated_share"}, EventScalar{"distinct_2", "rollout/distinct_2"},
+    EventScalar{"sampler_gap", "rollout/sampler_gap"}, EventScalar{"staleness", "rollout/staleness"}, EventScalar{"correction", "rollout/correction"}, EventScalar{"entropy", "train/entropy"}, EventScalar{"kl", "train/kl"},
+    EventScalar{"kl_old", "train/kl_old"}, EventScalar{"clip_low_share", "train/clip_low_share"},
+    EventScalar{"clip_high_share", "train/clip_high_share"}};
 
 void remove_event_files(const std::string& folder) {
   std::error_code error;
@@ -190,7 +190,7 @@ void RunLog::record(Json& event) {
 void RunLog::show(const Json& event) {
   if (!tensorboard_) return;
   int64_t step = event.value("step", int64_t{0});
-  for (const Scalar& scalar : kScalars)
+  for (const EventScalar& scalar : kScalars)
     if (event.contains(scalar.key) && event[scalar.key].is_number())
       tensorboard_->scalar(scalar.tag, step, event[scalar.key].get<double>(), event.value("time", 0.0));
   for (const auto& [key, tag] : {std::pair("rewards", "rollout/rewards/"), std::pair("eval_rewards", "eval/rewards/")})

@@ -59,7 +59,7 @@ at::Tensor repeated(const at::Tensor& x, int64_t heads) {
 }
 
 // The gradient of `repeated`.
-at::Tensor summed(const at::Tensor& x, int64_t kv_heads) {
+at::Tensor sum_of_repeated(const at::Tensor& x, int64_t kv_heads) {
   if (x.size(1) == kv_heads) return x;
   return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2)}).sum(2);
 }
@@ -111,7 +111,7 @@ Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const
       d_out.unsqueeze(0), in.q.unsqueeze(0), k, v, /*bias=*/{}, out.contiguous().unsqueeze(0), cu, cu,
       s.longest, s.longest, lse, kNoDropout, seed, seed, kCausalFromTopLeft, /*bias_requires_grad=*/false,
       s.scale);
-  return {d_q.squeeze(0), summed(d_k.squeeze(0), s.kv_heads), summed(d_v.squeeze(0), s.kv_heads)};
+  return {d_q.squeeze(0), sum_of_repeated(d_k.squeeze(0), s.kv_heads), sum_of_repeated(d_v.squeeze(0), s.kv_heads)};
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace forge {
 namespace {
 
-using Kind = Extraction::Kind;
-
 std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
 
 // An answer that was read, and the text it was read from, which the reason shows.
@@ -35,8 +33,8 @@ std::optional<std::string_view> inside_solution(std::string_view reference) {
 std::string_view line_of(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 Read<Number> read_number(const Extraction& extraction, std::string_view completion) {
-  if (extraction.kind() == Kind::last || extraction.kind() == Kind::automatic) {
-    if (extraction.kind() == Kind::automatic)
+  if (extraction.kind() == Extraction::Kind::last || extraction.kind() == Extraction::Kind::automatic) {
+    if (extraction.kind() == Extraction::Kind::automatic)
       if (const std::optional<std::string_view> boxed = last_boxed(completion))
         return {whole_number(*boxed), *boxed};
     return {last_number(completion), completion};
@@ -44,8 +42,8 @@ Read<Number> read_number(const Extraction& extraction, std::string_view completi
   const std::optional<std::string_view> part = extraction.part(completion);
   if (!part) return {};
   if (std::optional<Number> whole = whole_number(*part)) return {whole, *part};
-  if (extraction.kind() == Kind::after) return {first_number(line_of(*part)), *part};
-  if (extraction.kind() == Kind::tag) return {last_number(*part), *part};
+  if (extraction.kind() == Extraction::Kind::after) return {first_number(line_of(*part)), *part};
+  if (extraction.kind() == Extraction::Kind::tag) return {last_number(*part), *part};
   return {std::nullopt, *part};
 }
 
@@ -70,11 +68,11 @@ std::optional<MathAnswer> math_of(const Number& number) {
 }
 
 Read<MathAnswer> read_math(const Extraction& extraction, std::string_view completion) {
-  const bool automatic = extraction.kind() == Kind::automatic;
+  const bool automatic = extraction.kind() == Extraction::Kind::automatic;
   if (automatic)
     if (const std::optional<std::string_view> boxed = last_boxed(completion))
       return {parse_math(*boxed), *boxed};
-  if (automatic || extraction.kind() == Kind::last) {
+  if (automatic || extraction.kind() == Extraction::Kind::last) {
     if (const std::optional<std::string_view> formula = last_formula(completion))
       if (std::optional<MathAnswer> value = parse_math(*formula)) return {std::move(value), *formula};
     if (std::optional<MathAnswer> value = parse_math(completion);
@@ -86,11 +84,11 @@ Read<MathAnswer> read_math(const Extraction& extraction, std::string_view comple
   const std::optional<std::string_view> part = extraction.part(completion);
   if (!part) return {};
   if (std::optional<MathAnswer> value = parse_math(*part)) return {std::move(value), *part};
-  if (extraction.kind() == Kind::after || extraction.kind() == Kind::tag) {
+  if (extraction.kind() == Extraction::Kind::after || extraction.kind() == Extraction::Kind::tag) {
     if (const std::optional<std::string_view> formula = last_formula(*part))
       return {parse_math(*formula), *formula};
     const std::optional<Number> number =
-        extraction.kind() == Kind::after ? first_number(line_of(*part)) : last_number(*part);
+        extraction.kind() == Extraction::Kind::after ? first_number(line_of(*part)) : last_number(*part);
     if (number) return {math_of(*number), *part};
   }
   return {std::nullopt, *part};
@@ -231,9 +229,9 @@ Verifier verifier_of(const ChoiceReward& reward, const std::string& key) {
                              join(choices.all, ", "));
       wanted.push_back(*choice);
     }
-    const bool open = extraction.kind() == Kind::automatic || extraction.kind() == Kind::last;
+    const bool open = extraction.kind() == Extraction::Kind::automatic || extraction.kind() == Extraction::Kind::last;
     std::optional<std::string_view> part = extraction.part(sample.completion);
-    if (extraction.kind() == Kind::automatic)
+    if (extraction.kind() == Extraction::Kind::automatic)
       if (const std::optional<std::string_view> boxed = last_boxed(sample.completion)) part = boxed;
     const bool boxed = part && part->size() < sample.completion.size();
     if (!part) return Score::of(0, "no answer at \"" + reward.extract + "\"");

@@ -34,7 +34,6 @@ MathNode node(Kind kind, std::string name, Items... items) {
   return result;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 constexpr const char* kFunctions[] = {"arcsin", "arccos", "arctan", "sinh", "cosh", "tanh",

@@ -88,8 +88,6 @@ constexpr std::pair<const char*, const char*> kSpellings[] = {
     {"\\dots", "…"},
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Writes 1\,234, 1{,}234 and 1,\!234 as 1,234.
 void join_thousands(std::string& text) {
   for (const char* separator : {"\\,", "{,}", ",\\!", "\\!,"}) {

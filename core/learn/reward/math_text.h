@@ -11,6 +11,9 @@ struct MathText {
   bool words = false;    // \text{…} and nothing else
 };
 
+// True for 0 to 9.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // Marks the end of a row (\\\\) in `text`.
 constexpr const char* kRowEnd = "\x01";
 

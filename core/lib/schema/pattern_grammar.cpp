@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kLastCharacter = 0x10FFFF;
 constexpr int64_t kMostRepetitions = 1000;
-constexpr int kDeepest = 100;
+constexpr int kDeepestGroup = 100;
 
 // A part of the expression, and whether it may be empty.
 struct Part {
@@ -74,7 +74,7 @@ class PatternReader {
   }
 
   Part alternatives(int depth) {
-    if (depth > kDeepest) refuse("too many groups inside each other");
+    if (depth > kDeepestGroup) refuse("too many groups inside each other");
     Alternatives all;
     bool nullable = false;
     do {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostCounted = 4096;  // of minLength, maxItems and the like
 constexpr int kMostMerges = 1000;
-constexpr int kDeepest = 64;  // schemas inside each other, references followed
+constexpr int kDeepestSchema = 64;  // schemas inside each other, references followed
 
 bool has_any(const Json& schema, KeywordScope scope) {
   const std::vector<std::string> words = keywords_of(scope);
@@ -80,7 +80,7 @@ class SchemaCompiler {
   }
 
   Symbol value(const Json& schema, const std::string& at, int depth) {
-    if (depth > kDeepest) refuse(at, "is nested too deeply");
+    if (depth > kDeepestSchema) refuse(at, "is nested too deeply");
     if (schema.is_boolean()) {
       if (!schema.get<bool>()) refuse(at, "nothing is valid under false");
       return any_value();

@@ -23,8 +23,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kMedia{"image", "image_url",   "input_image",
                                                  "audio", "input_audio", "video"};
 
-[[noreturn]] void data_fault(const std::string& message) { throw Error(ErrorKind::data, message); }
-
 void check_parts(const Json& content, const std::string& where) {
   for (size_t i = 0; i < content.size(); ++i) {
     const Json& part = content[i];

@@ -13,9 +13,9 @@ using jinja::MarkedText;
 
 std::string turn_name(size_t index) { return "messages[" + std::to_string(index) + "]"; }
 
-namespace {
+void data_fault(const std::string& message) { throw Error(ErrorKind::data, message); }
 
-[[noreturn]] void data_fault(const std::string& message) { throw Error(ErrorKind::data, message); }
+namespace {
 
 bool turned_off(const Json& message, size_t index) {
   bool off = false;

@@ -43,6 +43,9 @@ struct TrainedText {
 // be found.
 TrainedText find_trained(const SpanSearch& search);
 
+// Throws Error(data).
+[[noreturn]] void data_fault(const std::string& message);
+
 // Returns "messages[3]", the name of a turn in messages.
 std::string turn_name(size_t index);
 

@@ -241,7 +241,7 @@ bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const Adapt
       "leave them out to use the adapter's own, or leave out adapter.init_from to train a new adapter");
 }
 
-Json read_config(const std::string& folder) {
+Json adapter_json(const std::string& folder) {
   const std::string path = config_path(folder);
   if (!is_directory(folder))
     throw Error(ErrorKind::environment, folder + ": no such folder, expected an adapter folder").hint(near_path_hint(folder));
@@ -332,12 +332,12 @@ std::string peft_name(const std::string& parameter) {
 }
 
 std::string base_model_of(const std::string& folder) {
-  return get<std::string>(read_config(folder), "base_model_name_or_path", "", config_path(folder));
+  return get<std::string>(adapter_json(folder), "base_model_name_or_path", "", config_path(folder));
 }
 
 AdapterFile read_adapter_config(const std::string& folder) {
   const std::string path = config_path(folder);
-  const Json json = read_config(folder);
+  const Json json = adapter_json(folder);
   refuse_other_methods(json, path);
   refuse_unknown_settings(json, path);
   refuse_changed_base(json, path);

@@ -17,8 +17,6 @@ Graph with_backward(Graph forward, const KeptValues& kept) {
 
 namespace {
 
-bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
-
 // Returns the index of the backward of a norm or a gated activation that is repeated at `at`; 0:
 // none. A layer's values are read in its own ops alone.
 size_t backward_of(const std::vector<Op>& ops, size_t at) {
@@ -45,9 +43,9 @@ void move_into_backward(std::vector<Op>& ops, size_t at) {
   for (size_t i = at + 1; i < ops.size() && ops[i].layer == ops[at].layer; ++i) {
     const bool of_weights = ops[i].kind == &ops::linear_weight_gradient || ops[i].kind == &ops::adapter_input_gradient ||
                             ops[i].kind == &ops::expert_weight_gradient;
-    const bool reader = reads(ops[i], again);
+    const bool reader = ops[i].reads(again);
     if (reader && (!of_weights || i > backward)) return;
-    if (ops[at].out.size() > 1 && reads(ops[i], ops[at].out[1])) return;
+    if (ops[at].out.size() > 1 && ops[i].reads(ops[at].out[1])) return;
     if (i <= backward) (reader ? readers : before).push_back(i);
   }
   ops[before.back()].out.push_back(again);

@@ -9,8 +9,6 @@
 namespace forge {
 namespace {
 
-bool reads(const Op& op, ValueId value) { return std::find(op.in.begin(), op.in.end(), value) != op.in.end(); }
-
 bool two_inputs(const Graph& graph, const Op& op) {
   return op.attributes.gate != GateKind::clamped && graph.buffer_of(op.in.back()).rows == Rows::tokens;
 }
@@ -32,7 +30,7 @@ const Op* behind(const std::vector<Op>& ops, size_t at, size_t count, OpKind kin
 // True if an op of the same layer reads the value, from so many behind the one at `at` on.
 bool read_behind(const std::vector<Op>& ops, size_t at, size_t from, ValueId value) {
   for (size_t i = at + from; i < ops.size() && ops[i].layer == ops[at].layer; ++i)
-    if (reads(ops[i], value)) return true;
+    if (ops[i].reads(value)) return true;
   return false;
 }
 

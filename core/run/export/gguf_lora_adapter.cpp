@@ -18,7 +18,7 @@
 namespace forge {
 namespace {
 
-constexpr std::string_view kA = ".lora_a", kB = ".lora_b";
+constexpr std::string_view kLoraA = ".lora_a", kLoraB = ".lora_b";
 
 std::vector<float> values_of(const Gguf& gguf, const GgufTensor& tensor) {
   const std::string_view bytes = gguf.bytes(tensor);
@@ -50,8 +50,8 @@ void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const
   std::map<std::string, std::vector<float>> values;
   std::vector<TensorInfo> tensors;
   for (const GgufTensor& tensor : gguf.tensors()) {
-    const bool a = ends_with(tensor.name, kA), b = ends_with(tensor.name, kB);
-    const GgufName target = architecture ? hugging_face_name(*architecture, tensor.name.substr(0, tensor.name.size() - kA.size())) : GgufName();
+    const bool a = ends_with(tensor.name, kLoraA), b = ends_with(tensor.name, kLoraB);
+    const GgufName target = architecture ? hugging_face_name(*architecture, tensor.name.substr(0, tensor.name.size() - kLoraA.size())) : GgufName();
     if ((!a && !b) || !ends_with(target.name, ".weight") || tensor.shape.size() != 2)
       throw Error(ErrorKind::environment, path + ": tensor " + tensor.name + " is not a factor of a layer");
     const std::string module = wrapped_name(spec, target.name.substr(0, target.name.size() - std::string_view(".weight").size()));

@@ -146,7 +146,7 @@ Value filter_attr(Interpreter&, const Value& self, const Bound& arguments) {
   return Value::undefined(object_name(self) + " has no attribute '" + name + "'");
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kNumberFilters[] = {
     {"default", "default_value boolean", 0, filter_default},
     {"d", "default_value boolean", 0, filter_default},
     {"length", "", 0, filter_length},
@@ -160,6 +160,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> number_filters() { return kTable; }
+std::span<const Builtin> number_filters() { return kNumberFilters; }
 
 }  // namespace forge::jinja

@@ -61,7 +61,7 @@ Value selected(Interpreter& interpreter, const Value& self, const Arguments& arg
   return generator_of(std::move(items));
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kSelectionFilters[] = {
     {"map", "*", 0, filter_map},
     {"select", "*", 0, [](I& i, const V& s, const B& b) { return selected(i, s, b.raw, 0, true); }},
     {"reject", "*", 0,
@@ -74,6 +74,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> selection_filters() { return kTable; }
+std::span<const Builtin> selection_filters() { return kSelectionFilters; }
 
 }  // namespace forge::jinja

@@ -217,7 +217,7 @@ Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& a
   return list_of(std::move(groups));
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kSequenceFilters[] = {
     {"list", "", 0, [](I& i, const V& s, const B&) { return list_of(iterated(i, s)->items); }},
     {"first", "", 0, filter_first},
     {"last", "", 0, filter_last},
@@ -238,6 +238,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> sequence_filters() { return kTable; }
+std::span<const Builtin> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace forge::jinja

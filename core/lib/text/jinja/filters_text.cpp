@@ -195,7 +195,7 @@ Value filter_tojson(Interpreter& interpreter, const Value& self, const Bound& ar
   return Value(json_text(self, style));
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kTextFilters[] = {
     {"tojson", "ensure_ascii indent separators sort_keys", 0, filter_tojson},
     {"trim", "chars", 0, filter_trim},
     {"replace", "old new count", 2, filter_replace},
@@ -222,6 +222,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> text_filters() { return kTable; }
+std::span<const Builtin> text_filters() { return kTextFilters; }
 
 }  // namespace forge::jinja

@@ -125,7 +125,7 @@ Value global_cycler(Interpreter& interpreter, const Value&, const Bound& argumen
   return cycler;
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kGlobals[] = {
     {"range", "start stop step", 1, global_range},
     {"dict", "*", 0, global_dict},
     {"namespace", "*", 0, global_namespace},
@@ -137,6 +137,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> globals() { return kTable; }
+std::span<const Builtin> globals() { return kGlobals; }
 
 }  // namespace forge::jinja

@@ -255,7 +255,7 @@ MarkedText paid(I& interpreter, const V& self) {
   return self.text();
 }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kTextMethods[] = {
     {"strip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, true, true); }},
     {"lstrip", "chars", 0,
      [](I& i, const V& s, const B& b) { return strip(i, s, b, true, false); }},
@@ -319,6 +319,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> text_methods() { return kTable; }
+std::span<const Builtin> text_methods() { return kTextMethods; }
 
 }  // namespace forge::jinja

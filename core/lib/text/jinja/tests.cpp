@@ -50,7 +50,7 @@ V is_le(I&, const V& s, const B& b) { return yes(compare(s, *b[0]) <= 0); }
 V is_gt(I&, const V& s, const B& b) { return yes(compare(s, *b[0]) > 0); }
 V is_ge(I&, const V& s, const B& b) { return yes(compare(s, *b[0]) >= 0); }
 
-constexpr Builtin kTable[] = {
+constexpr Builtin kTests[] = {
     {"defined", "", 0, [](I&, const V& s, const B&) { return yes(!s.is_undefined()); }},
     {"undefined", "", 0, [](I&, const V& s, const B&) { return yes(s.is_undefined()); }},
     {"none", "", 0, [](I&, const V& s, const B&) { return yes(s.is_none()); }},
@@ -97,6 +97,6 @@ constexpr Builtin kTable[] = {
 
 }  // namespace
 
-std::span<const Builtin> tests() { return kTable; }
+std::span<const Builtin> tests() { return kTests; }
 
 }  // namespace forge::jinja

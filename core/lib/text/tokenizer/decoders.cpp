@@ -23,7 +23,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-Decoder byte_level(const Json&, const std::string&) {
+Decoder byte_level_decoder(const Json&, const std::string&) {
   return [](Tokens& tokens) {
     std::string bytes;
     for (const std::string& token : tokens) bytes += byte_level_bytes(token);
@@ -153,7 +153,7 @@ Decoder ctc(const Json& spec, const std::string& where) {
   };
 }
 
-Decoder sequence(const Json& spec, const std::string& where) {
+Decoder decoder_sequence(const Json& spec, const std::string& where) {
   std::vector<Decoder> steps;
   const Json& list = array_member(spec, "decoders", where);
   for (size_t k = 0; k < list.size(); ++k) {
@@ -170,8 +170,8 @@ Decoder sequence(const Json& spec, const std::string& where) {
 
 constexpr std::pair<const char*, Decoder (*)(const Json& spec, const std::string& where)>
     kDecoders[] = {
-    {"BPEDecoder", bpe}, {"ByteFallback", byte_fallback}, {"ByteLevel", byte_level}, {"CTC", ctc},
-    {"Fuse", fuse},      {"Metaspace", metaspace},        {"Replace", replace},      {"Sequence", sequence},
+    {"BPEDecoder", bpe}, {"ByteFallback", byte_fallback}, {"ByteLevel", byte_level_decoder}, {"CTC", ctc},
+    {"Fuse", fuse},      {"Metaspace", metaspace},        {"Replace", replace},      {"Sequence", decoder_sequence},
     {"Strip", strip},    {"WordPiece", wordpiece},
 };
 

@@ -13,7 +13,7 @@
 namespace forge::text {
 namespace {
 
-constexpr float kUnknownPenalty = 10;
+constexpr float kSentencepiecePenalty = 10;
 // Values of SentencePiece.Type.
 constexpr int32_t kNormal = 1, kUnknown = 2, kUserDefined = 4, kByte = 6;
 
@@ -55,7 +55,7 @@ struct SentencePieceUnigram::Pieces {
       for (int byte = 0; byte < 256; ++byte)
         if (vocabulary.pieces[id] == byte_name(byte)) byte_ids[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
     }
-    unknown_score = worst - kUnknownPenalty;
+    unknown_score = worst - kSentencepiecePenalty;
     has_bytes = std::find(byte_ids.begin(), byte_ids.end(), -1) == byte_ids.end();
   }
 
