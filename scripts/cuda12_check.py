@@ -12,7 +12,9 @@ compiler's front end only, and nothing is linked: LibTorch 2.7.1 for Linux is 82
 its headers are taken from the wheel for macOS. NCCL's and cuBLAS's headers are the build's.
 scripts/kernel_table.py --nvrtc checks the kernels for those cards.
 """
-import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shlex, subprocess, sys, tempfile, time
+import argparse, concurrent.futures, hashlib, os, pathlib, re, subprocess, sys, tempfile, time
+
+import compile_commands
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("FORGE_CACHE", pathlib.Path.home() / ".cache/forge")) / "cuda-12.6"
@@ -26,15 +28,13 @@ NAMED_BY_CUDA_13 = ["cudaEmulationMantissaControl", "cudaEmulationSpecialValuesS
 def engine_commands(build):
     """Returns {file: words of its compile command} for the engine's files that include LibTorch."""
     commands = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        file = pathlib.Path(entry["file"])
+    for file, words in compile_commands.read(build).items():
         part = file.relative_to(ROOT).parts[0] if file.is_relative_to(ROOT) else ""
-        words = shlex.split(entry["command"])
         if part not in ("core", "engine", "kernels", "providers") or not any("/torch/include" in w for w in words):
             continue
         if file.stem.endswith("no_cuda"):
             continue
-        commands.setdefault(file, words)
+        commands[file] = words
     return commands
 
 
