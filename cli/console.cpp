@@ -90,11 +90,6 @@ void print_either(bool json, const Json& value, std::string_view text) {
 
 void say(std::string_view line) { write_all(STDERR_FILENO, printable(line) + "\n"); }
 
-void say_error(const std::string& message, const std::string& hint) {
-  say(message);
-  if (!hint.empty()) say("  " + hint);
-}
-
 Terminal terminal() {
   Terminal result{.interactive = can_move(STDERR_FILENO), .color = can_color(STDERR_FILENO)};
   winsize size{};

@@ -94,11 +94,6 @@ Json parse_event(std::string_view line) {
       .hint("something in it prints to stdout; please report it with the job file");
 }
 
-[[noreturn]] void refuse_endless_event() {
-  throw Error(ErrorKind::internal, "the engine sent an event of more than " + format_bytes(kLongestEvent))
-      .hint("please report it with the job file");
-}
-
 [[noreturn]] void refuse_undying(pid_t pid) {
   throw Error(ErrorKind::environment, "the engine (process " + std::to_string(pid) + ") was killed but does not end")
       .hint("it waits inside the kernel, for a driver or a disk; dmesg may say which");
@@ -273,7 +268,10 @@ struct EngineProcess::State {
       for (std::string_view rest(buffer, static_cast<size_t>(count)); !rest.empty();) {
         const size_t end = rest.find('\n');
         line += rest.substr(0, end);
-        if (static_cast<int64_t>(line.size()) > kLongestEvent) refuse_endless_event();
+        if (static_cast<int64_t>(line.size()) > kLongestEvent)
+          throw Error(ErrorKind::internal,
+                      "the engine sent an event of more than " + format_bytes(kLongestEvent))
+              .hint("please report it with the job file");
         if (end == rest.npos) break;
         on_line(parse_event(std::exchange(line, "")));
         rest.remove_prefix(end + 1);
