@@ -9,6 +9,7 @@
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/plan/machine/device.h"
 #include "core/run/event_fields.h"
 #include "forge_build.h"
 

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "core/lib/io/json.h"
-#include "core/plan/machine/device.h"
 #include "core/run/report_rollouts.h"
 
 namespace forge {
+
+struct Device;
 
 // Returns versions and machine as one flat object: forge, compiler, torch, system, processor,
 // cores, instruction_sets, memory_bytes; with a GPU also gpu, gpu_memory_bytes, driver.

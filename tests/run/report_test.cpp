@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/lib/base/file.h"
+#include "core/plan/machine/device.h"
 #include "core/run/event_fields.h"
 #include "core/run/svg.h"
 #include "tests/test.h"
