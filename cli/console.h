@@ -29,7 +29,6 @@ void say(std::string_view line);
 
 struct Terminal {
   bool interactive = false;  // stderr is a terminal that can move its cursor
-  bool color = false;        // and NO_COLOR is not set
   int width = 80;            // columns
 };
 Terminal terminal();      // of stderr

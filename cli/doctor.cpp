@@ -1,7 +1,6 @@
 // forge doctor: does this installation work? One line per item, with what to do if it does not.
 // Each engine that a plan of this machine can take is started and computes a little on each of its
 // devices.
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "core/lib/io/parquet.h"
 #include "core/lib/net/http.h"
 #include "core/plan/machine/card_fault.h"
+#include "core/run/report.h"
 #include "forge_build.h"
 
 namespace forge {
@@ -191,11 +191,8 @@ void examine_engines(Examination& all) {
 
 Examination examine() {
   Examination all;
-  utsname system{};
-  ::uname(&system);
   all.add({"forge", "ok", std::string(kForgeVersion) + ", built with " + kCompiler});
-  all.add({"system", "ok",
-           std::string(system.sysname) + " " + system.release + " " + system.machine});
+  all.add({"system", "ok", environment_of({}, "").at("system")});
   const Hardware hardware = probe_hardware();
   const CpuInfo& cpu = hardware.cpu;
   all.add({"processor", "ok",

@@ -47,10 +47,6 @@ struct Pipe {
   }
 };
 
-void set_nonblocking(int descriptor) {
-  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-}
-
 // Queues signals in a descriptor while an engine runs; the destructor restores the old mask.
 class ForwardedSignals {
  public:
@@ -151,7 +147,8 @@ struct EngineProcess::State {
                   location.program + ": cannot start the engine: " + std::strerror(error));
     }
     requests.close_read(), events.close_write(), errors.close_write();
-    for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
+    for (int descriptor : {requests.write_end, events.read_end, errors.read_end})
+      ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   }
 
   // Converses up to the engine's end, or up to the event `turn`.

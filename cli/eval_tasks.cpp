@@ -13,7 +13,6 @@
 #include "core/run/evaluate/example_file.h"
 #include "core/run/evaluate/task_rows.h"
 #include "core/run/evaluate/text_metrics.h"
-#include "core/run/evaluate/windows.h"
 #include "core/run/staging.h"
 
 namespace forge {
