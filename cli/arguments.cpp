@@ -24,8 +24,10 @@ std::vector<Option> all_options(const Command& command) {
 
 bool is_switch(const Option& option) { return option.value[0] == '\0'; }
 
+std::string title_of(const Command& command) { return std::string("forge ") + command.name; }
+
 Error usage_error(const Command& command, const std::string& message) {
-  return Error(ErrorKind::usage, message).hint(std::string("see forge ") + command.name + " --help");
+  return Error(ErrorKind::usage, message).hint("see " + title_of(command) + " --help");
 }
 
 // Returns " (forge plan has it)" for an option of other commands, or nothing.
@@ -33,7 +35,7 @@ std::string owners_of(const std::string& option) {
   std::vector<std::string> owners;
   for (const Command* command : commands())
     for (const Option& own : command->options)
-      if (option == own.name) owners.push_back(std::string("forge ") + command->name);
+      if (option == own.name) owners.push_back(title_of(*command));
   if (owners.empty()) return "";
   return " (" + join(owners, ", ") + (owners.size() > 1 ? " have it)" : " has it)");
 }
@@ -82,30 +84,18 @@ std::string foreign_help(const ForeignRow& row, const std::string& name, const s
   return hint == name + " is " + key + " here" ? set : hint + "; " + set;
 }
 
-// True for keys with a value of their own that stand in no list.
-bool is_settable(const std::string& key) {
-  if (find_field(key)->kind == FieldKind::section) return false;
-  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1))
-    if (find_field(key.substr(0, dot))->kind == FieldKind::sections) return false;
-  return true;
-}
-
 // Returns help for an option that is really a job key, under forge's name or another tool's, by its
 // full name or its last component: "write --set train.epochs=2".
 std::string key_help(const std::string& option, const std::string& value) {
   const std::string name = with(option.substr(option.find_first_not_of('-')), '-', '_');
   std::vector<std::string> keys, homes;
   for (const std::string& key : dotted_keys(job_fields())) {
-    if (!is_settable(key)) continue;
+    if (find_field(key)->kind == FieldKind::section || inside_list(key)) continue;
     if (key == name || leaf_of(key) == name) keys.push_back(key);
     if (leaf_of(key) == leaf_of(name)) homes.push_back(key);
   }
-  if (keys.size() != 1) {
-    const std::vector<std::string> names = foreign_names(name);
-    const ForeignRow* row = find_foreign_row(names);
-    if (!row) row = find_foreign_row(names, /*patterns=*/true);
-    if (row) return foreign_help(*row, leaf_of(name), value);
-  }
+  const ForeignRow* row = find_foreign_row(foreign_names(name), /*patterns=*/true);
+  if (row && keys.size() != 1) return foreign_help(*row, leaf_of(name), value);
   constexpr size_t kMost = 3;  // a plain word such as type says nothing
   const std::vector<std::string>& own = keys.empty() ? homes : keys;
   if (own.empty() || own.size() > kMost) return "";
@@ -126,8 +116,7 @@ std::string instead_of(const Command& command, const std::string& option, const 
   const std::string plain = with(option, '_', '-');
   for (const auto& [other, instead] : kOtherOptions)
     if (plain == other) return instead;
-  const bool sets = std::ranges::any_of(
-      command.options, [](const Option& own) { return std::string(own.name) == "--set"; });
+  const bool sets = std::ranges::count(command.options, std::string("--set"), &Option::name) > 0;
   return sets && option.starts_with("--") && option.size() > 2 ? key_help(option, value) : "";
 }
 
@@ -140,13 +129,12 @@ void reject_unknown(const Command& command, const std::vector<std::string>& unkn
   std::string help = owners_of(name);
   if (help.empty()) help = did_you_mean(name, names);
   const std::string instead = help.empty() ? instead_of(command, name, value_of(words, unknown[0])) : "";
-  Error error =
-      usage_error(command, std::string("forge ") + command.name + ": unknown option " + name + help);
+  Error error = usage_error(command, title_of(command) + ": unknown option " + name + help);
   throw instead.empty() ? error : Error(error).hint(instead);
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {
-  std::string name = std::string("forge ") + command.name;
+  const std::string name = title_of(command);
   auto count = static_cast<int>(operands.size());
   if (count < command.least_operands)
     throw usage_error(command, name + ": expected " + command.operands + ", got nothing");
@@ -158,7 +146,8 @@ void check_operands(const Command& command, const std::vector<std::string>& oper
 // line of forge's own.
 void require_one_line(const Command& command, const std::string& whose, const std::string& value) {
   if (value.find_first_of("\n\r") == std::string::npos) return;
-  throw usage_error(command, std::string("forge ") + command.name + ": " + whose + show_name(value) + ": a line break in a name, expected none");
+  throw usage_error(command, title_of(command) + ": " + whose + show_name(value) +
+                                 ": a line break in a name, expected none");
 }
 
 bool is_text(const Option& option) { return option.value == std::string_view("TEXT") || option.value == std::string_view("KEY=VALUE"); }
@@ -192,7 +181,7 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    throw usage_error(command, std::string("forge ") + command.name + ": " + error.what());
+    throw usage_error(command, title_of(command) + ": " + error.what());
   }
   if (help) return std::nullopt;
   reject_unknown(command, app.remaining(), words);
@@ -201,8 +190,7 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < options.size(); ++i) {
     if (!options[i].repeats && texts[i].size() > 1)
-      throw usage_error(command,
-                        std::string("forge ") + command.name + ": " + options[i].name + " is given twice");
+      throw usage_error(command, title_of(command) + ": " + options[i].name + " is given twice");
     if (is_switch(options[i]) && parsed[i]->count() > 0) texts[i].push_back("true");
     if (!is_text(options[i]))
       for (const std::string& text : texts[i]) require_one_line(command, std::string(options[i].name) + " ", text);
@@ -212,8 +200,8 @@ std::optional<Arguments> parse_arguments(const Command& command, const std::vect
 }
 
 std::string help_text(const Command& command) {
-  std::string text =
-      std::string("forge ") + command.name + ": " + command.summary + "\n\nUsage: forge " + command.name;
+  const std::string title = title_of(command);
+  std::string text = title + ": " + command.summary + "\n\nUsage: " + title;
   if (command.operands[0] != '\0') text += std::string(" ") + command.operands;
   text += " [options]\n\n";
   std::vector<std::vector<std::string>> rows;

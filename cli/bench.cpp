@@ -48,8 +48,7 @@ struct Bench {
     all.insert(all.end(), more.begin(), more.end());
     Plan plan = plan_job(file, {.sets = all}, progress).plan;
     for (const std::string& warning : plan.warnings)
-      if (std::find(progress.warnings().begin(), progress.warnings().end(), warning) == progress.warnings().end())
-        progress.warn(warning);
+      if (std::ranges::count(progress.warnings(), warning) == 0) progress.warn(warning);
     return plan;
   }
 
@@ -196,8 +195,7 @@ std::string advice(const std::vector<BenchResult>& results) {
 
 // Throws the error of the first point if no point could be measured.
 void check_measured(const std::vector<BenchResult>& results) {
-  for (const BenchResult& r : results)
-    if (r.refused.empty()) return;
+  if (std::ranges::any_of(results, [](auto& r) { return r.refused.empty(); })) return;
   throw Error(ErrorKind::fit, results[0].refused).hint("forge plan shows what takes the memory");
 }
 

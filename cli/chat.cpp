@@ -3,7 +3,6 @@
 #include "cli/console.h"
 #include "cli/generation.h"
 #include "cli/line_editor.h"
-#include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
 
@@ -13,7 +12,7 @@ namespace {
 constexpr Option kOwnOptions[] = {
     {"--system", "TEXT", "system message"},
 };
-constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
+constexpr auto kOptions = join_tables(kModelOptions, kOwnOptions, kSamplingOptions);
 
 class Chat {
  public:
@@ -39,13 +38,13 @@ class Chat {
     const char* help;
     void (Chat::*act)(const std::string& value);
   };
-  static const std::vector<CommandRow>& commands();
+  static const CommandRow kCommands[7];
 
   void obey(const std::string& line);
   void ask();  // for an answer to the last message
 
   void help(const std::string&) {
-    for (const CommandRow& row : commands())
+    for (const CommandRow& row : kCommands)
       say("  " + std::string(row.name) + (*row.value ? " " + std::string(row.value) : "") + "  " + row.help);
     say("  a line that ends with \\ continues on the next line");
   }
@@ -54,7 +53,6 @@ class Chat {
     while (!messages_.empty() && messages_.back()["role"] != "system") messages_.erase(messages_.size() - 1);
   }
   void system(const std::string& words) {
-    reset("");
     messages_ = Json::array();
     if (!words.empty()) messages_.push_back({{"role", "system"}, {"content", words}});
   }
@@ -95,23 +93,20 @@ class Chat {
   bool ended_ = false;
 };
 
-const std::vector<Chat::CommandRow>& Chat::commands() {
-  static const std::vector<CommandRow> kCommands{
-      {"/help", "", "show this list", &Chat::help},
-      {"/reset", "", "forget the conversation except the system message", &Chat::reset},
-      {"/system", "TEXT", "start over with another system message, or with none", &Chat::system},
-      {"/undo", "", "remove the last question and its answer", &Chat::undo},
-      {"/retry", "", "ask the last question again with the next seed", &Chat::retry},
-      {"/save", "FILE", "append the conversation to a file of training rows", &Chat::save},
-      {"/quit", "", "end the chat (also Ctrl-D)", &Chat::quit}};
-  return kCommands;
-}
+constexpr Chat::CommandRow Chat::kCommands[7] = {
+    {"/help", "", "show this list", &Chat::help},
+    {"/reset", "", "forget the conversation except the system message", &Chat::reset},
+    {"/system", "TEXT", "start over with another system message, or with none", &Chat::system},
+    {"/undo", "", "remove the last question and its answer", &Chat::undo},
+    {"/retry", "", "ask the last question again with the next seed", &Chat::retry},
+    {"/save", "FILE", "append the conversation to a file of training rows", &Chat::save},
+    {"/quit", "", "end the chat (also Ctrl-D)", &Chat::quit}};
 
 void Chat::obey(const std::string& line) {
   const size_t end = std::min(line.find(' '), line.size());
   const std::string name = line.substr(0, end);
   std::vector<std::string> names;
-  for (const CommandRow& row : commands()) {
+  for (const CommandRow& row : kCommands) {
     if (name == row.name) {
       try {
         return (this->*row.act)(std::string(trim(line.substr(end))));
@@ -129,7 +124,7 @@ void Chat::ask() {
   Progress progress(false, true);
   try {
     const std::vector<GeneratedText> texts =
-        generate_texts(sampling_, {chat_prompt(text_, messages_)}, text_, choice_, args_, progress,
+        generate_texts(sampling_, {prompt_ids(text_, messages_)}, text_, choice_, args_, progress,
                        [](size_t, const std::string& piece) { print_text(piece); }, &engine_);
     messages_.push_back({{"role", "assistant"}, {"content", texts[0].text}});
   } catch (const Error& error) {
@@ -141,7 +136,7 @@ void Chat::ask() {
 
 int Chat::run() {
   LineEditorOptions options{.history = chat_history_path()};
-  for (const CommandRow& row : commands()) options.words.emplace_back(row.name);
+  for (const CommandRow& row : kCommands) options.words.emplace_back(row.name);
   LineEditor editor(std::move(options));
   if (!args_.quiet()) say("/help shows the commands, /quit or Ctrl-D ends the chat");
   while (!ended_) {

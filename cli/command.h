@@ -4,13 +4,14 @@
 //
 //   constexpr Option kOptions[] = {{"--gpu", "NAME", "plan for this card instead of this machine"}};
 //   int run_plan(const Arguments& args) { auto gpu = args.text("--gpu"); … }
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/lib/base/join_tables.h"
 
 namespace forge {
 
@@ -20,19 +21,6 @@ struct Option {
   const char* help;
   bool repeats = false;
 };
-
-// Returns one table of several, for options that commands share:
-//   constexpr auto kOptions = join_options(kModelOptions, kOwnOptions);
-template <size_t... counts>
-constexpr std::array<Option, (counts + ...)> join_options(const Option (&... tables)[counts]) {
-  std::array<Option, (counts + ...)> all{};
-  size_t next = 0;
-  const auto append = [&](const auto& table) {
-    for (const Option& option : table) all[next++] = option;
-  };
-  (append(tables), ...);
-  return all;
-}
 
 // A parsed command line. Asking for an option that the command's table does not have is reported as
 // a bug.

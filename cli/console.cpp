@@ -57,11 +57,6 @@ bool can_move(int descriptor) {
   return isatty(descriptor) && term && std::strcmp(term, "dumb") != 0;
 }
 
-bool can_color(int descriptor) {
-  const char* none = std::getenv("NO_COLOR");
-  return can_move(descriptor) && !(none && none[0] != '\0');
-}
-
 }  // namespace
 
 void print(std::string_view text) {
@@ -90,19 +85,17 @@ void print_either(bool json, const Json& value, std::string_view text) {
 
 void say(std::string_view line) { write_all(STDERR_FILENO, printable(line) + "\n"); }
 
-void say_error(const std::string& message, const std::string& hint) {
-  say(message);
-  if (!hint.empty()) say("  " + hint);
-}
-
 Terminal terminal() {
-  Terminal result{.interactive = can_move(STDERR_FILENO), .color = can_color(STDERR_FILENO)};
+  Terminal result{.interactive = can_move(STDERR_FILENO)};
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) result.width = size.ws_col;
   return result;
 }
 
-bool stdout_has_color() { return can_color(STDOUT_FILENO); }
+bool stdout_has_color() {
+  const char* none = std::getenv("NO_COLOR");
+  return can_move(STDOUT_FILENO) && !(none && none[0] != '\0');
+}
 
 std::string cut_to_width(std::string_view text, int width) {
   size_t end = 0;

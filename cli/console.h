@@ -26,12 +26,9 @@ void print_json(const Json& value);
 void print_either(bool json, const Json& value, std::string_view text);
 // Writes one line to stderr. Control characters quoted from files are escaped.
 void say(std::string_view line);
-// Writes `message` to stderr, then `  hint` if there is one.
-void say_error(const std::string& message, const std::string& hint);
 
 struct Terminal {
   bool interactive = false;  // stderr is a terminal that can move its cursor
-  bool color = false;        // and NO_COLOR is not set
   int width = 80;            // columns
 };
 Terminal terminal();      // of stderr

@@ -85,9 +85,18 @@ Looked look_at_split(const Job& job, Split split, const ModelText& text, Progres
 
 Json json_of(const Looked& looked, const DataReport& report) {
   Json json = looked.prepared ? to_json(looked.prepared->summary) : Json::object();
-  const Json found = to_json(report);
-  for (const auto& [key, value] : found.items()) json[key] = value;
+  json.update(to_json(report));
   return json;
+}
+
+// Creates the token caches of all splits and returns the summary of one.
+DataSummary prepare_all(const Job& job, Split split, const ModelText& text, Progress& progress) {
+  FileHashes file_hashes;
+  const PrepareOptions options{.file_hashes = &file_hashes};
+  const Prepared train = prepare_split(job, Split::train, text, progress, options);
+  if (!has_eval_data(job)) return train.summary;
+  const Prepared eval = prepare_split(job, Split::eval, text, progress, options);
+  return split == Split::eval ? eval.summary : train.summary;
 }
 
 int look(const Arguments& args, LoadedJob& loaded) {
@@ -113,9 +122,7 @@ int look(const Arguments& args, LoadedJob& loaded) {
   require_own_tokens(job, text);
   if (const std::string& note = text.tokenizer.class_note(); !note.empty()) progress.warn(note);
   if (args.has("--prepare")) {
-    PreparedData prepared = prepare_data(job, text, progress);
-    const DataSummary& summary =
-        split == Split::eval ? prepared.eval->summary : prepared.train.summary;
+    const DataSummary summary = prepare_all(job, split, text, progress);
     print_either(args.json(), hide_secrets(to_json(summary), loaded.secrets),
                  printable(hide_secrets(summary_text(summary), loaded)));
     return 0;

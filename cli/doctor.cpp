@@ -1,7 +1,6 @@
 // forge doctor: does this installation work? One line per item, with what to do if it does not.
 // Each engine that a plan of this machine can take is started and computes a little on each of its
 // devices.
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,14 +15,15 @@
 #include "core/lib/io/parquet.h"
 #include "core/lib/net/http.h"
 #include "core/plan/machine/card_fault.h"
-#include "core/plan/machine/profile.h"
+#include "core/run/report.h"
 #include "forge_build.h"
 
 namespace forge {
 namespace {
 
 struct Finding {
-  std::string what, state, found, remedy;  // state: ok, problem or note
+  std::string what, state, found;  // state: ok, problem or note
+  std::string remedy = {};
 };
 
 // A device of the machine, its engine, and why forge cannot compute on it.
@@ -84,11 +84,11 @@ Answer examine_engine(const std::string& engine, std::vector<Finding>& findings)
   if (search.engine_fault) {
     answer.finding = {title, "problem", search.engine_fault.what, search.engine_fault.remedy};
   } else {
-    findings.push_back({title, "ok", search.location.program, ""});
+    findings.push_back({title, "ok", search.location.program});
     const std::vector<std::string> missing =
         search.torch_fault ? std::vector<std::string>() : missing_libraries(search.location);
     if (search.torch_fault)  // a finding of its own
-      answer.finding = {title + " starts", "note", "not tried without LibTorch", ""};
+      answer.finding = {title + " starts", "note", "not tried without LibTorch"};
     else if (!missing.empty())
       answer.finding = {title + "'s libraries", "problem", "not found: " + join(missing, ", "),
                         library_remedy(missing)};
@@ -103,22 +103,21 @@ Finding check_torch() {
   const EngineSearch search = search_engine();
   if (search.torch_fault)
     return {"LibTorch", "problem", search.torch_fault.what, search.torch_fault.remedy};
-  return {"LibTorch", "ok", search.location.torch_version + " in " + search.location.torch_folder,
-          ""};
+  return {"LibTorch", "ok", search.location.torch_version + " in " + search.location.torch_folder};
 }
 
 // Looks for a component, without which only the commands that need it fail.
 Finding check_component(const std::string& what, void (*require)()) {
   try {
     require();
-    return {what, "ok", "its component loads", ""};
+    return {what, "ok", "its component loads"};
   } catch (const Error& error) {
     return {what, "note", error.what(), error.hint()};
   }
 }
 
 Finding check_writable(const std::string& folder) {
-  if (::access(folder.c_str(), W_OK) == 0) return {"write access", "ok", folder, ""};
+  if (::access(folder.c_str(), W_OK) == 0) return {"write access", "ok", folder};
   return {"write access", "problem", folder + " cannot be written",
           "work in a folder of your own, or set output_dir"};
 }
@@ -138,7 +137,7 @@ Finding card_finding(const Usable& card, const CardFault& fault) {
                             format_bytes(gpu.free_bytes) + " free of " +
                             format_bytes(gpu.memory_bytes) +
                             (gpu.driver.empty() ? "" : ", driver " + gpu.driver);
-  if (!fault) return {"GPU", "ok", found, ""};
+  if (!fault) return {"GPU", "ok", found};
   return {"GPU", card.engine.empty() ? "note" : "problem", found + ": " + fault.what,
           fault.remedy + (fault.remedy.empty() ? "" : "; ") +
               "hardware.device: cpu computes without it"};
@@ -165,7 +164,7 @@ void examine_cards(const Hardware& hardware, Examination& all) {
     all.devices.push_back(std::move(card));
   }
   if (hardware.gpus.empty())
-    all.add({"GPU", hardware.gpu_fault ? "problem" : "note", "none: " + hardware.gpu_note, ""});
+    all.add({"GPU", hardware.gpu_fault ? "problem" : "note", "none: " + hardware.gpu_note});
 }
 
 // Starts each engine that a plan of this machine can take, and notes the outcome on each of its
@@ -185,24 +184,21 @@ void examine_engines(Examination& all) {
       device.fault = answer.finding.found;
     } else if (device.device.cuda) {  // an engine with CUDA tries its GPUs alone
       device.fault = "the engine started and does not see it";
-      all.add({name, "problem", device.fault, ""});
+      all.add({name, "problem", device.fault});
     }
   }
 }
 
 Examination examine() {
   Examination all;
-  utsname system{};
-  ::uname(&system);
-  all.add({"forge", "ok", std::string(kForgeVersion) + ", built with " + kCompiler, ""});
-  all.add({"system", "ok",
-           std::string(system.sysname) + " " + system.release + " " + system.machine, ""});
+  all.add({"forge", "ok", std::string(kForgeVersion) + ", built with " + kCompiler});
+  all.add({"system", "ok", environment_of({}, "").at("system")});
   const Hardware hardware = probe_hardware();
   const CpuInfo& cpu = hardware.cpu;
-  all.add({"processor", "ok", cpu.name + ", " + format_count(cpu.cores) + " cores for this process",
-           ""});
+  all.add({"processor", "ok",
+           cpu.name + ", " + format_count(cpu.cores) + " cores for this process"});
   all.add({"memory", "ok",
-           format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes), ""});
+           format_bytes(cpu.available_bytes) + " free of " + format_bytes(cpu.memory_bytes)});
   Usable processor{{}, "cpu", ""};
   processor.device.cpu = cpu;
   all.devices.push_back(processor);
@@ -213,7 +209,7 @@ Examination examine() {
     return CardFault{all.devices[static_cast<size_t>(device.index) + 1].fault, ""};
   };
   if (std::string idle = choose_device(hardware, {}, known).idle; !idle.empty())
-    all.add({"idle GPUs", "note", idle, ""});
+    all.add({"idle GPUs", "note", idle});
   all.add(check_component("HTTP", require_http));
   all.add(check_component("Parquet", require_parquet));
   all.add(check_disk());

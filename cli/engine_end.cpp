@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 
 #include "cli/engine_location.h"
@@ -26,6 +25,7 @@ int64_t counter(const std::string& path) {
 
 constexpr size_t kShownLines = 12;
 const char* const kContinue = "run the same command again to continue from the last checkpoint";
+const char* const kReport = "this is a bug in forge; please report it with the job file";
 
 // Returns the last lines of stderr, indented, to print below a message.
 std::string tail(const std::string& text) {
@@ -92,7 +92,7 @@ Error explain_signal(int number, const EngineEnd& end) {
                      tail(end.standard_error))
         .hint("build forge on this machine");
   return Error(ErrorKind::internal, "the engine crashed (" + name + ")" + tail(end.standard_error))
-      .hint("this is a bug in forge; please report it with the job file");
+      .hint(kReport);
 }
 
 }  // namespace
@@ -132,16 +132,14 @@ Error explain_end(const EngineEnd& end) {
         .hint("lower train.threads, or raise the process limit (ulimit -u, or the container's)");
   if (code == 0)
     return Error(ErrorKind::internal, "the engine ended before its work was done" + tail(end.standard_error))
-        .hint("this is a bug in forge; please report it with the job file");
+        .hint(kReport);
+  const std::string message = "the engine ended with code " + std::to_string(code) +
+                              " without saying why" + tail(end.standard_error);
   for (ErrorKind kind :
        {ErrorKind::usage, ErrorKind::job, ErrorKind::fit, ErrorKind::environment, ErrorKind::data,
         ErrorKind::diverged, ErrorKind::gate, ErrorKind::stopped, ErrorKind::interrupted})
-    if (exit_code(kind) == code)
-      return Error(kind, "the engine ended with code " + std::to_string(code) + " without saying why" +
-                             tail(end.standard_error));
-  return Error(ErrorKind::internal, "the engine ended with code " + std::to_string(code) +
-                                        " without saying why" + tail(end.standard_error))
-      .hint("this is a bug in forge; please report it with the job file");
+    if (exit_code(kind) == code) return Error(kind, message);
+  return Error(ErrorKind::internal, message).hint(kReport);
 }
 
 }  // namespace forge

@@ -28,10 +28,6 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-bool executable(const fs::path& path) {
-  return file_exists(path.string()) && ::access(path.c_str(), X_OK) == 0;
-}
-
 bool holds_torch(const std::string& folder) {
   return !folder.empty() && file_exists(folder + "/torch/lib/libtorch_cpu.so");
 }
@@ -52,9 +48,9 @@ std::string release_of(const std::string& version) { return version.substr(0, ve
 
 std::vector<std::string> library_folders_of(const std::string& folder) {
   std::vector<std::string> folders{folder + "/torch/lib"};
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder + "/nvidia", error))
-    if (is_directory(entry.path() / "lib")) folders.push_back(entry.path() / "lib");
+  for (const std::string& name : names_in(folder + "/nvidia"))
+    if (const std::string lib = folder + "/nvidia/" + name + "/lib"; is_directory(lib))
+      folders.push_back(lib);
   std::sort(folders.begin() + 1, folders.end());
   return folders;
 }
@@ -82,7 +78,7 @@ void search_program(const std::string& name, EngineSearch& search) {
   }
   std::vector<std::string> looked;
   for (const fs::path& candidate : candidates) {
-    if (executable(candidate)) {
+    if (file_exists(candidate.string()) && ::access(candidate.c_str(), X_OK) == 0) {
       search.location.program = fs::absolute(candidate).lexically_normal();
       return;
     }
@@ -134,8 +130,7 @@ void search_torch(EngineSearch& search) {
 bool in_wheels(const std::string& name) {
   constexpr const char* kBeginnings[] = {"libcu",    "libnv",  "libnccl",
                                          "libtorch", "libc10", "libshm"};
-  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
-                     [&](const char* beginning) { return starts_with(name, beginning); });
+  return std::ranges::any_of(kBeginnings, [&](auto* begin) { return starts_with(name, begin); });
 }
 
 }  // namespace
@@ -159,14 +154,6 @@ static void require_address_space() {
                                   " (ulimit -v), and the engine with its libraries needs " +
                                   format_bytes(static_cast<int64_t>(kNeeded)) + " or more")
       .hint("ulimit -v unlimited; hardware.memory_limit bounds what a run may use");
-}
-
-EngineLocation find_engine(const std::string& name) {
-  require_address_space();
-  EngineSearch search = search_engine(name);
-  for (const CardFault& fault : {search.engine_fault, search.torch_fault})
-    if (fault) throw Error(ErrorKind::environment, fault.what).hint(fault.remedy);
-  return search.location;
 }
 
 std::string engine_file(const std::string& engine) {
@@ -220,14 +207,13 @@ std::vector<std::string> missing_libraries(const EngineLocation& location) {
   const std::string listed = program_output({location.program}, merged_environment(variables));
   for (const std::string& line : split(listed, '\n'))
     if (const size_t at = line.find(" => not found"); at != std::string::npos)
-      if (const std::string name(trim(line.substr(0, at)));
-          std::find(names.begin(), names.end(), name) == names.end())
+      if (const std::string name(trim(line.substr(0, at))); std::ranges::count(names, name) == 0)
         names.push_back(name);
   return names;
 }
 
 std::string library_remedy(const std::vector<std::string>& names) {
-  if (!std::all_of(names.begin(), names.end(), in_wheels))
+  if (!std::ranges::all_of(names, in_wheels))
     return "install the packages of this system that hold them";
   return fmt::format(
       "scripts/setup.sh --cuda fetches CUDA's libraries; or python3 -m pip install torch=={}, and "
@@ -259,7 +245,11 @@ EngineLocation engine_of(const Device& device, const std::string& engine) {
   if (device.cuda && !device.gpu.probed && !engine_stated())
     throw Error(ErrorKind::environment, "a " + device.name() + " is not in this machine")
         .hint("forge plan shows what would happen on it; hardware.device: auto takes what is here");
-  return find_engine(engine_file(engine));
+  require_address_space();
+  const EngineSearch search = search_engine(engine_file(engine));
+  for (const CardFault& fault : {search.engine_fault, search.torch_fault})
+    if (fault) throw Error(ErrorKind::environment, fault.what).hint(fault.remedy);
+  return search.location;
 }
 
 }  // namespace forge

@@ -2,7 +2,7 @@
 // Finds the engine and LibTorch, makes the environment that they are started in, and says which
 // devices they and the libraries of this machine can compute on.
 //
-//   EngineLocation location = find_engine("forge-engine");
+//   EngineLocation location = engine_of(plan.device, plan.engine);
 //   const DeviceChoice choice = choose_device(probe_hardware(), job.hardware, fault_here);
 #include <cstdint>
 #include <map>
@@ -16,28 +16,26 @@ namespace forge {
 
 struct EngineLocation {
   std::string program;  // absolute path of forge-engine
-  std::string
-      torch_folder;  // the folder that holds torch/ and nvidia/; empty: the engine finds LibTorch by itself
+  // The folder that holds torch/ and nvidia/; empty: the engine finds LibTorch by itself.
+  std::string torch_folder;
   std::string torch_version;                 // "2.11.0+cu130"
   std::vector<std::string> library_folders;  // torch/lib and nvidia/*/lib
 };
 
-// Finds the engine that the plan takes: `name` is "forge-engine" or "forge-engine-cuda13". Looks at
-// FORGE_ENGINE, beside the program and in ../libexec. LibTorch is in FORGE_TORCH_DIR, or where
-// find_package_folder has the release that the engine was built with. Throws Error(environment)
-// that lists where it looked and says what to install, and Error(fit) if the address space is
-// limited too far.
-EngineLocation find_engine(const std::string& name = "forge-engine");
 // Returns the file of a plan's engine: cpu is forge-engine, cuda13 is forge-engine-cuda13.
 std::string engine_file(const std::string& engine);
 // True if FORGE_ENGINE names the program that is started for every engine.
 bool engine_stated();
-// The result of a search that does not throw: what was found, and each fault with its remedy.
+// The result of a search that does not throw: what was found, and each fault with its remedy. A
+// fault of the engine lists where it was looked for and says what to install.
 struct EngineSearch {
   EngineLocation location;
   bool stated = false;  // engine_stated()
   CardFault engine_fault, torch_fault;
 };
+// Looks for the engine `name`, "forge-engine" or "forge-engine-cuda13", at FORGE_ENGINE, beside the
+// program and in ../libexec; and for LibTorch in FORGE_TORCH_DIR, or where find_package_folder has
+// the release that the engine was built with.
 EngineSearch search_engine(const std::string& name = "forge-engine");
 
 struct EngineSettings {
@@ -69,9 +67,10 @@ std::string library_remedy(const std::vector<std::string>& names);
 // choice of the user is never passed over.
 CardFault fault_here(const Device& device);
 
-// Returns the engine that computes a planned device. Throws Error(environment) if no engine
-// computes on such a card, or if the card is not in this machine and FORGE_ENGINE names no engine
-// that stands in for it.
+// Returns the engine that computes a planned device. Throws Error(environment) for a fault of the
+// search, if no engine computes on such a card, or if the card is not in this machine and
+// FORGE_ENGINE names no engine that stands in for it; Error(fit) if the address space is limited
+// too far.
 EngineLocation engine_of(const Device& device, const std::string& engine);
 
 }  // namespace forge

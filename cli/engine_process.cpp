@@ -47,10 +47,6 @@ struct Pipe {
   }
 };
 
-void set_nonblocking(int descriptor) {
-  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-}
-
 // Queues signals in a descriptor while an engine runs; the destructor restores the old mask.
 class ForwardedSignals {
  public:
@@ -92,11 +88,6 @@ Json parse_event(std::string_view line) {
   throw Error(ErrorKind::internal,
               "the engine sent a line that is not an event: " + std::string(line.substr(0, 200)))
       .hint("something in it prints to stdout; please report it with the job file");
-}
-
-[[noreturn]] void refuse_endless_event() {
-  throw Error(ErrorKind::internal, "the engine sent an event of more than " + format_bytes(kLongestEvent))
-      .hint("please report it with the job file");
 }
 
 [[noreturn]] void refuse_undying(pid_t pid) {
@@ -156,7 +147,8 @@ struct EngineProcess::State {
                   location.program + ": cannot start the engine: " + std::strerror(error));
     }
     requests.close_read(), events.close_write(), errors.close_write();
-    for (int descriptor : {requests.write_end, events.read_end, errors.read_end}) set_nonblocking(descriptor);
+    for (int descriptor : {requests.write_end, events.read_end, errors.read_end})
+      ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   }
 
   // Converses up to the engine's end, or up to the event `turn`.
@@ -273,7 +265,10 @@ struct EngineProcess::State {
       for (std::string_view rest(buffer, static_cast<size_t>(count)); !rest.empty();) {
         const size_t end = rest.find('\n');
         line += rest.substr(0, end);
-        if (static_cast<int64_t>(line.size()) > kLongestEvent) refuse_endless_event();
+        if (static_cast<int64_t>(line.size()) > kLongestEvent)
+          throw Error(ErrorKind::internal,
+                      "the engine sent an event of more than " + format_bytes(kLongestEvent))
+              .hint("please report it with the job file");
         if (end == rest.npos) break;
         on_line(parse_event(std::exchange(line, "")));
         rest.remove_prefix(end + 1);

@@ -2,8 +2,7 @@
 // The engine as a child process: starts it, reads its events, forwards signals, explains its end.
 // docs/engine-protocol.md describes the protocol.
 //
-//   EngineLocation location = find_engine("forge-engine");
-//   EngineProcess engine(location, {.threads = 2});
+//   EngineProcess engine(engine_of(plan.device, plan.engine), {.threads = 2});
 //   Json done = engine.request({{"command", "info"}}, [](const Json& event) { … });
 #include <functional>
 #include <memory>

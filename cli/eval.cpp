@@ -12,13 +12,13 @@
 #include "cli/generation.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
-#include "cli/scratch_folder.h"
 #include "core/job/job_json.h"
 #include "core/job/names.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/lib/base/user_file.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -34,7 +34,7 @@ constexpr Option kOwnOptions[] = {
      "write a line per row: line, tokens, supervised_tokens and loss (summed), or the result of "
      "the task"},
 };
-constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kTaskOptions, kSamplingOptions);
+constexpr auto kOptions = join_tables(kModelOptions, kOwnOptions, kTaskOptions, kSamplingOptions);
 
 // Returns a job whose training split is the file, so that the data path of training does the work.
 // A run's losses are over the tokens that it trains on.

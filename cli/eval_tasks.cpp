@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
 
 #include "cli/generation.h"
-#include "cli/scratch_folder.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
-#include "core/lib/schema/text_form.h"
 #include "core/run/evaluate/example_file.h"
 #include "core/run/evaluate/task_rows.h"
 #include "core/run/evaluate/text_metrics.h"
-#include "core/run/evaluate/windows.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -193,28 +192,26 @@ TaskResult long_text(const Asked& asked) {
 struct Task {
   const char* name;
   TaskResult (*run)(const Asked&);
-  std::vector<const char*> options;  // options that no other task has
+  std::span<const char* const> options;  // options that no other task has
 };
 
-const std::vector<Task>& tasks() {
-  static const std::vector<Task> kTasks{{"answers",
-                                         answers,
-                                         {"--max-new-tokens", "--temperature", "--top-k", "--top-p",
-                                          "--min-p", "--repetition-penalty", "--stop", "--seed", "--choice", "--json-schema"}},
-                                        {"choices", choices, {}},
-                                        {"long-text", long_text, {"--window", "--stride"}}};
-  return kTasks;
-}
+constexpr const char* kAnswerOptions[] = {
+    "--max-new-tokens",     "--temperature", "--top-k", "--top-p",  "--min-p",
+    "--repetition-penalty", "--stop",        "--seed",  "--choice", "--json-schema"};
+constexpr const char* kLongTextOptions[] = {"--window", "--stride"};
+constexpr Task kTasks[] = {{"answers", answers, kAnswerOptions},
+                           {"choices", choices, {}},
+                           {"long-text", long_text, kLongTextOptions}};
 
 }  // namespace
 
 void check_task_options(const std::string& task, const Arguments& args) {
   std::vector<std::string> names{"loss"};
-  for (const Task& row : tasks()) names.emplace_back(row.name);
+  for (const Task& row : kTasks) names.emplace_back(row.name);
   if (std::find(names.begin(), names.end(), task) == names.end())
     throw Error(ErrorKind::usage,
                 "--task " + task + ": expected " + join(names, ", ") + did_you_mean(task, names));
-  for (const Task& row : tasks())
+  for (const Task& row : kTasks)
     for (const char* option : row.options)
       if (task != row.name && args.has(option))
         throw Error(ErrorKind::usage, std::string(option) + " goes with --task " + row.name);
@@ -238,7 +235,7 @@ TaskResult run_task(const std::string& task, const Arguments& args, const ModelC
   if (asked.spec.reads_source() && task != "answers")
     throw Error(ErrorKind::usage, "--task " + task + ": " + asked.spec.architecture + " is an encoder-decoder, which continues no text")
         .hint("--task answers compares its answers with references; without --task, --data FILE gives its loss");
-  for (const Task& row : tasks())
+  for (const Task& row : kTasks)
     if (task == row.name) return row.run(asked);
   throw Error(ErrorKind::internal, "no task " + task);
 }

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "cli/merge_source.h"
-#include "cli/scratch_folder.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/run/export/gguf_metadata.h"
@@ -12,6 +11,7 @@
 #include "core/run/export/modelfile.h"
 #include "core/run/export/staged_folder.h"
 #include "core/run/model_card.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -30,7 +30,7 @@ constexpr Option kOwnOptions[] = {
      "chat template: auto (the result's own), a bundled name or a .jinja file"},
     {"--fresh", "", "replace existing files at --output"},
 };
-constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
+constexpr auto kOptions = join_tables(kSourceOptions, kOwnOptions, kCheckOptions);
 
 std::string kind_of(const Arguments& args) {
   std::vector<std::string> kinds;

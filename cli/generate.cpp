@@ -18,7 +18,7 @@ constexpr Option kOwnOptions[] = {
     {"--system", "TEXT", "system message"},
     {"--raw", "", "continue the text as is, without the chat template"},
 };
-constexpr auto kOptions = join_options(kModelOptions, kOwnOptions, kSamplingOptions);
+constexpr auto kOptions = join_tables(kModelOptions, kOwnOptions, kSamplingOptions);
 
 constexpr int64_t kLargestPrompts = int64_t{64} << 20;
 
@@ -95,7 +95,7 @@ std::vector<Prompt> read_prompts(const Arguments& args) {
 
 std::vector<int32_t> ids_of(const Prompt& prompt, const ModelText& text, bool raw) {
   if (text.model.reads_source()) return prompt_ids(text, prompt.is_text ? Json(prompt.text) : prompt.messages);
-  if (!raw) return chat_prompt(text, prompt.messages);
+  if (!raw) return prompt_ids(text, prompt.messages);
   std::vector<int32_t> ids;
   text.tokenizer.encode_ids(prompt.text, ids, {.add_special_tokens = true});
   return ids;

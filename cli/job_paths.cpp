@@ -25,32 +25,30 @@ bool source_is_there(const DataSource& source) {
   }
 }
 
-// Visits the job's sources with the keys of their paths: "data.train[0].path".
-template <class Visit>
-void each_source(const Job& job, const Visit& visit) {
-  const std::pair<std::string, const std::vector<DataSource>*> kLists[] = {
-      {"data.train[", &job.data.train}, {"data.eval[", &job.data.eval}};
-  for (const auto& [list, sources] : kLists)
-    for (size_t i = 0; i < sources->size(); ++i) visit(list + std::to_string(i) + "].path", (*sources)[i]);
+// Returns the job's sources with the keys of their paths: "data.train[0].path".
+std::vector<std::pair<std::string, DataSource>> sources_of(const Job& job) {
+  std::vector<std::pair<std::string, DataSource>> all;
+  for (const auto& [list, sources] :
+       {std::pair("data.train[", &job.data.train), std::pair("data.eval[", &job.data.eval)})
+    for (size_t i = 0; i < sources->size(); ++i)
+      all.emplace_back(list + std::to_string(i) + "].path", (*sources)[i]);
+  return all;
 }
 
 // Returns the repository that the path was made of; empty for a path that the job states.
 std::string repository_of(const Job& job, const std::string& key) {
   if (key == "model.path") return job.model.repo.value_or("");
-  std::string found;
-  each_source(job, [&](const std::string& own, const DataSource& source) {
-    if (key == own) found = source.repo.value_or("");
-  });
-  return found;
+  for (const auto& [own, source] : sources_of(job))
+    if (key == own) return source.repo.value_or("");
+  return "";
 }
 
 }  // namespace
 
 std::vector<MissingPath> missing_data(const Job& job) {
   std::vector<MissingPath> missing;
-  each_source(job, [&](const std::string& key, const DataSource& source) {
+  for (const auto& [key, source] : sources_of(job))
     if (!source_is_there(source)) missing.push_back({key, source.path});
-  });
   return missing;
 }
 

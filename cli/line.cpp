@@ -3,7 +3,6 @@
 #include "cli/engine_location.h"
 #include "cli/faults.h"
 #include "cli/job_paths.h"
-#include "cli/scratch_folder.h"
 #include "core/data/report/report.h"
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/file.h"
@@ -25,6 +24,7 @@
 #include "core/run/export_files.h"
 #include "core/run/output_dir.h"
 #include "core/run/run_folder.h"
+#include "core/run/staging.h"
 #include "providers/providers.h"
 
 namespace forge {
@@ -128,9 +128,9 @@ class PlanParts {
   PlanInput read() {
     const bool machine = attempt([&] {
       DeviceChoice choice = pick_device(job(), options_.gpu);
-      line_.device = std::move(choice.device);
+      input_.device = std::move(choice.device);
       input_.device_warning = std::move(choice.warning), input_.idle_cards = std::move(choice.idle);
-      line_.profile = pick_profile(line_.device, job().hardware);
+      input_.profile = pick_profile(input_.device, job().hardware);
     });
     const bool model = attempt([&] {
       require_model();
@@ -182,7 +182,7 @@ class PlanParts {
 
   void read_model(bool machine) {
     limit_length(line_.loaded, input_.model);
-    if (machine) attempt([&] { check_job(job(), input_.model, line_.device); });
+    if (machine) attempt([&] { check_job(job(), input_.model, input_.device); });
     attempt([&] {
       check_start_adapter(job(), input_.model, weights_data());
       run_parameters(input_.model, job().adapter,
@@ -210,28 +210,26 @@ class PlanParts {
     // A sample is enough for an estimate, and to check the data if no plan can be made.
     if (options_.estimate || !faults_.empty()) options.estimate_bytes = kEstimateBytes;
     const bool train =
-        train_there_ && attempt([&] { line_.data.train = prepare_split(job(), Split::train, *text_, progress_, options); });
+        train_there_ && attempt([&] { train_ = prepare_split(job(), Split::train, *text_, progress_, options); });
     if (!has_eval_data(job()) && train) return find_faults(report, file_hashes);
     if (!eval_there_ || !has_eval_data(job()) || (!train && job().data.eval.empty())) return;
-    const bool eval = attempt([&] { line_.data.eval = prepare_split(job(), Split::eval, *text_, progress_, options); });
+    const bool eval = attempt([&] { eval_ = prepare_split(job(), Split::eval, *text_, progress_, options); });
     if (train && eval) find_faults(report, file_hashes);
   }
 
   void find_faults(DataReport& report, FileHashes& file_hashes) {
-    const Prepared& train = line_.data.train;
-    const std::optional<Prepared>& eval = line_.data.eval;
-    if (!train.from_cache && !(eval && eval->from_cache)) {
+    if (!train_.from_cache && !(eval_ && eval_->from_cache)) {
       report.finish();
       line_.data_findings = findings_of(report);
-      return keep_findings(job(), train, eval, line_.data_findings, progress_);
+      return keep_findings(job(), train_, eval_, line_.data_findings, progress_);
     }
-    if (auto known = stored_findings(path_of_findings(job(), train, eval))) {
+    if (auto known = stored_findings(path_of_findings(job(), train_, eval_))) {
       line_.data_findings = *std::move(known);
       return;
     }
     attempt([&] {
       line_.data_findings = look_again(job(), *text_, progress_, file_hashes);
-      keep_findings(job(), train, eval, line_.data_findings, progress_);
+      keep_findings(job(), train_, eval_, line_.data_findings, progress_);
     });
   }
 
@@ -244,20 +242,16 @@ class PlanParts {
   void find_data() {
     const bool assumes = may_assume();
     for (const MissingPath& missing : missing_data(job())) {
+      const std::string meant = near_path_hint(missing.path);
       if (assumes)
-        progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows of data.max_length" + near_text(missing.path));
+        progress_.warn(missing.path + ": there is no such file or folder; the plan assumes rows " +
+                       "of data.max_length" + (meant.empty() ? "" : "; " + meant));
       else
         attempt([&] { refuse(ErrorKind::data, missing); });
       (starts_with(missing.key, "data.eval") ? eval_there_ : train_there_) = false;
     }
-    if (assumes && !train_there_) line_.data.train = assumed(job());
-    if (assumes && !eval_there_) line_.data.eval = assumed(job());
-  }
-
-  // Returns "; did you mean data/train.jsonl?", or nothing.
-  static std::string near_text(const std::string& path) {
-    const std::string meant = near_path_hint(path);
-    return meant.empty() ? "" : "; " + meant;
+    if (assumes && !train_there_) train_ = assumed(job());
+    if (assumes && !eval_there_) eval_ = assumed(job());
   }
 
   // Returns rows of data.max_length in place of data that do not exist yet.
@@ -300,17 +294,15 @@ class PlanParts {
     if (draws_completions(job().objective.type())) find_stops();
     if (options_.estimate && text_) line_.no_gguf = gguf_refusal();
     input_.origins = origins_of(line_.loaded);
-    input_.device = line_.device;
-    input_.profile = line_.profile;
     read_rates_of_machine();
     input_.providers = providers();
-    input_.train = line_.data.train.summary;
-    input_.train_lengths = line_.data.train.lengths;
-    input_.train_supervised = supervised_counts(line_.data.train, input_.model.score_head);
-    if (!line_.data.eval) return std::move(input_);
-    input_.eval = line_.data.eval->summary;
-    if (line_.data.eval->data) input_.eval_lengths = line_.data.eval->lengths;
-    input_.eval_supervised = supervised_counts(*line_.data.eval, input_.model.score_head);
+    input_.train = train_.summary;
+    input_.train_lengths = train_.lengths;
+    input_.train_supervised = supervised_counts(train_, input_.model.score_head);
+    if (!eval_) return std::move(input_);
+    input_.eval = eval_->summary;
+    if (eval_->data) input_.eval_lengths = eval_->lengths;
+    input_.eval_supervised = supervised_counts(*eval_, input_.model.score_head);
     return std::move(input_);
   }
 
@@ -343,9 +335,9 @@ class PlanParts {
   }
 
   void read_rates_of_machine() {
-    const int64_t threads = job().train.threads.value_or(line_.device.cpu.cores);
+    const int64_t threads = job().train.threads.value_or(input_.device.cpu.cores);
     std::string warning;
-    input_.rates = read_rates(rates_path(job().output_dir), machine_of(line_.device, threads), &warning);
+    input_.rates = read_rates(rates_path(job().output_dir), machine_of(input_.device, threads), &warning);
     if (!warning.empty()) progress_.warn(warning);
   }
 
@@ -355,6 +347,8 @@ class PlanParts {
   FaultCollector faults_;
   PlanInput input_;
   std::optional<ModelText> text_;
+  Prepared train_;
+  std::optional<Prepared> eval_;  // nothing when the job has no evaluation data
   bool train_there_ = true, eval_there_ = true;
 };
 
@@ -396,14 +390,6 @@ Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progr
   return prepared;
 }
 
-PreparedData prepare_data(const Job& job, const ModelText& text, Progress& progress) {
-  FileHashes file_hashes;
-  const PrepareOptions options{.file_hashes = &file_hashes};
-  PreparedData data{prepare_split(job, Split::train, text, progress, options), std::nullopt};
-  if (has_eval_data(job)) data.eval = prepare_split(job, Split::eval, text, progress, options);
-  return data;
-}
-
 void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,
                    const Progress& progress) {
   const std::string path = path_of_findings(job, train, eval);
@@ -429,13 +415,10 @@ LoadedJob read_job(const std::string& file, const std::vector<std::string>& sets
 void limit_length(LoadedJob& loaded, const ModelSpec& model) {
   int64_t& length = loaded.job.data.max_length;
   Origin& origin = loaded.origins["data.max_length"];
-  if (origin.kind != OriginKind::unset) return;
-  const auto limit = [&](int64_t most, const char* why) {
-    if (length <= most) return;
-    length = most;
-    origin = {OriginKind::derived, {}, std::string("the model's ") + why};
-  };
-  if (model.rope.type != RopeType::dynamic && !model.reads_source()) limit(model.max_position_embeddings, "max_position_embeddings");
+  if (origin.kind != OriginKind::unset || length <= model.max_position_embeddings) return;
+  if (model.rope.type == RopeType::dynamic || model.reads_source()) return;
+  length = model.max_position_embeddings;
+  origin = {OriginKind::derived, {}, "the model's max_position_embeddings"};
 }
 
 void add_job_tokens(LoadedJob& loaded, ModelSpec& model) {

@@ -27,17 +27,9 @@ struct LineOptions {
   bool estimate = false;
 };
 
-struct PreparedData {
-  Prepared train;
-  std::optional<Prepared> eval;  // nothing when the job has no evaluation data
-};
-
 struct PlannedJob {
   std::string file;  // as given
   LoadedJob loaded;
-  Device device;
-  Profile profile;
-  PreparedData data;
   DataFindings data_findings;
   std::optional<std::string> no_gguf;  // why the result cannot be exported to one; empty: it can; nothing: not asked
   Plan plan;
@@ -60,11 +52,10 @@ PlannedJob plan_job(const std::string& file, const LineOptions& options, Progres
 // Returns the hashes of large files that are kept beside the token caches. Files of which nothing
 // is known yet are read, with a status.
 KnownHashes known_hashes(const std::string& output_dir, Progress& progress);
-// Tokenises one split, or both, with progress. `options` comes without cache_folder and progress,
-// which are set here: all runs in one output_dir share the token caches.
+// Tokenises one split, with progress. `options` comes without cache_folder and progress, which are
+// set here: all runs in one output_dir share the token caches.
 Prepared prepare_split(const Job& job, Split split, const ModelText& text, Progress& progress,
                        PrepareOptions options = {});
-PreparedData prepare_data(const Job& job, const ModelText& text, Progress& progress);
 // Stores what was found in the data for later plans and runs, if all of it is tokenised; without
 // secrets in the paths that it names.
 void keep_findings(const Job& job, const Prepared& train, const std::optional<Prepared>& eval, DataFindings findings,

@@ -30,14 +30,6 @@ std::vector<Row> rows_of(const Items& items, const Make& make) {
   return rows;
 }
 
-std::vector<Row> list_providers() {
-  return rows_of(providers(), [](const Provider& p) { return Row{p.name, p.summary}; });
-}
-
-std::vector<Row> list_profiles() {
-  return rows_of(profiles(), [](const Profile& p) { return Row{p.name, p.title}; });
-}
-
 std::vector<Row> list_families() {
   return rows_of(families(), [](const Family& family) {
     return Row{family.name, family.architecture,
@@ -51,14 +43,6 @@ std::vector<Row> list_gpus() {
                std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10),
                format_number(card.memory_gib) + " GiB"};
   });
-}
-
-std::vector<Row> list_templates() {
-  return rows_of(bundled_templates(), [](const BundledTemplate& t) { return Row{std::string(t.name)}; });
-}
-
-std::vector<Row> list_commands() {
-  return rows_of(commands(), [](const Command* c) { return Row{c->name, c->summary}; });
 }
 
 struct List {
@@ -77,12 +61,20 @@ constexpr List kLists[] = {
     {"optimizers", [] { return choices_of("optimizer.type"); }, "optimizer.type: optimizers"},
     {"schedules", [] { return choices_of("schedule.type"); },
      "schedule.type: learning rate schedules"},
-    {"providers", list_providers, "provider: implementations of the layers"},
-    {"profiles", list_profiles, "hardware.profile: settings by kind of device"},
+    {"providers",
+     [] { return rows_of(providers(), [](auto& p) { return Row{p.name, p.summary}; }); },
+     "provider: implementations of the layers"},
+    {"profiles",
+     [] { return rows_of(profiles(), [](auto& p) { return Row{p.name, p.title}; }); },
+     "hardware.profile: settings by kind of device"},
     {"families", list_families, "model families, with their architecture in config.json"},
     {"gpus", list_gpus, "cards for --gpu: architecture, compute capability, memory"},
-    {"templates", list_templates, "data.template: bundled chat templates"},
-    {"commands", list_commands, "commands of forge"},
+    {"templates",
+     [] { return rows_of(bundled_templates(), [](auto& t) { return Row{std::string(t.name)}; }); },
+     "data.template: bundled chat templates"},
+    {"commands",
+     [] { return rows_of(commands(), [](auto* c) { return Row{c->name, c->summary}; }); },
+     "commands of forge"},
 };
 
 void print_rows(const std::vector<Row>& rows, bool json) {
@@ -93,18 +85,14 @@ void print_rows(const std::vector<Row>& rows, bool json) {
 }
 
 int run(const Arguments& args) {
-  std::vector<Row> overview;
-  std::vector<std::string> names;
-  for (const List& list : kLists) {
-    overview.push_back({list.name, list.meaning});
-    names.push_back(list.name);
-  }
   if (args.operands().empty()) {
-    print_rows(overview, args.json());
+    print_rows(rows_of(kLists, [](const List& l) { return Row{l.name, l.meaning}; }), args.json());
     return 0;
   }
   const std::string& name = args.operands()[0];
+  std::vector<std::string> names;
   for (const List& list : kLists) {
+    names.push_back(list.name);
     if (name != list.name) continue;
     print_rows(list.rows(), args.json());
     return 0;

@@ -39,7 +39,8 @@ int report(const Error& original, bool json) {
   } catch (const Error&) {
   } catch (const ReaderGone&) {
   }
-  say_error(error.what(), error.hint());
+  say(error.what());
+  if (!error.hint().empty()) say("  " + error.hint());
   return code;
 }
 

@@ -19,7 +19,7 @@ constexpr Option kOwnOptions[] = {
     {"--max-shard-size", "GB", "maximum size of a weight file in gigabytes (default 5)"},
     {"--fresh", "", "replace existing files at --output"},
 };
-constexpr auto kOptions = join_options(kSourceOptions, kOwnOptions, kCheckOptions);
+constexpr auto kOptions = join_tables(kSourceOptions, kOwnOptions, kCheckOptions);
 
 DType dtype_of(const Arguments& args, const MergedModel& model) {
   const std::optional<std::string> name = args.text("--dtype");

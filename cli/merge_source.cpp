@@ -73,11 +73,7 @@ void take_quantisation(ModelChoice& choice, const std::string& folder) {
 
 Chosen choose(const Arguments& args, Progress& progress) {
   const bool names_run = !args.operands().empty();
-  if (names_run == args.has("--model"))
-    throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
-                                            : "expected a run, a checkpoint, an adapter or --model");
-  if (names_run && args.has("--adapter"))
-    throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
+  require_run_or_model(args, names_run, "expected a run, a checkpoint, an adapter or --model");
   Chosen chosen;
   if (names_run) {
     chosen.choice = choose_named(args.operands()[0], progress);
@@ -130,7 +126,7 @@ std::vector<std::vector<int32_t>> sample_prompts(const ModelText& text) {
     text.tokenizer.encode_ids(sample, ids, {.add_special_tokens = true});
     prompts.push_back(std::move(ids));
   }
-  if (text.chat_template) prompts.push_back(chat_prompt(text, {{{"role", "user"}, {"content", kQuestion}}}));
+  if (text.chat_template) prompts.push_back(prompt_ids(text, {{{"role", "user"}, {"content", kQuestion}}}));
   for (std::vector<int32_t>& ids : prompts)
     if (ids.size() > kLongest) ids.resize(kLongest);
   std::erase_if(prompts, [](const std::vector<int32_t>& ids) { return ids.empty(); });

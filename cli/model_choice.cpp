@@ -246,20 +246,23 @@ ModelChoice choose_named(const std::string& name, Progress& progress) {
   return choice;
 }
 
-ModelChoice choose_model(const Arguments& args, Progress& progress) {
-  return choose_model(args, args.operands().empty() ? std::nullopt : std::optional(args.operands()[0]), progress);
-}
-
-ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress) {
-  const bool names_run = run.has_value();
-  if (names_run == args.has("--model"))
-    throw Error(ErrorKind::usage, names_run ? "a run and --model are given: expected one of them"
-                                            : "expected a run folder or --model")
-        .hint(names_run ? "" : "name a folder like runs/NAME, or a model with --model");
+void require_run_or_model(const Arguments& args, bool names_run, const std::string& expected,
+                          const std::string& hint) {
+  if (names_run && args.has("--model"))
+    throw Error(ErrorKind::usage, "a run and --model are given: expected one of them");
+  if (!names_run && !args.has("--model")) throw Error(ErrorKind::usage, expected).hint(hint);
   if (names_run && args.has("--adapter"))
     throw Error(ErrorKind::usage, "--adapter goes with --model, not with a run");
+}
+
+ModelChoice choose_model(const Arguments& args, Progress& progress, const std::string& run_option) {
+  std::optional<std::string> run;
+  if (!run_option.empty()) run = args.text(run_option);
+  else if (!args.operands().empty()) run = args.operands()[0];
+  require_run_or_model(args, run.has_value(), "expected a run folder or --model",
+                       "name a folder like runs/NAME, or a model with --model");
   ModelChoice choice;
-  if (names_run) {
+  if (run) {
     choice = choose_named(*run, progress);
   } else {
     choice.model = choice.text = model_path(*args.text("--model"));

@@ -49,6 +49,11 @@ std::string shown_model(const ModelChoice& choice);
 // Returns the model with what its adapter adds: a score head, or rows of tokens.
 ModelSpec spec_of(const ModelChoice& choice);
 
+// Throws Error(usage) when a run and --model or --adapter are given, and the message `expected`
+// when neither a run nor --model is.
+void require_run_or_model(const Arguments& args, bool names_run, const std::string& expected,
+                          const std::string& hint = "");
+
 // The options that these commands share.
 inline constexpr Option kModelOptions[] = {
     {"--model", "PATH",
@@ -66,9 +71,9 @@ inline constexpr Option kModelOptions[] = {
 // model/, one of its checkpoints, or an adapter whose adapter_config.json says where its base model
 // is. Warns of a base model that changed since the run. Throws Error(usage) when neither or both
 // are given, and Error(environment) for what is missing on the disk.
-ModelChoice choose_model(const Arguments& args, Progress& progress);
-// Like choose_model(args, progress), for commands in which another option names the run.
-ModelChoice choose_model(const Arguments& args, const std::optional<std::string>& run, Progress& progress);
+// `run_option` is the option that names the run, if it is not the operand.
+ModelChoice choose_model(const Arguments& args, Progress& progress,
+                         const std::string& run_option = "");
 // Chooses the model from an argument alone, for commands with other options.
 ModelChoice choose_named(const std::string& operand, Progress& progress);
 

@@ -6,6 +6,7 @@
 
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
+#include "core/run/event_fields.h"
 
 namespace forge {
 namespace {
@@ -14,9 +15,8 @@ constexpr double kMovingSeconds = 0.1;  // at most ten times a second
 constexpr double kPlainSeconds = 5;     // a line in a log file
 constexpr int kBarWidth = 16;
 
-double number(const Json& event, const char* key, double otherwise = 0) {
-  auto found = event.find(key);
-  return found != event.end() && found->is_number() ? found->get<double>() : otherwise;
+double number_or_nan(const Json& event, const char* key) {
+  return number_of(event, key, std::nan(""));
 }
 
 // Returns the number with four significant digits.
@@ -24,34 +24,46 @@ std::string short_number(double value) {
   return fmt::format("{:.4g}", value);
 }
 
+// Returns a number of an event with four significant digits; "nan" if it has none.
+std::string short_text(const Json& event, const char* key) {
+  return short_number(number_or_nan(event, key));
+}
+
+std::string mean_text(const Json& event, const char* key) {
+  return short_number(number_of(event.value(key, Json::object()), "mean"));
+}
+
 std::string fp8_gate_text(const Json& event) {
-  return "base in fp8: loss " + short_number(number(event, "fp8_loss", std::nan(""))) + ", with the file's weights " +
-         short_number(number(event, "loss", std::nan(""))) + " (" + short_number(100 * number(event, "difference", std::nan(""))) + " ± " +
-         short_number(200 * number(event, "standard_error", std::nan(""))) + " % of at most " + short_number(100 * number(event, "tolerance")) + " %)";
+  return "base in fp8: loss " + short_text(event, "fp8_loss") + ", with the file's weights " +
+         short_text(event, "loss") + " (" + short_number(100 * number_or_nan(event, "difference")) +
+         " ± " + short_number(200 * number_or_nan(event, "standard_error")) + " % of at most " +
+         short_number(100 * number_of(event, "tolerance")) + " %)";
 }
 
 std::string eval_text(const Json& event) {
-  std::string text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step")));
-  const double loss = number(event, "eval_loss", std::nan(""));  // JSON has null for values that are not finite
-  text += ": loss " + short_number(loss);
+  std::string text = "eval at step " + format_count(integer_of(event, "step")) + ": ", time;
+  if (event.contains("seconds")) time = " (" + format_seconds(number_of(event, "seconds")) + ")";
   if (event.contains("eval_reward"))
-    text = "eval at step " + format_count(static_cast<int64_t>(number(event, "step"))) + ": reward " +
-           short_number(number(event, "eval_reward", std::nan(""))) + ", " +
-           short_number(number(event.value("eval_completion_tokens", Json::object()), "mean")) + " tokens a completion";
-  else if (event.contains("eval_reward_margin"))
-    text += ", accuracy " + short_number(number(event, "eval_reward_accuracy", std::nan(""))) + ", margin " +
-            short_number(number(event, "eval_reward_margin", std::nan("")));
-  else
-    text += ", perplexity " + short_number(std::exp(loss));
-  if (event.contains("seconds")) text += " (" + format_seconds(number(event, "seconds")) + ")";
-  return text;
+    return text + "reward " + short_text(event, "eval_reward") + ", " +
+           mean_text(event, "eval_completion_tokens") + " tokens a completion" + time;
+  text += "loss " + short_text(event, "eval_loss");
+  if (event.contains("eval_reward_margin"))
+    return text + ", accuracy " + short_text(event, "eval_reward_accuracy") + ", margin " +
+           short_text(event, "eval_reward_margin") + time;
+  return text + ", perplexity " + short_number(std::exp(number_or_nan(event, "eval_loss"))) + time;
 }
 
 std::string checkpoint_text(const Json& event) {
-  std::string text = "checkpoint at step " + format_count(static_cast<int64_t>(number(event, "step")));
-  if (event.contains("bytes")) text += ": " + format_bytes(static_cast<int64_t>(number(event, "bytes")));
-  if (event.contains("seconds")) text += " in " + format_seconds(number(event, "seconds"));
+  std::string text = "checkpoint at step " + format_count(integer_of(event, "step"));
+  if (event.contains("bytes")) text += ": " + format_bytes(integer_of(event, "bytes"));
+  if (event.contains("seconds")) text += " in " + format_seconds(number_of(event, "seconds"));
   return text;
+}
+
+// Writes to the terminal's line without ending it.
+void write_moving(const std::string& text) {
+  (void)!::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace
@@ -64,33 +76,32 @@ std::string bar(double share, int width) {
 }
 
 std::string step_text(const Json& step, double seconds_left) {
-  std::string text = "step " + format_count(static_cast<int64_t>(number(step, "step")));
-  if (number(step, "steps") > 0) text += "/" + format_count(static_cast<int64_t>(number(step, "steps")));
-  text += "  loss " + short_number(number(step, "loss", std::nan("")));
+  std::string text = "step " + format_count(integer_of(step, "step"));
+  if (number_of(step, "steps") > 0) text += "/" + format_count(integer_of(step, "steps"));
+  text += "  loss " + short_text(step, "loss");
   if (step.contains("reward_margin"))
-    text += "  accuracy " + short_number(number(step, "reward_accuracy", std::nan(""))) + "  margin " +
-            short_number(number(step, "reward_margin", std::nan("")));
-  text += "  lr " + short_number(number(step, "learning_rate"));
-  text += "  " + format_count(std::llround(number(step, "tokens_per_second"))) + " tok/s";
-  if (number(step, "peak_memory_bytes") > 0)
-    text += "  " + format_bytes(static_cast<int64_t>(number(step, "peak_memory_bytes")));
+    text += "  accuracy " + short_text(step, "reward_accuracy") + "  margin " +
+            short_text(step, "reward_margin");
+  text += "  lr " + short_number(number_of(step, "learning_rate"));
+  text += "  " + format_count(std::llround(number_of(step, "tokens_per_second"))) + " tok/s";
+  if (number_of(step, "peak_memory_bytes") > 0)
+    text += "  " + format_bytes(integer_of(step, "peak_memory_bytes"));
   if (seconds_left > 0) text += "  " + format_seconds(seconds_left) + " left";
   return text;
 }
 
 std::string rollout_text(const Json& event) {
-  const auto count = [&](const char* key) { return static_cast<int64_t>(number(event, key)); };
-  std::string text = "rollout " + format_count(count("rollout") + 1) + "  reward " +
-                     short_number(number(event, "reward", std::nan(""))) + " ± " +
-                     short_number(number(event, "reward_std", std::nan("")));
-  text += "  flat " + format_count(count("flat_groups")) + "/" + format_count(count("groups")) + "  cut " +
-          short_number(std::round(1000 * number(event, "truncated_share")) / 10) + " %  " +
-          short_number(number(event.value("completion_tokens", Json::object()), "mean")) + " tokens";
+  const auto count = [&](const char* key) { return format_count(integer_of(event, key)); };
+  std::string text = "rollout " + format_count(integer_of(event, "rollout") + 1) + "  reward " +
+                     short_text(event, "reward") + " ± " + short_text(event, "reward_std");
+  text += "  flat " + count("flat_groups") + "/" + count("groups") + "  cut " +
+          short_number(std::round(1000 * number_of(event, "truncated_share")) / 10) + " %  " +
+          mean_text(event, "completion_tokens") + " tokens";
   if (event.contains("sampler_gap") && event["sampler_gap"].is_number())
-    text += "  gap " + fmt::format("{:.1g}", number(event, "sampler_gap"));
-  if (number(event, "staleness") > 0) text += "  " + format_count(count("staleness")) + " stale";
-  return text + "  drawn in " + format_seconds(number(event, "sample_seconds")) + ", scored in " +
-         format_seconds(number(event, "score_seconds"));
+    text += "  gap " + fmt::format("{:.1g}", number_of(event, "sampler_gap"));
+  if (number_of(event, "staleness") > 0) text += "  " + count("staleness") + " stale";
+  return text + "  drawn in " + format_seconds(number_of(event, "sample_seconds")) +
+         ", scored in " + format_seconds(number_of(event, "score_seconds"));
 }
 
 Progress::Progress(bool json, bool quiet) {
@@ -110,15 +121,13 @@ void Progress::finish() {
 void Progress::clear() {
   last_status_.clear();
   if (!moving_line_shown_) return;
-  (void)!::fwrite("\r\x1b[K", 1, 4, stderr);
-  std::fflush(stderr);
+  write_moving("\r\x1b[K");
   moving_line_shown_ = false;
 }
 
 bool Progress::due(double seconds) {
-  auto now = std::chrono::steady_clock::now();
-  if (std::chrono::duration<double>(now - last_).count() < seconds) return false;
-  last_ = now;
+  if (seconds_since(last_) < seconds) return false;
+  last_ = Clock::now();
   return true;
 }
 
@@ -127,9 +136,7 @@ void Progress::status(const std::string& text) {
     last_status_ = text;
     if (!due(kMovingSeconds)) return;
     // The last column stays free: a full line would wrap on some terminals.
-    std::string line = "\r" + cut_to_width(shown(text), width() - 1) + "\x1b[K";
-    (void)!::fwrite(line.data(), 1, line.size(), stderr);
-    std::fflush(stderr);
+    write_moving("\r" + cut_to_width(shown(text), width() - 1) + "\x1b[K");
     moving_line_shown_ = true;
   } else if (style_ == Style::plain) {
     last_status_ = text;
@@ -154,9 +161,7 @@ void Progress::note(const char* level, const std::string& text) {
 void Progress::keep_line(const std::string& text) {
   if (style_ == Style::quiet) return;
   if (moving_line_shown_) {
-    std::string line = "\r" + cut_to_width(shown(last_status_), width() - 1) + "\x1b[K\n";
-    (void)!::fwrite(line.data(), 1, line.size(), stderr);
-    std::fflush(stderr);
+    write_moving("\r" + cut_to_width(shown(last_status_), width() - 1) + "\x1b[K\n");
     moving_line_shown_ = false;
   } else if (style_ == Style::plain && !last_status_.empty()) {
     say(shown(last_status_));
@@ -166,9 +171,9 @@ void Progress::keep_line(const std::string& text) {
 }
 
 void Progress::show_step(const Json& event) {
-  double seconds = number(event, "step_seconds");
+  double seconds = number_of(event, "step_seconds");
   seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.9 * seconds_per_step_ + 0.1 * seconds;
-  double steps = number(event, "steps"), step = number(event, "step");
+  double steps = number_of(event, "steps"), step = number_of(event, "step");
   std::string text = step_text(event, (steps - step) * seconds_per_step_);
   if (style_ == Style::moving && steps > 0 && width() >= 60) text = bar(step / steps, kBarWidth) + " " + text;
   status(text);
@@ -200,10 +205,10 @@ void Progress::show(const Json& event) {
   if (name == "loaded") {
     clear();
     line("loaded " + event.value("what", "") + ": " +
-         format_bytes(static_cast<int64_t>(number(event, "bytes"))) + " in " +
-         format_seconds(number(event, "seconds")));
+         format_bytes(integer_of(event, "bytes")) + " in " +
+         format_seconds(number_of(event, "seconds")));
   }
-  if (name == "resumed") line("continuing from step " + format_number(number(event, "step")));
+  if (name == "resumed") line("continuing from step " + format_number(number_of(event, "step")));
   if (name == "step") show_step(event);
   if (name == "rollout") status(rollout_text(event));
   if (name == "eval") line(eval_text(event));

@@ -4,11 +4,11 @@
 //
 //   Progress progress(args.json(), args.quiet());
 //   engine.request(request, [&](const Json& event) { progress.show(event); });
-#include <chrono>
 #include <string>
 
 #include "cli/console.h"
 #include "core/job/secrets.h"
+#include "core/lib/base/clock.h"
 #include "core/lib/io/json.h"
 
 namespace forge {
@@ -63,7 +63,7 @@ class Progress {
   bool moving_line_shown_ = false;
   bool stdout_lost_ = false;
   std::string stdout_fault_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  Clock::time_point last_ = Clock::now();
   double seconds_per_step_ = 0;  // running mean
   std::string last_status_;
   std::vector<Secret> secrets_;

@@ -1,6 +1,5 @@
 // forge rollouts: shows the completions that a run generated, and their rewards.
 #include <algorithm>
-#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/console.h"
@@ -14,8 +13,6 @@
 namespace forge {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr Option kOptions[] = {
     {"--rollout", "N", "number of the rollout (default: the last)"},
     {"--best", "", "sort by reward, highest first"},
@@ -26,9 +23,8 @@ constexpr Option kOptions[] = {
 // Returns the numbers of the rollouts in the folder, ascending, from 1.
 std::vector<int64_t> rollouts_in(const std::string& folder) {
   std::vector<int64_t> numbers;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder + "/rollouts", ignored))
-    if (const std::optional<int64_t> number = rollout_number(entry.path().filename().string())) numbers.push_back(*number + 1);
+  for (const std::string& name : names_in(folder + "/rollouts"))
+    if (const std::optional<int64_t> number = rollout_number(name)) numbers.push_back(*number + 1);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/arithmetic.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/engine_process.h"
@@ -19,6 +18,7 @@
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 #include "core/plan/explain.h"
+#include "core/run/event_fields.h"
 #include "core/run/heartbeat.h"
 #include "core/run/host/draw_host.h"
 #include "core/run/host/reward_host.h"
@@ -87,14 +87,10 @@ int show_finished(const Arguments& args, const std::string& folder, const std::s
 // how far it got.
 void show_result(Progress& progress, const std::string& folder, const Json& report) {
   std::string text = "finished " + shown_path(folder);
-  const auto number = [&](const char* key) {
-    const auto found = report.find(key);
-    return found != report.end() && found->is_number() ? found->get<double>() : 0;
-  };
-  const auto steps = static_cast<int64_t>(std::max(number("steps"), number("step")));
+  const int64_t steps = std::max(integer_of(report, "steps"), integer_of(report, "step"));
   if (steps > 0) text += ": " + format_count(steps) + (steps == 1 ? " step" : " steps");
-  if (number("tokens_per_second") > 0)
-    text += ", " + format_count(static_cast<int64_t>(number("tokens_per_second"))) + " tokens/s";
+  if (number_of(report, "tokens_per_second") > 0)
+    text += ", " + format_count(integer_of(report, "tokens_per_second")) + " tokens/s";
   if (report.contains("eval") && report["eval"]["last"]["eval_loss"].is_number()) {
     const double loss = report["eval"]["last"]["eval_loss"].get<double>();
     const bool draws = report.contains("findings");  // where the loss is the negative reward

@@ -1,8 +1,9 @@
 #include "cli/run_decision.h"
 
 #include <algorithm>
+#include <cstdlib>
 
-#include "cli/arithmetic.h"
+#include "cli/engine_location.h"
 #include "core/job/field.h"
 #include "core/job/job_json.h"
 #include "core/job/secrets.h"
@@ -10,6 +11,27 @@
 
 namespace forge {
 namespace {
+
+constexpr std::string_view kArithmetic = "arithmetic.";
+
+// Variables that LibTorch, MKL, oneDNN, cuBLAS and glibc read. Thread counts are left out: the plan
+// states them.
+constexpr const char* kVariables[] = {"ATEN_CPU_CAPABILITY",
+                                      "FORGE_CPU",
+                                      "MKL_CBWR",
+                                      "MKL_DEBUG_CPU_TYPE",
+                                      "MKL_ENABLE_INSTRUCTIONS",
+                                      "MKL_THREADING_LAYER",
+                                      "ONEDNN_MAX_CPU_ISA",
+                                      "ONEDNN_CPU_ISA_HINTS",
+                                      "ONEDNN_DEFAULT_FPMATH_MODE",
+                                      "DNNL_MAX_CPU_ISA",
+                                      "DNNL_CPU_ISA_HINTS",
+                                      "DNNL_DEFAULT_FPMATH_MODE",
+                                      "GLIBC_TUNABLES",
+                                      "CUBLAS_WORKSPACE_CONFIG",
+                                      "NVIDIA_TF32_OVERRIDE",
+                                      "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"};
 
 // True for the limits that --extend may change.
 bool is_limit(const std::string& key) {
@@ -35,8 +57,7 @@ Json changed_values(const Job& before, const Job& after, KeyRole role) {
 }
 
 bool has_file(const Plan& plan, const std::string& name) {
-  return std::any_of(plan.start_files.begin(), plan.start_files.end(),
-                     [&](const StartFile& file) { return file.name == name; });
+  return std::ranges::count(plan.start_files, name, &StartFile::name) > 0;
 }
 
 // Returns "models/llama/config.json changed since the run began".
@@ -82,8 +103,7 @@ std::string value_or_none(const std::map<std::string, std::string>& values, cons
 std::string difference(const std::string& key, const Plan& before, const Plan& wanted) {
   if (key == "data.train") return data_difference(before.job, wanted.job);
   const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
-  if (std::find(files.begin(), files.end(), key) != files.end())
-    return "\n  " + changed_file_text(before, wanted, key);
+  if (std::ranges::count(files, key) > 0) return "\n  " + changed_file_text(before, wanted, key);
   return there_and_here(key, value_or_none(before.identity, key), value_or_none(wanted.identity, key));
 }
 
@@ -108,9 +128,8 @@ std::string way_out(const RunState& state, const Plan& before, const Plan& wante
 [[noreturn]] void refuse(const std::string& folder, const RunState& state, const Plan& before,
                          const Plan& wanted, const std::vector<std::string>& keys, bool extend) {
   const std::vector<std::string> files = changed_files(before.start_files, wanted.start_files);
-  const bool only_files = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
-    return std::find(files.begin(), files.end(), key) != files.end();
-  });
+  const auto is_file = [&](const std::string& key) { return std::ranges::count(files, key) > 0; };
+  const bool only_files = std::ranges::all_of(keys, is_file);
   std::string message =
       folder + (only_files ? ": was started from other files" : ": holds another job of this name");
   for (const std::string& key : keys) message += difference(key, before, wanted);
@@ -135,9 +154,11 @@ std::string other_machine(const Device& before, const Device& now) {
 
 // Returns "train.threads was 1, is 2".
 std::string difference_text(const Plan& before, const Plan& wanted, const std::string& key) {
-  const std::string name = arithmetic_name(key);
-  return (name.empty() ? "planned again: " + key : "the arithmetic differs: " + name) + " was " +
-         value_or_none(before.execution, key) + ", is " + value_or_none(wanted.execution, key);
+  const std::string what = starts_with(key, kArithmetic)
+                               ? "the arithmetic differs: " + key.substr(kArithmetic.size())
+                               : "planned again: " + key;
+  return what + " was " + value_or_none(before.execution, key) + ", is " +
+         value_or_none(wanted.execution, key);
 }
 
 std::string progress_of(const RunState& state, const Plan& plan) {
@@ -202,6 +223,20 @@ void plan_anew(const Plan& before, const Plan& wanted, const std::string& machin
 }
 
 }  // namespace
+
+std::map<std::string, std::string> arithmetic_of(const Plan& plan) {
+  std::map<std::string, std::string> arithmetic;
+  const auto record = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) arithmetic[std::string(kArithmetic) + name] = value;
+  };
+  record("processor", plan.device.cpu.name);
+  record("instruction_sets", join(plan.device.cpu.isa, " "));
+  record("engine", plan.engine);
+  record("libtorch", search_engine(engine_file(plan.engine)).location.torch_version);
+  for (const char* variable : kVariables)
+    if (const char* value = std::getenv(variable)) record(variable, value);
+  return arithmetic;
+}
 
 void unseal(RunState& state, const std::string& folder) {
   const RunPaths paths{folder};

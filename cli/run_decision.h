@@ -6,6 +6,7 @@
 //
 // A run that has done no step is replaced by another job of its name: there is nothing in it to
 // continue from. A run whose metrics tell of a step is kept, even without a checkpoint.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,15 @@ struct Decision {
 // naming the keys that make `wanted` another job than the folder's; with `extend` the limits of the
 // run (epochs, max_steps, max_tokens, max_time) may differ.
 Decision decide(const Plan& wanted, const RunState& state, const std::string& folder, bool extend);
+
+// Returns the things besides the job that decide the last bits of a run's results, as entries of
+// Plan::execution: processor, LibTorch, engine, and the variables that choose instruction sets,
+// those that are set. A run that is continued under other arithmetic equals an uninterrupted one to
+// rounding only.
+//
+//   plan.execution["arithmetic.processor"]               // "AMD EPYC 7B13"
+//   plan.execution["arithmetic.ATEN_CPU_CAPABILITY"]     // "avx2"
+std::map<std::string, std::string> arithmetic_of(const Plan& plan);
 
 // Restores secrets, which a run's files only name, in its plan and amendments from the environment.
 // Throws Error(environment) naming the variables that are not set.

@@ -35,7 +35,7 @@ constexpr Option kOwnOptions[] = {
     {"--run", "RUN",
      "run folder of a reward model to score with; --model and --adapter name one by its files"},
 };
-constexpr auto kOptions = join_options(kOwnOptions, kModelOptions);
+constexpr auto kOptions = join_tables(kOwnOptions, kModelOptions);
 
 // The result of one reward.
 struct Column {

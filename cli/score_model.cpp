@@ -10,10 +10,10 @@
 #include "cli/console.h"
 #include "cli/line.h"
 #include "cli/model_choice.h"
-#include "cli/scratch_folder.h"
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_folder.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -128,7 +128,7 @@ int score_by_model(const Arguments& args) {
   if (args.has("--completion") || args.has("--prompt") || args.has("--set"))
     throw Error(ErrorKind::usage, "--completion, --prompt and --set go with --rewards");
   Progress progress(false, args.quiet() || args.json());
-  const ModelChoice choice = choose_model(args, args.text("--run"), progress);
+  const ModelChoice choice = choose_model(args, progress, "--run");
   require_scores(choice);
   const ScratchFolder scratch;
   const Prepared rows = prepare_rows(args.operands()[0], choice, args, scratch.path(), progress);

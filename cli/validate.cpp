@@ -21,14 +21,14 @@ constexpr Option kOptions[] = {
 
 // The faults of one file and what would stop it from running, as text and as JSON.
 struct Verdict {
-  std::string text;
+  std::vector<std::string> lines;
   Json faults = Json::array();
   Json warnings = Json::array();
 };
 
 void add_fault(Verdict& verdict, const Error& error) {
-  verdict.text += (verdict.text.empty() ? "" : "\n") + std::string(error.what());
-  if (!error.hint().empty()) verdict.text += "\n  " + error.hint();
+  verdict.lines.push_back(error.what());
+  if (!error.hint().empty()) verdict.lines.push_back("  " + error.hint());
   for (const Fault& fault : faults_of(error)) verdict.faults.push_back(to_json(fault));
 }
 
@@ -40,11 +40,10 @@ void warn_of_missing_paths(const LoadedJob& loaded, const std::string& file, Ver
     const bool data = starts_with(missing.key, "data.") && missing.key != "data.template";
     verdict.warnings.push_back(to_json(Fault{data ? ErrorKind::data : ErrorKind::environment, place,
                                              missing.key, text, missing_hint(loaded, missing)}));
-    verdict.text +=
-        (verdict.text.empty() ? "" : "\n") + place.text() + ": warning: " + missing.key + ": " + text;
+    verdict.lines.push_back(place.text() + ": warning: " + missing.key + ": " + text);
     std::string hint = hub_hint(loaded, missing);
     if (hint.empty()) hint = near_path_hint(missing.path);
-    if (!hint.empty()) verdict.text += "\n  " + hint;
+    if (!hint.empty()) verdict.lines.push_back("  " + hint);
   }
 }
 
@@ -91,7 +90,7 @@ int run(const Arguments& args) {
           {{"file", file}, {"valid", good}, {"faults", verdict.faults}, {"warnings", verdict.warnings}});
       continue;
     }
-    if (!verdict.text.empty() && !(good && args.quiet())) say(verdict.text);
+    if (!verdict.lines.empty() && !(good && args.quiet())) say(join(verdict.lines, "\n"));
     if (good && !args.quiet()) say(file + ": valid");
   }
   if (args.json()) print_json({{"valid", valid}, {"files", files}});

@@ -2,7 +2,6 @@
 // codes.
 #include <c10/util/Exception.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <condition_variable>
 #include <csignal>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "core/lib/base/instruction_set.h"
 #include "core/lib/base/signals.h"
@@ -82,12 +82,11 @@ class ProgramLines {
           const size_t end = rest.find('\n');
           line += rest.substr(0, end);
           if (end == rest.npos) break;
-          put(std::move(line));
-          line.clear();
+          put(std::exchange(line, ""));
           rest.remove_prefix(end + 1);
         }
       }
-      end();
+      put(std::nullopt);
       // The program keeps our stdin open as long as it lives.
       on_signal(0);
       // A run that cannot reach a safe point within the promised 10 s exits without a checkpoint.
@@ -108,14 +107,11 @@ class ProgramLines {
   }
 
  private:
-  void put(std::string line) {
+  // Adds a line; nothing means that no more lines come.
+  void put(std::optional<std::string> line) {
     const std::lock_guard lock(mutex_);
-    lines_.push_back(std::move(line));
-    arrived_.notify_all();
-  }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
+    ended_ = !line;
+    if (line) lines_.push_back(std::move(*line));
     arrived_.notify_all();
   }
 

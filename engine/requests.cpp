@@ -5,8 +5,6 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include <array>
-
 #include "core/job/job_json.h"
 #include "core/job/names.h"
 #include "core/job/secrets.h"
@@ -344,11 +342,10 @@ struct Row {
   const char* command;
   void (*run)(const Json&, const EventSink&, const Ask&, StopFlag&);
 };
-constexpr std::array kRequests{Row{"train", &train_request}, Row{"measure", &measure_request},
-                               Row{"rates", &rates_request},
-                               Row{"eval", &eval_request}, Row{"generate", &generate_request},
-                               Row{"judge", &judge_request}, Row{"compare", &compare_request},
-                               Row{"info", &info_request}};
+constexpr Row kRequests[] = {{"train", &train_request},     {"measure", &measure_request},
+                             {"rates", &rates_request},     {"eval", &eval_request},
+                             {"generate", &generate_request}, {"judge", &judge_request},
+                             {"compare", &compare_request}, {"info", &info_request}};
 
 }  // namespace
 

@@ -75,15 +75,14 @@ std::string take_hash(Json& amendment, const std::string& previous, const std::s
 }
 
 Amendment read_amendment(const Json& json, const std::string& place) {
-  try {
-    Amendment amendment = amendment_from_json(json);
-    if (!amendment.plan) return amendment;
+  Amendment amendment;
+  read_checked(json, place, [&](const Json& stated) {
+    amendment = amendment_from_json(stated);
+    if (!amendment.plan) return;
     take_plan_hash(*amendment.plan, place);
     plan_from_json(*amendment.plan, place);
-    return amendment;
-  } catch (const MemberFault& fault) {
-    throw Error(ErrorKind::environment, fault.at(place));
-  }
+  });
+  return amendment;
 }
 
 // Returns the parsed lines with their numbers and without their hashes; `last` gets the hash of the

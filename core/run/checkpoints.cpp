@@ -21,11 +21,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kDamaged = ".damaged";
 constexpr int64_t kFormat = 1;
-constexpr int64_t kLargestJson = 64 << 20;
-
-Json read_json(const std::string& path) {
-  return parse_json(read_file(path, kLargestJson, ErrorKind::environment), path, ErrorKind::environment);
-}
 
 struct ManifestFile {
   std::string name, hash;
@@ -56,7 +51,7 @@ void from_json(const Json& json, ManifestFile& file) { read_members(json, file, 
 // Returns the hash of the run's plan, or an empty text if there is no plan file.
 std::string plan_hash_of(const std::string& run_folder) {
   const std::string plan = RunPaths{run_folder}.plan();
-  return file_exists(plan) ? stated_plan_hash(read_json(plan)) : "";
+  return file_exists(plan) ? stated_plan_hash(run_json(plan)) : "";
 }
 
 // Returns the manifest of a checkpoint after checking that all files have full length and that it
@@ -65,7 +60,7 @@ std::string plan_hash_of(const std::string& run_folder) {
 Manifest whole_manifest(const std::string& path, const std::string& plan) {
   const std::string name = path + "/manifest.json";
   Manifest manifest;
-  read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
+  read_checked(run_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
   if (step_of(fs::path(path).filename().string()) != manifest.step)
     throw Error(ErrorKind::environment, name + ": step: is " + std::to_string(manifest.step) + ", not the folder's");
   if (!manifest.plan.empty() && !plan.empty() && manifest.plan != plan)
@@ -140,7 +135,7 @@ void require_whole_weights(const std::string& path, KnownHashes* known) {
   if (!file_exists(name) || !file_exists(path + "/state.json")) return;
   const auto hash_of = [&](const std::string& file) { return known ? known->of(file) : hash_file(file); };
   Manifest manifest;
-  read_checked(read_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
+  read_checked(run_json(name), name, [&](const Json& json) { read_members(json, manifest, kManifestMembers); });
   for (const ManifestFile& file : manifest.files) {
     if (!starts_with(file.name, "adapter_") && !starts_with(file.name, "model") && file.name != "config.json") continue;
     const std::string full = path + "/" + file.name;

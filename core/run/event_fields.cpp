@@ -1,6 +1,5 @@
 #include "core/run/event_fields.h"
 
-#include <cmath>
 
 namespace forge {
 namespace {

@@ -2,6 +2,7 @@
 // The fields of the events in metrics.jsonl and on the engine's stdout, and those of report.json:
 // one table each. The schemas and docs/engine-protocol.md are written from these tables, and events
 // are checked against them.
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ std::vector<std::string> event_faults(const Json& event);
 // missing". A field that is not required may be null.
 std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,
                                       const Json& object);
+// Return a number of an event; `otherwise` or 0 if it has none. JSON has null for values that are
+// not finite.
+double number_of(const Json& event, const std::string& key, double otherwise = 0);
+int64_t integer_of(const Json& event, const std::string& key);
 // Returns a field's type in the words of a table: "integer".
 const char* short_name_of(FieldType type);
 

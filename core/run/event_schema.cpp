@@ -61,6 +61,15 @@ Json report_schema() {
   return schema;
 }
 
+double number_of(const Json& event, const std::string& key, double otherwise) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+int64_t integer_of(const Json& event, const std::string& key) {
+  return static_cast<int64_t>(number_of(event, key));
+}
+
 const char* short_name_of(FieldType type) { return words_of(type).short_name; }
 
 std::vector<std::string> field_faults(const std::string& name, std::span<const EventField> fields,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "core/lib/base/file.h"
 #include "core/lib/io/gguf.h"
@@ -11,6 +10,7 @@
 #include "core/lib/text/gguf_tokenizer_json.h"
 #include "core/model/families/config_spec.h"
 #include "core/run/model_text.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -129,22 +129,19 @@ void write_tokenizer_files(const std::string& model_path, const TemplateChoice& 
 }
 
 int64_t padding_of_scores(const ModelSpec& spec) {
-  const auto ends_texts = [&](int64_t id) {
-    return std::find(spec.eos_token_ids.begin(), spec.eos_token_ids.end(), id) != spec.eos_token_ids.end();
-  };
+  const auto ends_text = [&](int64_t id) { return std::ranges::count(spec.eos_token_ids, id) > 0; };
   int64_t pad = spec.pad_token_id;
-  if (pad < 0 || ends_texts(pad)) pad = spec.bos_token_id;
-  for (int64_t id = 0; pad < 0 || ends_texts(pad); ++id) pad = id;
+  if (pad < 0 || ends_text(pad)) pad = spec.bos_token_id;
+  for (int64_t id = 0; pad < 0 || ends_text(pad); ++id) pad = id;
   return pad;
 }
 
 void copy_tokenizer_files(const std::string& from, const std::string& folder) {
   if (!file_exists(from + "/tokenizer_config.json")) return;
   // The template is copied together with the files it came from.
-  std::error_code ignored;
-  std::filesystem::remove(folder + "/chat_template.jinja", ignored);
-  if (file_exists(from + "/chat_template.jinja")) std::filesystem::remove(folder + "/" + kProcessorTemplate, ignored);
-  std::filesystem::remove_all(folder + "/additional_chat_templates", ignored);
+  remove_tree(folder + "/chat_template.jinja");
+  if (file_exists(from + "/chat_template.jinja")) remove_tree(folder + "/" + kProcessorTemplate);
+  remove_tree(folder + "/additional_chat_templates");
   for (const char* name : kTokenizerFiles) copy_if_there(from, folder, name);
   copy_if_there(from, folder, kProcessorTemplate);
   copy_tool_template(from, folder);

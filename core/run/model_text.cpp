@@ -42,8 +42,7 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
 // Refuses variables that the template does not read: they would silently have no effect.
 void check_variables(const std::map<std::string, Scalar>& variables, const ChatTemplate& chosen) {
   for (const auto& [variable, value] : variables) {
-    const auto& given = kTemplateArguments;
-    if (std::find(given.begin(), given.end(), variable) != given.end())
+    if (std::ranges::count(kTemplateArguments, variable) > 0)
       throw KeyError(ErrorKind::job, "data.template_variables",
                      "every conversation gives its own " + variable);
     if (!chosen.names(variable))
@@ -254,8 +253,6 @@ ModelText open_model_text(const std::string& model_path, const TemplateChoice& c
       choose_template(choice, model_path, gguf ? &*gguf : nullptr, special_tokens(text.tokenizer));
   return text;
 }
-
-std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages) { return prompt_ids(text, messages); }
 
 std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt) {
   if (!text.model.reads_source()) return continue_prompt(text, prompt, "").ids;

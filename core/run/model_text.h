@@ -3,7 +3,7 @@
 // file.
 //
 //   ModelText text = open_model_text("models/SmolLM2-135M-Instruct.gguf", "auto");
-//   std::vector<int32_t> prompt = chat_prompt(text, {{{"role", "user"}, {"content", "Hello"}}});
+//   std::vector<int32_t> prompt = prompt_ids(text, {{{"role", "user"}, {"content", "Hello"}}});
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -60,11 +60,6 @@ std::optional<TemplateSource> own_template(const std::string& model_path, bool w
 // Returns the tokenizer that a GGUF's metadata describes.
 GgufVocabulary gguf_vocabulary(const Gguf& gguf);
 
-// Returns the ids of a conversation up to where the assistant's next answer begins. Only text that
-// the template itself wrote can become a control token. Throws Error(data) when the template
-// raises.
-std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
-
 // Returns the ids of the text that the template writes between an assistant's turn and the next:
 // the end of that turn, the message `reply` and the beginning of an answer. The end is left out if
 // `ended_by`, the token that ended the turn, is it already (−1: no token ended it). The turn itself
@@ -72,9 +67,11 @@ std::vector<int32_t> chat_prompt(const ModelText& text, const Json& messages);
 // leaves the turn out or ends it by another token.
 std::vector<int32_t> between_turns(const ModelText& text, const Json& messages, const Json& reply, int32_t ended_by);
 
-// Returns the ids of a row's prompt: a text, which is continued as it is, or a list of messages,
-// which is rendered by the chat template. For an encoder-decoder the prompt is the text that its
-// encoder reads; throws Error(data) for messages.
+// Returns the ids of a prompt: a text, which is continued as it is, or a list of messages, which
+// the chat template renders up to where the assistant's next answer begins. Only text that the
+// template itself wrote can become a control token. For an encoder-decoder the prompt is the text
+// that its encoder reads. Throws Error(data) for messages to such a model, and when the template
+// raises.
 std::vector<int32_t> prompt_ids(const ModelText& text, const Json& prompt);
 // A prompt and a text that continues it, tokenised in one piece. `first` is the first token that
 // begins inside the text, thus the first that the model is asked for. A token that reaches from the

@@ -15,6 +15,7 @@
 #include "core/lib/base/text.h"
 #include "core/plan/disk.h"
 #include "core/run/run_folder.h"
+#include "core/run/staging.h"
 
 namespace forge {
 namespace {
@@ -81,14 +82,12 @@ void require_room(const Plan& plan, const std::string& run_folder) {
 
 void remove_output_litter(const std::string& output_dir) {
   for (const char* place : {"", "/.cache", "/.cache/tokens"}) remove_abandoned(output_dir + place);
-  std::error_code error;
-  for (fs::directory_iterator entry(output_dir, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(output_dir)) {
     if (!starts_with(name, ".") || !ends_with(name, kDiscarded)) continue;
+    const std::string path = output_dir + "/" + name;
     try {
-      RunLock lock(entry->path().string());  // locked by another process that is removing the folder
-      std::error_code ignored;
-      fs::remove_all(entry->path(), ignored);
+      RunLock lock(path);  // locked by another process that is removing the folder
+      remove_tree(path);
     } catch (const Error&) {
     }
   }

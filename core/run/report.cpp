@@ -1,5 +1,7 @@
 #include "core/run/report.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -7,23 +9,14 @@
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/plan/machine/device.h"
+#include "core/run/event_fields.h"
+#include "forge_build.h"
 
 namespace forge {
 namespace {
 
 constexpr size_t kLongestLine = size_t{1} << 20;
-
-double number(const Json& object, const char* key, double otherwise = 0) {
-  auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
-}
-
-std::string text(const Json& object, const char* key) {
-  auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-int64_t integer(const Json& object, const char* key) { return static_cast<int64_t>(number(object, key)); }
 
 // Returns a member of an object, or the fallback.
 Json member(const Json& object, const char* key, Json fallback = nullptr) {
@@ -72,27 +65,27 @@ Json parse_event(const std::string& line, const std::string& path, int64_t numbe
 }  // namespace
 
 void RunMetrics::add(const Json& event) {
-  const auto value = [&](const char* key) { return number(event, key, std::nan("")); };
-  const std::string name = text(event, "event");
+  const auto value = [&](const char* key) { return number_of(event, key, std::nan("")); };
+  const std::string name = event.value("event", "");
   rollouts.add(event);
   if (name == "fp8_gate") fp8_gate = event;
-  if (name == "checkpoint") saving_seconds += number(event, "seconds");
+  if (name == "checkpoint") saving_seconds += number_of(event, "seconds");
   if (name == "eval") {
-    eval_seconds += number(event, "seconds");
-    eval_steps.push_back(number(event, "step"));
+    eval_seconds += number_of(event, "seconds");
+    eval_steps.push_back(number_of(event, "step"));
     eval_loss.push_back(value("eval_loss"));
     take_answers(event, "eval_");
   }
   if (name != "step") return;
   if (first_step.is_null()) first_step = event;
   last_step = event;
-  step_seconds += number(event, "step_seconds");
-  data_wait_seconds += number(event, "data_wait_seconds");
-  examples += number(event, "examples");
-  tokens += number(event, "tokens");
-  supervised_tokens += number(event, "supervised_tokens");
-  mfu += number(event, "mfu");
-  peak_memory_bytes = std::max(peak_memory_bytes, integer(event, "peak_memory_bytes"));
+  step_seconds += number_of(event, "step_seconds");
+  data_wait_seconds += number_of(event, "data_wait_seconds");
+  examples += number_of(event, "examples");
+  tokens += number_of(event, "tokens");
+  supervised_tokens += number_of(event, "supervised_tokens");
+  mfu += number_of(event, "mfu");
+  peak_memory_bytes = std::max(peak_memory_bytes, integer_of(event, "peak_memory_bytes"));
   steps.push_back(value("step"));
   loss.push_back(value("loss"));
   learning_rate.push_back(value("learning_rate"));
@@ -103,7 +96,27 @@ void RunMetrics::add(const Json& event) {
 
 void RunMetrics::take_answers(const Json& event, const std::string& prefix) {
   for (const char* name : {"reward_margin", "reward_accuracy", "logp_chosen_change", "logp_rejected_change"})
-    if (event.contains(prefix + name)) answers[prefix + name].push_back(number(event, (prefix + name).c_str(), std::nan("")));
+    if (const std::string key = prefix + name; event.contains(key))
+      answers[key].push_back(number_of(event, key, std::nan("")));
+}
+
+Json environment_of(const Device& device, const std::string& torch_version) {
+  utsname system{};
+  ::uname(&system);
+  const CpuInfo& cpu = device.cpu;
+  Json facts{{"forge", kForgeVersion},
+             {"compiler", kCompiler},
+             {"torch", torch_version},
+             {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
+             {"processor", cpu.name},
+             {"cores", cpu.cores},
+             {"instruction_sets", join(cpu.isa, " ")},
+             {"memory_bytes", cpu.memory_bytes}};
+  if (!device.cuda) return facts;
+  facts["gpu"] = device.gpu.name;
+  facts["gpu_memory_bytes"] = device.gpu.memory_bytes;
+  facts["driver"] = device.gpu.driver;
+  return facts;
 }
 
 bool is_event(const Json& line) {
@@ -172,8 +185,8 @@ std::string bottleneck(const RunMetrics& metrics, double seconds) {
 
 // Returns the step time as planned from the machine's rates, and as measured; null if unknown.
 Json time_summary(const Json& plan, const RunMetrics& metrics, double training) {
-  const double planned = number(member(plan, "time", Json::object()), "step_seconds");
-  const double steps = static_cast<double>(integer(metrics.last_step, "step"));
+  const double planned = number_of(member(plan, "time", Json::object()), "step_seconds");
+  const double steps = static_cast<double>(integer_of(metrics.last_step, "step"));
   Json summary{{"planned_step_seconds", nullptr}, {"step_seconds", nullptr}};
   if (planned > 0) summary["planned_step_seconds"] = planned;
   if (steps > 0) summary["step_seconds"] = training / steps;
@@ -198,9 +211,9 @@ Json make_report(const Json& plan, const RunMetrics& metrics, const RunFacts& fa
   report["memory"] = {{"predicted_peak_bytes", member(memory, "predicted_peak_bytes")},
                       {"measured_peak_bytes", peak},
                       {"lines", member(memory, "lines", Json::array())}};
-  report["steps"] = integer(metrics.last_step, "step");
+  report["steps"] = integer_of(metrics.last_step, "step");
   if (metrics.last_step.contains("steps")) report["planned_steps"] = metrics.last_step["steps"];
-  report["epochs"] = number(metrics.last_step, "epoch");
+  report["epochs"] = number_of(metrics.last_step, "epoch");
   report["examples"] = static_cast<int64_t>(metrics.examples);
   report["tokens"] = static_cast<int64_t>(metrics.tokens);
   report["supervised_tokens"] = static_cast<int64_t>(metrics.supervised_tokens);

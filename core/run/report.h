@@ -15,6 +15,12 @@
 
 namespace forge {
 
+struct Device;
+
+// Returns versions and machine as one flat object: forge, compiler, torch, system, processor,
+// cores, instruction_sets, memory_bytes; with a GPU also gpu, gpu_memory_bytes, driver.
+Json environment_of(const Device& device, const std::string& torch_version);
+
 // Facts of a run that neither its plan nor its metrics contain.
 struct RunFacts {
   std::string state = "finished";   // finished | stopped

@@ -127,10 +127,6 @@ std::string amendments_table(const Json& amendments) {
   return html.empty() ? "" : "<table>" + html + "</table>\n";
 }
 
-Series series_of(const char* name, const std::vector<double>& x, const std::vector<double>& y) {
-  return {name, x, y, x.size() <= 60};
-}
-
 // Returns the curves of preference training: margin, accuracy, and the log-probabilities of both
 // answers.
 std::string answer_charts(const RunMetrics& metrics) {
@@ -138,7 +134,7 @@ std::string answer_charts(const RunMetrics& metrics) {
     const auto found = metrics.answers.find(key);
     const bool eval = key.starts_with("eval_");
     if (found != metrics.answers.end())
-      chart.series.push_back(series_of(name, eval ? metrics.eval_steps : metrics.steps, found->second));
+      chart.series.push_back({name, eval ? metrics.eval_steps : metrics.steps, found->second});
   };
   std::string html;
   for (const auto& [title, label, key] : {std::tuple("Reward margin", "chosen less rejected", "reward_margin"),
@@ -173,28 +169,24 @@ std::string findings_of(const Json& report) {
   return html;
 }
 
-std::string rollout_curves(const RunMetrics& metrics) {
-  std::string html;
-  if (metrics.rollouts.empty()) return html;
-  for (const Chart& chart : rollout_charts(metrics.rollouts)) html += line_chart(chart);
-  return html;
-}
-
 std::string charts(const RunMetrics& metrics) {
   const bool pairs = !metrics.answers.empty();
-  Chart loss{"Loss", "step", pairs ? "per pair" : "nats per supervised token", {series_of("training", metrics.steps, metrics.loss)}};
+  Chart loss{"Loss", "step", pairs ? "per pair" : "nats per supervised token", {{"training", metrics.steps, metrics.loss}}};
   if (!metrics.eval_steps.empty())
-    loss.series.push_back(series_of("evaluation", metrics.eval_steps, metrics.eval_loss));
+    loss.series.push_back({"evaluation", metrics.eval_steps, metrics.eval_loss});
   const auto step_chart = [&](const char* title, const char* label, const char* name,
                               const std::vector<double>& values) {
-    return line_chart({title, "step", label, {series_of(name, metrics.steps, values)}});
+    return line_chart({title, "step", label, {{name, metrics.steps, values}}});
   };
-  if (!metrics.rollouts.empty())  // the loss of rollouts has no meaning, it only carries gradients
-    return rollout_curves(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
-           step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm);
-  return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
-         step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm) +
-         step_chart("Throughput", "tokens per second", "tokens/s", metrics.tokens_per_second);
+  const std::string steps =
+      step_chart("Learning rate", "", "learning rate", metrics.learning_rate) +
+      step_chart("Gradient norm", "before clipping", "norm", metrics.grad_norm);
+  if (metrics.rollouts.empty())
+    return line_chart(loss) + answer_charts(metrics) + displacement(metrics) + steps +
+           step_chart("Throughput", "tokens per second", "tokens/s", metrics.tokens_per_second);
+  std::string html;  // without the loss of rollouts: it has no meaning, it only carries gradients
+  for (const Chart& chart : rollout_charts(metrics.rollouts)) html += line_chart(chart);
+  return html + steps;
 }
 
 std::string summary(const Json& report) {

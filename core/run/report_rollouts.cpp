@@ -5,16 +5,15 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "core/run/event_fields.h"
+
 namespace forge {
 namespace {
 
 constexpr const char* kPart = "reward ";  // before a reward's name
 constexpr const char* kExplains = "explains ";
 
-double number(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
-}
+double number(const Json& object, const char* key) { return number_of(object, key, std::nan("")); }
 
 Json object(const Json& event, const char* key) {
   const auto found = event.find(key);
@@ -93,13 +92,13 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
                          const std::map<std::string, std::vector<double>>& from, const std::vector<double>& x) -> Chart& {
     Chart made{title, "step", label, {}};
     for (const auto& [name, key] : names)
-      if (const auto found = from.find(key); found != from.end()) made.series.push_back({name, x, found->second, x.size() <= 60});
+      if (const auto found = from.find(key); found != from.end()) made.series.push_back({name, x, found->second});
     charts.push_back(std::move(made));
     return charts.back();
   };
   const auto add_held_out = [&](Chart& chart, const char* key) {
     if (!curves.eval_steps.empty())
-      chart.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at(key), curves.eval_steps.size() <= 60});
+      chart.series.push_back({"held out, greedy", curves.eval_steps, curves.evaluations.at(key)});
   };
   add_held_out(chart("Reward", "mean of a rollout", {{"training", "reward"}}, curves.rollouts, curves.steps), "reward");
   for (const auto& [from, x, title] :
@@ -107,7 +106,7 @@ std::vector<Chart> rollout_charts(const RolloutCurves& curves) {
         std::tuple(&curves.evaluations, &curves.eval_steps, "Rewards by name, held out")}) {
     Chart parts{title, "step", "mean score", {}};
     for (const auto& [name, values] : *from)
-      if (name.starts_with(kPart)) parts.series.push_back({name.substr(std::string(kPart).size()), *x, values, x->size() <= 60});
+      if (name.starts_with(kPart)) parts.series.push_back({name.substr(std::string(kPart).size()), *x, values});
     if (!parts.series.empty()) charts.push_back(std::move(parts));
   }
   add_held_out(chart("Length", "tokens per completion", {{"training", "tokens"}}, curves.rollouts, curves.steps), "tokens");

@@ -1,7 +1,8 @@
 #include "core/run/request_fields.h"
 
 #include <algorithm>
-#include <array>
+
+#include "core/lib/base/join_tables.h"
 
 namespace forge {
 namespace {
@@ -36,18 +37,8 @@ constexpr EventField kRates[] = {
     {"threads", integer, true, "Number of CPU threads used for computation."},
     {"seconds", number, false, "Approximate total time."},
 };
-// Fields that requests share, in the order of the documentation.
-template <size_t... counts>
-constexpr auto joined(const EventField (&... tables)[counts]) {
-  std::array<EventField, (counts + ...)> all{};
-  size_t next = 0;
-  const auto append = [&](const auto& table) {
-    for (const EventField& field : table) all[next++] = field;
-  };
-  (append(tables), ...);
-  return all;
-}
 
+// Fields that requests share, in the order of the documentation.
 constexpr EventField kModel[] = {
     {"model", text, true, "Hugging Face folder or .gguf file."},
     {"adapter", text, false, "PEFT folder."},
@@ -108,10 +99,10 @@ constexpr EventField kCompared[] = {
     {"double_quantization", flag, false,
      "True to store the scales of nf4 and fp4 in 8 bits (default false)."},
 };
-constexpr auto kEval = joined(kModel, kEvaluated, kPrecision, kPlace);
-constexpr auto kGenerate = joined(kModel, kDrawn, kPrecision, kPlace);
-constexpr auto kJudge = joined(kModel, kJudged, kPrecision, kPlace);
-constexpr auto kCompare = joined(kModel, kCompared, kPlace);
+constexpr auto kEval = join_tables(kModel, kEvaluated, kPrecision, kPlace);
+constexpr auto kGenerate = join_tables(kModel, kDrawn, kPrecision, kPlace);
+constexpr auto kJudge = join_tables(kModel, kJudged, kPrecision, kPlace);
+constexpr auto kCompare = join_tables(kModel, kCompared, kPlace);
 
 constexpr EventShape kShapes[] = {
     {"train", "Starts or continues a run.", kTrain},
@@ -132,13 +123,11 @@ std::vector<std::string> request_faults(const Json& request) {
   if (!request.is_object() || !request.contains("command") || !request["command"].is_string())
     return {"a request is an object with the text \"command\""};
   const std::string command = request["command"].get<std::string>();
-  const auto shape = std::find_if(std::begin(kShapes), std::end(kShapes),
-                                  [&](const EventShape& s) { return command == s.name; });
+  const auto shape = std::ranges::find(kShapes, command, &EventShape::name);
   if (shape == std::end(kShapes)) return {"unknown command \"" + command + "\""};
   std::vector<std::string> faults = field_faults(command, shape->fields, request);
   for (const auto& [key, value] : request.items())
-    if (key != "command" && std::none_of(shape->fields.begin(), shape->fields.end(),
-                                         [&](const EventField& f) { return key == f.name; }))
+    if (key != "command" && std::ranges::count(shape->fields, key, &EventField::name) == 0)
       faults.push_back(command + ": unknown field " + key);
   return faults;
 }

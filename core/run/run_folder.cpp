@@ -36,40 +36,19 @@ constexpr int64_t kSmallFile = 64 << 20;
 // A process that was just killed holds its locks until its memory has been released.
 constexpr auto kDying = std::chrono::seconds(2);
 
-Json read_json(const std::string& path) {
-  return parse_json(read_file(path, kSmallFile, ErrorKind::environment), path, ErrorKind::environment);
-}
-
 Json read_plan(const std::string& path) {
-  Json plan = read_json(path);
+  Json plan = run_json(path);
   take_plan_hash(plan, path);
   plan_from_json(plan, path);
   return plan;
 }
-
-struct Exported {
-  std::map<std::string, int64_t> files;  // bytes by name; none in reports of older versions
-};
-
-constexpr auto kExportedMembers = [](auto& exported, auto&& member) {
-  member.later("files", exported.files, "of the result: bytes by name", at_least(0));
-};
-
-void from_json(const Json& json, Exported& exported) { read_members(json, exported, kExportedMembers); }
 
 // The end of a run as report.json states it, as far as it can be read.
 struct ReportEnd {
   std::string state;
   int64_t planned_steps = 0;
   std::optional<int64_t> step;
-  Exported exported;
-};
-
-constexpr auto kReportEndMembers = [](auto& end, auto&& member) {
-  member("state", end.state, "finished or stopped");
-  member.later("planned_steps", end.planned_steps, "optimizer steps planned");
-  member.later("step", end.step, "the last one done");
-  member.later("exported", end.exported, "the result");
+  std::map<std::string, int64_t> files;  // bytes by name; none in reports of older versions
 };
 
 // Returns nothing if there is no report. A damaged one is a fault; it is rewritten when the run is
@@ -78,7 +57,16 @@ std::optional<ReportEnd> read_report_end(const std::string& path, std::vector<st
   if (!file_exists(path)) return {};
   ReportEnd end;
   try {
-    read_checked(read_json(path), path, [&](const Json& json) { read_members(json, end, kReportEndMembers); });
+    read_checked(run_json(path), path, [&](const Json& json) {
+      MemberReader member{json};
+      member("state", end.state, "finished or stopped");
+      member.later("planned_steps", end.planned_steps, "optimizer steps planned");
+      member.later("step", end.step, "the last one done");
+      if (!json.contains("exported")) return;
+      member.group("exported", "the result", [&](MemberReader exported) {
+        exported.later("files", end.files, "bytes by name", at_least(0));
+      });
+    });
     return end;
   } catch (const Error& error) {
     faults.push_back(std::string(error.what()) + "; it is made again");
@@ -100,7 +88,7 @@ bool is_of_a_run(const std::string& name) {
                               "report.html", "samples.json", "reference.safetensors", "log.txt",       "checkpoints",
                               "adapter",     "model",        "rollouts",              "merged",        "gguf",
                               "gguf-lora",   "ollama",       kHeartbeat};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || name.find(".tmp-") != std::string::npos ||
+  return std::ranges::count(kNames, name) > 0 || name.find(".tmp-") != std::string::npos ||
          starts_with(name, ".trash-") || starts_with(name, "events.out.tfevents.") ||
          starts_with(name, "metrics.jsonl.");
 }
@@ -132,13 +120,6 @@ bool is_left_of_a_run(const std::string& folder) {
             "another name");
 }
 
-// Returns the path to which discard_run() moves a run before it removes it: ".NAME.discarded"
-// beside it.
-std::string discarded_path(const std::string& folder) {
-  const fs::path path(folder);
-  return (path.parent_path() / ("." + path.filename().string() + kDiscarded)).string();
-}
-
 // True if the metrics contain a step. Reads only up to the first one.
 bool has_step(const std::string& metrics) {
   std::ifstream file(metrics);
@@ -148,6 +129,10 @@ bool has_step(const std::string& metrics) {
 }
 
 }  // namespace
+
+Json run_json(const std::string& path) {
+  return parse_json(read_file(path, kSmallFile, ErrorKind::environment), path, ErrorKind::environment);
+}
 
 std::string RunPaths::checkpoint(int64_t step) const {
   return fmt::format("{}/step-{:06}", checkpoints(), step);
@@ -212,7 +197,7 @@ RunState inspect_run(const std::string& folder) {
   const auto adapter_type = "/job/adapter/type"_json_pointer;
   const bool full = state.plan.contains(adapter_type) && state.plan.at(adapter_type) == "none";
   state.result = full ? "model" : "adapter";
-  std::map<std::string, int64_t> files = report ? report->exported.files : std::map<std::string, int64_t>{};
+  std::map<std::string, int64_t> files = report ? report->files : std::map<std::string, int64_t>{};
   files.try_emplace(full ? "config.json" : "adapter_config.json", -1);
   files.try_emplace(full ? "model.safetensors" : "adapter_model.safetensors", -1);
   // People may edit cards and settings; weights that are cut off are damage.
@@ -226,7 +211,8 @@ RunState inspect_run(const std::string& folder) {
 void discard_run(const std::string& folder) {
   if (!file_exists(RunPaths{folder}.plan()) && !is_unstarted(folder) && !is_left_of_a_run(folder))
     refuse_what_is_no_run(folder);
-  const std::string aside = discarded_path(folder);
+  const fs::path path(folder);
+  const std::string aside = path.parent_path() / ("." + path.filename().string() + kDiscarded);
   std::error_code error;
   fs::remove_all(aside, error);
   // The folder is renamed first, so that a kill halfway leaves no partial run under its name.

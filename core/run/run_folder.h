@@ -29,6 +29,9 @@ struct RunPaths {
   std::string checkpoint(int64_t step) const;  // checkpoints/step-000100
 };
 
+// Returns the content of one of a run's small JSON files. Throws Error(environment).
+Json run_json(const std::string& path);
+
 // Exclusive use of a run folder, by flock on the folder itself, so that there is no lock file to
 // become stale. Program and engine share one lock: it belongs to the open file description, so it
 // is held until both have exited.

@@ -58,12 +58,11 @@ std::vector<Sample> read_samples(const std::string& folder, int64_t vocab_size) 
       member("before", sample.before, "", ids);
       if (sample.prompt.empty()) return {};
     }
+    return samples;
   } catch (const Error&) {  // a report without samples is better than none
-    return {};
   } catch (const MemberFault&) {
-    return {};
   }
-  return samples;
+  return {};
 }
 
 Json samples_json(const std::vector<Sample>& samples, const std::vector<std::vector<int32_t>>& after,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/lib/base/error.h"
@@ -31,20 +32,12 @@ std::string make_temporary_sibling(const std::string& target) {
   return path;
 }
 
-namespace {
-
-// Exchanges two paths at once where the file system supports it, so that there is always a result
-// under the name.
-bool exchange(const std::string& a, const std::string& b) {
-  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
-}
-
-}  // namespace
-
 void replace_directory(const std::string& source, const std::string& target) {
   const std::string parent = fs::path(target).parent_path().string();
   std::error_code error;
-  if (fs::exists(target) && exchange(source, target)) {
+  // Where the file system can exchange both paths at once, there is always a result under the name.
+  if (fs::exists(target) &&
+      ::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     sync_directory(parent);
     return remove_tree(source);
   }
@@ -65,6 +58,15 @@ void replace_directory(const std::string& source, const std::string& target) {
   }
   sync_directory(parent);
   if (!condemned.empty()) remove_tree(condemned);
+}
+
+ScratchFolder::ScratchFolder() {
+  remove_abandoned(fs::temp_directory_path().string());
+  std::string pattern = temporary_of(fs::temp_directory_path() / "forge-eval") + "-XXXXXX";
+  if (!::mkdtemp(pattern.data()))
+    throw Error(ErrorKind::environment, pattern + ": cannot create the folder")
+        .hint("set TMPDIR to a folder that can be written");
+  path_ = pattern;
 }
 
 }  // namespace forge

@@ -1,5 +1,6 @@
 #pragma once
-// Folders that appear in one step: they are filled beside their final path, then renamed to it.
+// Temporary folders: those that appear in one step, which are filled beside their final path and
+// then renamed to it, and those that are discarded.
 #include <string>
 
 namespace forge {
@@ -18,5 +19,20 @@ std::string make_temporary_sibling(const std::string& target);
 // cannot exchange them, the older one is condemned first; after a kill between the two renames
 // put_back() returns it.
 void replace_directory(const std::string& source, const std::string& target);
+
+// A folder among the system's temporary files, for what a command produces and discards. It is
+// removed when the command ends; those of killed commands are removed first. Throws
+// Error(environment).
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder() { remove_tree(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace forge

@@ -10,7 +10,7 @@ namespace forge {
 namespace {
 
 constexpr double kWidth = 520, kHeight = 240, kLeft = 56, kRight = 16, kTop = 28, kBottom = 40;
-constexpr size_t kDrawnPoints = 1000;
+constexpr size_t kDrawnPoints = 1000, kDottedPoints = 60;
 constexpr const char* kColors[] = {"#3b76c4", "#d9722e", "#3f9a58", "#9a4fb0"};
 
 struct Range {
@@ -68,7 +68,7 @@ std::string curve(const Series& series, const Frame& frame, const char* color) {
     std::string column = coordinate(frame.column(series.x[i])), row = coordinate(frame.row(series.y[i]));
     path += (pen_down ? "L" : "M") + column + " " + row;
     pen_down = true;
-    if (series.dots)
+    if (series.x.size() <= kDottedPoints)
       dots += "<circle cx='" + column + "' cy='" + row + "' r='3' fill='" + color + "'><title>" +
               escape_html(series.name) + " at " + text_of(series.x[i]) + ": " + text_of(series.y[i]) +
               "</title></circle>";

@@ -8,7 +8,6 @@ namespace forge {
 struct Series {
   std::string name;
   std::vector<double> x, y;  // equally long; points that are not finite leave gaps
-  bool dots = false;         // few points: draw each
 };
 
 struct Chart {
@@ -17,7 +16,8 @@ struct Chart {
 };
 
 // Returns a chart as SVG. At most 1,000 points of a series are drawn: for a longer one, the
-// smallest and largest of each stretch. Returns an empty text when no series has a finite point.
+// smallest and largest of each stretch. Few points also get a dot each. Returns an empty text when
+// no series has a finite point.
 std::string line_chart(const Chart& chart);
 
 // Writes & < > " ' as entities.

@@ -17,7 +17,6 @@
 #include "core/lib/tensor/device.h"
 #include "core/plan/stages/fp8.h"
 #include "core/run/checkpoints.h"
-#include "core/run/environment.h"
 #include "core/run/report.h"
 #include "core/run/run_folder.h"
 #include "core/train/checkpoint.h"

@@ -1,5 +1,3 @@
-#include "core/run/evaluate/windows.h"
-
 #include "core/run/evaluate/example_file.h"
 #include "tests/test.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/lib/base/file.h"
-#include "core/run/environment.h"
+#include "core/plan/machine/device.h"
 #include "core/run/event_fields.h"
 #include "core/run/svg.h"
 #include "tests/test.h"

@@ -16,8 +16,7 @@ struct Fault {
 };
 
 bool is_texts(const Json& value) {
-  return value.is_array() && !value.empty() &&
-         std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); });
+  return value.is_array() && !value.empty() && std::ranges::all_of(value, &Json::is_string);
 }
 
 bool is_messages(const Json& value) {

@@ -8,6 +8,12 @@
 namespace forge {
 namespace {
 
+constexpr GgufFormat kFormats[] = {
+    {"f32", DType::f32, 0},            {"f16", DType::f16, 1},    {"bf16", DType::bf16, 32},
+    {"q8_0", DType::q8_0, 7},          {"q6_k", DType::q6_k, 18}, {"q5_k_m", DType::q5_k, 17, true},
+    {"q4_k_m", DType::q4_k, 15, true}, {"q4_0", DType::q4_0, 2},
+};
+
 bool fits(DType dtype, int64_t columns) { return columns % block_elements(dtype) == 0; }
 
 // True for the first and last eighth of the layers, and every third between (use_more_bits).
@@ -43,18 +49,9 @@ DType smaller_blocks(DType dtype) {
 
 }  // namespace
 
-const std::vector<GgufFormat>& gguf_formats() {
-  static const std::vector<GgufFormat> formats{
-      {"f32", DType::f32, 0},         {"f16", DType::f16, 1},          {"bf16", DType::bf16, 32},
-      {"q8_0", DType::q8_0, 7},       {"q6_k", DType::q6_k, 18},       {"q5_k_m", DType::q5_k, 17, true},
-      {"q4_k_m", DType::q4_k, 15, true}, {"q4_0", DType::q4_0, 2},
-  };
-  return formats;
-}
-
 const GgufFormat& gguf_format(const std::string& name) {
   std::vector<std::string> names;
-  for (const GgufFormat& format : gguf_formats()) {
+  for (const GgufFormat& format : kFormats) {
     if (lower(name) == format.name) return format;
     names.emplace_back(format.name);
   }

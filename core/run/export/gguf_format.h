@@ -3,7 +3,6 @@
 // (src/llama-quant.cpp, llama_tensor_get_type).
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "core/lib/io/tensor_file.h"
 #include "core/model/families/model_spec.h"
@@ -17,7 +16,6 @@ struct GgufFormat {
   bool mixed = false; // q4_k_m, q5_k_m: more bits where errors cost most
 };
 
-const std::vector<GgufFormat>& gguf_formats();
 // Returns a format by its name. Throws Error(usage) that names all formats.
 const GgufFormat& gguf_format(const std::string& name);
 

@@ -1,6 +1,5 @@
 #include "core/run/export/gguf_model.h"
 
-#include <cstring>
 #include <map>
 #include <vector>
 

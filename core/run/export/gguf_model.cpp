@@ -177,28 +177,30 @@ GgufMetadata metadata_of(const ModelSpec& spec, const GgufSource& source, const 
   return metadata;
 }
 
-// The vectors of a file that scale rotary positions.
-class RopeTensors {
- public:
-  explicit RopeTensors(const ModelSpec& spec) : factors_(rope_factors_of(spec)) {
-    for (const auto& [name, values] : by_name_)
-      if (!values->empty()) tensors_.push_back({name, {static_cast<int64_t>(values->size())}, DType::f32});
-  }
-  RopeTensors(const RopeTensors&) = delete;
+// The vectors of a file that scale rotary positions, by name.
+using RopeTensors = std::map<std::string, std::vector<float>>;
 
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  void write(const std::string& name, const PieceSink& sink) const {
-    const std::vector<float>& values = *by_name_.at(name);
-    sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
-  }
+RopeTensors rope_tensors(const ModelSpec& spec) {
+  const GgufRopeFactors factors = rope_factors_of(spec);
+  RopeTensors tensors{{"rope_freqs.weight", factors.always},
+                      {"rope_factors_short.weight", factors.up_to},
+                      {"rope_factors_long.weight", factors.past}};
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.second.empty(); });
+  return tensors;
+}
 
- private:
-  const GgufRopeFactors factors_;
-  const std::map<std::string, const std::vector<float>*> by_name_{{"rope_freqs.weight", &factors_.always},
-                                                                  {"rope_factors_short.weight", &factors_.up_to},
-                                                                  {"rope_factors_long.weight", &factors_.past}};
-  std::vector<TensorInfo> tensors_;
-};
+// Returns the file's tensors: those of rotary positions first.
+std::vector<TensorInfo> all_tensors(const RopeTensors& rope, const std::vector<Entry>& entries) {
+  std::vector<TensorInfo> tensors;
+  for (const auto& [name, values] : rope)
+    tensors.push_back({name, {static_cast<int64_t>(values.size())}, DType::f32});
+  for (const Entry& entry : entries) tensors.push_back(entry.info);
+  return tensors;
+}
+
+void write_floats(const std::vector<float>& values, const PieceSink& sink) {
+  sink({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+}
 
 // Checks that llama.cpp would read the settings used in training. The file's metadata is read back
 // into a ModelSpec: this is the one guard against files that load and compute something else.
@@ -223,15 +225,15 @@ void refuse_more_than_factors(const AdapterFile& adapter, const ModelSpec& spec)
 }  // namespace
 
 void require_gguf(const ModelSpec& spec, const std::string& model_path, const std::string& text_path, const std::string& scratch) {
-  const GgufFormat& format = gguf_formats().front();
+  const GgufFormat& format = gguf_format("f32");
   const std::vector<Entry> entries = entries_of(spec, base_parameters(spec), format);
   const GgufMetadata metadata = metadata_of(spec, {.model_path = model_path, .text_path = text_path}, format);
-  const RopeTensors rope(spec);
-  std::vector<TensorInfo> tensors = rope.tensors();
-  for (const Entry& entry : entries) tensors.push_back(entry.info);
+  const RopeTensors rope = rope_tensors(spec);
   const std::string path = scratch + "/headers.gguf";
-  write_gguf_headers(path, metadata, tensors, rope.tensors().size(),
-                     [&](const TensorInfo& tensor, const PieceSink& sink) { rope.write(tensor.name, sink); });
+  write_gguf_headers(path, metadata, all_tensors(rope, entries), rope.size(),
+                     [&](const TensorInfo& tensor, const PieceSink& sink) {
+                       write_floats(rope.at(tensor.name), sink);
+                     });
   require_nothing_lost(spec, path);
 }
 
@@ -245,18 +247,15 @@ void write_gguf_model(const MergedModel& model, const GgufSource& source, const 
                       const Written& written) {
   const std::vector<Entry> entries = entries_of(model.spec(), model.tensors(), format);
   const GgufMetadata metadata = metadata_of(model.spec(), source, format);
-  const RopeTensors rope(model.spec());
-  std::vector<TensorInfo> tensors = rope.tensors();
+  const RopeTensors rope = rope_tensors(model.spec());
   std::map<std::string, const Entry*> by_name;
-  for (const Entry& entry : entries) {
-    tensors.push_back(entry.info);
-    by_name[entry.info.name] = &entry;
-  }
+  for (const Entry& entry : entries) by_name[entry.info.name] = &entry;
   const auto total = static_cast<double>(bytes_of_gguf(model, format));
   int64_t done = 0;
+  const std::vector<TensorInfo> tensors = all_tensors(rope, entries);
   write_gguf(path, metadata, tensors, [&](const TensorInfo& tensor, const PieceSink& sink) {
     const auto found = by_name.find(tensor.name);
-    if (found == by_name.end()) return rope.write(tensor.name, sink);
+    if (found == by_name.end()) return write_floats(rope.at(tensor.name), sink);
     written(static_cast<double>(done) / total);
     write_tensor(model, *found->second, sink);
     done += bytes_of(tensor.dtype, tensor.count());

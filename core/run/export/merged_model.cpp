@@ -97,10 +97,10 @@ void MergedModel::add_base_tensors() {
     if (const int64_t index = base_->find(zeros.name); index >= 0) add(index);
 }
 
-int64_t MergedModel::find(const std::string& name) const {
-  for (size_t i = 0; i < tensors_.size(); ++i)
-    if (tensors_[i].name == name) return static_cast<int64_t>(i);
-  return -1;
+size_t MergedModel::find(const std::string& name) const {
+  const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
+  FORGE_CHECK(found != tensors_.end(), "the base model has no tensor " << name);
+  return static_cast<size_t>(found - tensors_.begin());
 }
 
 // Makes the head a tensor of its own. A tied head shares the embedding's tensor unless an adapter
@@ -108,7 +108,7 @@ int64_t MergedModel::find(const std::string& name) const {
 void MergedModel::untie() {
   if (!spec_.tie_word_embeddings) return;
   spec_.tie_word_embeddings = false;
-  const auto embedding = static_cast<size_t>(find(embedding_name(spec_)));
+  const size_t embedding = find(embedding_name(spec_));
   TensorInfo head = tensors_[embedding];
   head.name = head_name(spec_);
   tensors_.push_back(head);
@@ -145,12 +145,12 @@ void MergedModel::add_adapter(size_t number) {
     const std::string name = base_name(parameter);
     if (name.empty()) continue;
     if (name == embedding_name(spec_) || name == head_name(spec_)) untie();
-    replace(static_cast<size_t>(find(name)), number, index_of(parameter.name));
+    replace(find(name), number, index_of(parameter.name));
   }
   refuse_joined_experts(adapter.sites, folder);
   for (const VocabularySite& site : vocabulary_sites_of(adapter.file, original)) add_vocabulary(number, site);
   for (const AdapterSite& site : adapter.sites) {
-    Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
+    Source& source = sources_[find(site.module + ".weight")];
     if (source.replaced || (!source.deltas.empty() && (adapter.file.config.use_dora || source.deltas[0].magnitude >= 0)))
       throw Error(ErrorKind::environment, folder + ": changes " + site.module + ", and so does another adapter of which one "
                                                    "is DoRA or keeps it whole")
@@ -171,11 +171,11 @@ void MergedModel::add_vocabulary(size_t number, const VocabularySite& site) {
   const auto index_of = [&](const std::string& name) { return static_cast<size_t>(adapter.tensors->find(peft_name(name))); };
   if (site.tokens.empty()) {
     untie();
-    sources_[static_cast<size_t>(find(site.module + ".weight"))].deltas.push_back(
+    sources_[find(site.module + ".weight")].deltas.push_back(
         {number, site.scale * adapter.weight, site.rank, index_of(site.a()), index_of(site.b()), -1, site.embedding});
     return;
   }
-  Source& source = sources_[static_cast<size_t>(find(site.module + ".weight"))];
+  Source& source = sources_[find(site.module + ".weight")];
   if (adapter.weight != 1)
     throw Error(ErrorKind::environment, adapter.file.folder + ": trains rows of single tokens, so its weight can only be 1");
   for (const Source::Rows& other : source.rows)
@@ -185,22 +185,12 @@ void MergedModel::add_vocabulary(size_t number, const VocabularySite& site) {
   source.rows.push_back({site.tokens, number, index_of(site.rows())});
 }
 
-bool MergedModel::changed(size_t index) const {
-  return sources_[index].replaced || !sources_[index].deltas.empty() || !sources_[index].rows.empty();
-}
-
 DType MergedModel::stored_type() const {
   std::map<DType, int64_t> bytes;
   for (const TensorInfo& tensor : base_->tensors())
     if (tensor.shape.size() > 1) bytes[tensor.dtype] += tensor.count();
-  DType most = DType::f32;
-  int64_t largest = 0;
-  for (const auto& [dtype, count] : bytes)
-    if (count > largest) {
-      most = dtype;
-      largest = count;
-    }
-  return most;
+  const auto most = std::ranges::max_element(bytes, {}, &decltype(bytes)::value_type::second);
+  return most == bytes.end() || most->second == 0 ? DType::f32 : most->first;
 }
 
 void MergedModel::read(size_t index, int64_t row_multiple, const TakeRows& take) const {

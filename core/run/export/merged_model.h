@@ -50,8 +50,6 @@ class MergedModel {
 
   // Returns the tensors in the order of a Hugging Face checkpoint; `dtype` is the base's.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  // True if adapters change the tensor.
-  bool changed(size_t index) const;
 
   // Passes all rows of a tensor in order, in pieces of whole multiples of `row_multiple` rows (or
   // the whole tensor), some 64 MiB each. `first_row` is the number of the piece's first row. Throws
@@ -67,7 +65,7 @@ class MergedModel {
   void add_vocabulary(size_t number, const VocabularySite& site);
   void replace(size_t tensor, size_t adapter, size_t index);
   void untie();
-  int64_t find(const std::string& name) const;
+  size_t find(const std::string& name) const;
 
   std::unique_ptr<TensorFile> base_;
   ModelSpec spec_;

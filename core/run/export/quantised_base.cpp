@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/lib/base/ceil_div.h"
-#include "core/lib/base/error.h"
 #include "core/lib/base/threads.h"
 #include "core/lib/io/wrapped_file.h"
 #include "core/model/families/parameters.h"

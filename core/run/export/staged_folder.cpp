@@ -78,8 +78,7 @@ StagedFolder::StagedFolder(const std::string& target, bool replace, const std::v
 }
 
 StagedFolder::~StagedFolder() {
-  std::error_code ignored;
-  if (!committed_) fs::remove_all(temporary_, ignored);
+  if (!committed_) remove_tree(temporary_);
 }
 
 void StagedFolder::commit() {

@@ -1,7 +1,8 @@
 #include "core/run/export/write_model.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -42,8 +43,8 @@ void read_transposed(const MergedModel& model, size_t index, const TakeValues& t
   take(turned);
 }
 
-std::vector<Shard> shards_of(const MergedModel& model, const KeptTensors& kept, const WriteOptions& options) {
-  const std::set<std::string> transposed = transposed_names(model.spec());
+std::vector<Shard> shards_of(const MergedModel& model, const KeptTensors& kept,
+                             const std::set<std::string>& transposed, const WriteOptions& options) {
   std::vector<Shard> shards(1);
   const auto add = [&](TensorInfo tensor) {
     const int64_t bytes = bytes_of(tensor.dtype, tensor.count());
@@ -61,9 +62,7 @@ std::vector<Shard> shards_of(const MergedModel& model, const KeptTensors& kept, 
 
 std::string shard_name(size_t number, size_t count) {
   if (count == 1) return "model.safetensors";
-  char name[64];
-  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", number + 1, count);
-  return name;
+  return fmt::format("model-{:05}-of-{:05}.safetensors", number + 1, count);
 }
 
 }  // namespace
@@ -92,7 +91,8 @@ int64_t bytes_of_model(const MergedModel& model, DType dtype) {
 
 void write_weights(const MergedModel& model, const KeptTensors& kept, const WriteOptions& options, const std::string& folder,
                    const Written& written) {
-  const std::vector<Shard> shards = shards_of(model, kept, options);
+  const std::set<std::string> transposed = transposed_names(model.spec());
+  const std::vector<Shard> shards = shards_of(model, kept, transposed, options);
   std::map<std::string, size_t> numbers;  // by the name in the file
   for (size_t i = 0; i < model.tensors().size(); ++i) numbers[kept.stored_name(model.tensors()[i].name)] = i;
   std::map<std::string, std::string_view> kept_bytes;
@@ -100,7 +100,6 @@ void write_weights(const MergedModel& model, const KeptTensors& kept, const Writ
   const auto total = static_cast<double>(bytes_of_model(model, options.dtype) + kept.bytes());
   int64_t done = 0;
   std::vector<char> bytes;
-  const std::set<std::string> transposed = transposed_names(model.spec());
   Json map = Json::object();
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = shard_name(s, shards.size());

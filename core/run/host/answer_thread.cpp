@@ -66,15 +66,10 @@ void AnswerThread::run() {
   }
 }
 
-void AnswerThread::say(Json line) {
-  const std::lock_guard lock(mutex_);
-  said_.push_back(std::move(line));
-  ::eventfd_write(descriptor_, 1);
-}
-
 Json AnswerThread::ask(const Json& question) {
-  say(question);
   std::unique_lock lock(mutex_);
+  said_.push_back(question);
+  ::eventfd_write(descriptor_, 1);
   wait_until_true(changed_, lock, [&] { return heard_ || stopped_; });
   if (!heard_) throw ScoringStopped{};
   return *std::exchange(heard_, std::nullopt);

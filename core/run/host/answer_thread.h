@@ -50,7 +50,6 @@ class AnswerThread {
 
  private:
   void run();
-  void say(Json line);
   Json ask(const Json& question);
 
   int descriptor_ = -1;
