@@ -97,8 +97,7 @@ struct Stretch {
 void place(std::vector<Item>& items, size_t ops) {
   std::vector<size_t> order(items.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return items[a].bytes > items[b].bytes; });
+  std::ranges::stable_sort(order, std::greater(), [&](size_t index) { return items[index].bytes; });
   std::vector<Stretch> stretches(ops / kStretch + 1);
   for (size_t index : order) {
     Item& item = items[index];
@@ -136,27 +135,23 @@ void count_fullest(const Graph& graph, const std::vector<Item>& items, Layout& l
   }
 }
 
-// Calls take(slot, bytes) for each value that is copied out.
-template <class Take>
-void each_on_host(const Graph& graph, const StepSizes& sizes, Take take) {
-  for (const Op& op : graph.ops)
-    if (op.kind->to_host) take(static_cast<size_t>(op.attributes.slot), aligned_bytes(graph.buffer_of(op.in[0]), sizes));
-}
-
+// Places the values that are copied out in the host's memory.
 void place_on_host(const Graph& graph, const StepSizes& sizes, Layout& layout) {
-  each_on_host(graph, sizes, [&](size_t slot, int64_t bytes) {
-    if (layout.host_offsets.size() <= slot) layout.host_offsets.resize(slot + 1);
+  for (const Op& op : graph.ops) {
+    if (!op.kind->to_host) continue;
+    const auto slot = static_cast<size_t>(op.attributes.slot);
+    layout.host_offsets.resize(std::max(layout.host_offsets.size(), slot + 1));
     layout.host_offsets[slot] = layout.host_bytes;
-    layout.host_bytes += bytes;
-  });
+    layout.host_bytes += aligned_bytes(graph.buffer_of(op.in[0]), sizes);
+  }
 }
 
 }  // namespace
 
 int64_t host_bytes(const Graph& graph, const StepSizes& sizes) {
-  int64_t all = 0;
-  each_on_host(graph, sizes, [&](size_t, int64_t bytes) { all += bytes; });
-  return all;
+  Layout layout;
+  place_on_host(graph, sizes, layout);
+  return layout.host_bytes;
 }
 
 Layout lay_out(const Graph& graph, const StepSizes& sizes, const WorkspaceOf& workspace) {

@@ -25,7 +25,7 @@ std::vector<BoundModule> bind_modules(const std::vector<ModuleUse>& modules, con
   std::vector<BoundModule> bound;
   for (const ModuleUse& module : modules) {
     BoundModule b{.linear = find_linear(const_cast<Model&>(model), module.path)};
-    const std::string weight = weight_name(module.kind, module.path), bias = bias_name(module.kind, module.path);
+    const std::string weight = weight_name(module), bias = bias_name(module);
     if (!b.linear) b.vector = find_weight(const_cast<Model&>(model), weight);
     if (b.vector && module.bias) b.vector_bias = find_weight(const_cast<Model&>(model), bias);
     FORGE_CHECK(b.linear || b.vector, "the model has no weights for " << module.path);

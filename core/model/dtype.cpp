@@ -7,12 +7,8 @@
 namespace forge {
 
 c10::ScalarType scalar_type(Precision precision) {
-  switch (precision) {
-    case Precision::fp32: return at::kFloat;
-    case Precision::bf16: return at::kBFloat16;
-    case Precision::fp16: return at::kHalf;
-  }
-  return at::kFloat;
+  constexpr c10::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};  // by Precision
+  return kTypes[static_cast<size_t>(precision)];
 }
 
 DType dtype_of(c10::ScalarType type) {
@@ -29,6 +25,16 @@ DType dtype_of(c10::ScalarType type) {
   FORGE_CHECK(false, "no file type for LibTorch's " << c10::toString(type));
 }
 
+Element element_of(c10::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return Element::f32;
+    case at::kBFloat16: return Element::bf16;
+    case at::kHalf: return Element::f16;
+    default: break;
+  }
+  FORGE_CHECK(false, "no kernel computes in " << type);
+}
+
 std::string_view tensor_bytes(const at::Tensor& tensor) {
   FORGE_CHECK(tensor.is_contiguous() && tensor.device().is_cpu(), "bytes of a tensor that is not plain memory");
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
@@ -42,15 +48,11 @@ at::Tensor to_device(const at::Tensor& host, c10::ScalarType type, c10::Device d
 }
 
 at::Tensor to_device(const std::vector<int32_t>& values, c10::ScalarType type, c10::Device device) {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
-  std::copy(values.begin(), values.end(), host.data_ptr<int32_t>());
-  return to_device(host, type, device);
+  return to_device(at::tensor(values, at::kInt), type, device);
 }
 
 at::Tensor to_device(const std::vector<float>& values, c10::Device device) {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
-  std::copy(values.begin(), values.end(), host.data_ptr<float>());
-  return to_device(host, at::kFloat, device);
+  return to_device(at::tensor(values, at::kFloat), at::kFloat, device);
 }
 
 }  // namespace forge

@@ -1,5 +1,5 @@
 #pragma once
-// Converts between forge's element types and LibTorch's.
+// Converts between forge's element types, in files and in kernels, and LibTorch's.
 #include <ATen/core/Tensor.h>
 
 #include <string_view>
@@ -7,11 +7,13 @@
 
 #include "core/job/job.h"
 #include "core/lib/io/tensor_file.h"
+#include "kernels/common/element.h"
 
 namespace forge {
 
 c10::ScalarType scalar_type(Precision precision);
 DType dtype_of(c10::ScalarType type);
+Element element_of(c10::ScalarType type);
 // Returns the raw bytes of a contiguous CPU tensor.
 std::string_view tensor_bytes(const at::Tensor& tensor);
 // Returns a host tensor on `device`, converted to `type`. The copy to a GPU goes through pinned

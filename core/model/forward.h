@@ -8,10 +8,8 @@
 #include "core/model/batch_tensors.h"
 #include "core/model/bound.h"
 #include "core/graph/graph.h"
-#include "kernels/activation/activation_args.h"
 #include "kernels/attention/attention.h"
 #include "kernels/experts/experts.h"
-#include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
 

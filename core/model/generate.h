@@ -67,6 +67,12 @@ struct GenerationEvents {
   std::function<void()> step = nullptr;  // if set: all unfinished texts have their next token
 };
 
+// Returns `most` tokens that may come next: those that followed the latest earlier place of the
+// last three tokens of `held`, or two; none if there is no such place. `held` is the prompt and the
+// answer so far. A text that repeats itself or its prompt is likely to go on as it did (Saxena,
+// Prompt Lookup Decoding, 2023).
+std::vector<int32_t> look_up(const std::vector<int32_t>& held, size_t most);
+
 // Tokens that sequence 0 of a decoder holds from one call to the next.
 struct KeptTokens {
   std::vector<int32_t> ids;

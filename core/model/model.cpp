@@ -115,10 +115,9 @@ QuantizedWeight load_blocks(const TensorFile& file, int64_t index, c10::ScalarTy
 
 Held held_names(const BaseStorage& storage, const TensorFile& file) {
   Held held;
-  for (const Parameter& parameter : storage.parameters)
+  for (const Parameter& parameter : storage.parameters) {
     if (storage.stored_blocks && parameter.quantizable && !parameter.trainable && stored_coding(file, file.find(parameter.name)))
       held.quantized.insert(parameter.name);
-  for (const Parameter& parameter : storage.parameters) {
     if (parameter.quantized && storage.quantization != Quantization::none)
       held.quantized.insert(parameter.name);
     else if (storage.frozen && !parameter.trainable && parameter.shape.size() >= 2)
@@ -335,11 +334,11 @@ void load_into(Model& model, const TensorFile& file, const std::vector<Parameter
 
 Model empty_model(const ModelSpec& spec, c10::ScalarType type, c10::Device device) {
   Model model{.spec = spec, .type = type, .device = device};
-  for (const Module& module : modules_of(spec)) {
-    if (module.role == Role::linear || module.role == Role::experts) model.linears[module.path];
-    if (module.role == Role::norm || module.role == Role::vector) model.norms[module.path];
-    if (module.role == Role::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
-    if (module.role == Role::norm && module.bias) model.norm_biases[module.path];
+  for (const ModuleUse& module : modules_of(spec)) {
+    if (module.kind == ModuleKind::linear || module.kind == ModuleKind::experts) model.linears[module.path];
+    if (module.kind == ModuleKind::norm || module.kind == ModuleKind::vector) model.norms[module.path];
+    if (module.kind == ModuleKind::embedding && module.path + ".weight" != embedding_name(spec)) model.tables[module.path];
+    if (module.kind == ModuleKind::norm && module.bias) model.norm_biases[module.path];
   }
   return model;
 }

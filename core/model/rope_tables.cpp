@@ -68,11 +68,11 @@ void apply_longrope(const RopeSpec& rope, int64_t sequence_length, std::vector<d
                          std::pow(static_cast<float>(rope.theta), static_cast<float>(2 * i) / dim));
 }
 
-}  // namespace
-
-RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length) {
+// Returns the radians per position [rotary_dim / 2]. `sequence_length` matters to dynamic NTK,
+// whose base grows with sequences past the trained length, and to LongRoPE, which has other factors
+// past it.
+std::vector<double> rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length) {
   const int64_t dim = spec.rotary_dim();
-  RopeFrequencies result;
   double theta = rope.theta;
   if (rope.type == RopeType::dynamic) {
     // transformers uses the model's maximum length, whatever original length the file states.
@@ -81,21 +81,23 @@ RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, in
     double d = static_cast<double>(dim);
     theta *= std::pow(rope.factor * longest / trained - (rope.factor - 1), d / (d - 2));
   }
-  result.inverse = plain(theta, dim);
+  std::vector<double> inverse = plain(theta, dim);
   if (rope.type == RopeType::linear)
-    for (double& f : result.inverse) f /= rope.factor;
-  if (rope.type == RopeType::llama3) apply_llama3(rope, result.inverse);
-  if (rope.type == RopeType::yarn) apply_yarn(rope, dim, result.inverse);
-  if (rope.type == RopeType::longrope) apply_longrope(rope, sequence_length, result.inverse);
-  result.attention_factor = rope_attention_factor(rope);
-  return result;
+    for (double& f : inverse) f /= rope.factor;
+  if (rope.type == RopeType::llama3) apply_llama3(rope, inverse);
+  if (rope.type == RopeType::yarn) apply_yarn(rope, dim, inverse);
+  if (rope.type == RopeType::longrope) apply_longrope(rope, sequence_length, inverse);
+  return inverse;
 }
+
+}  // namespace
 
 RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens) {
   int64_t half = spec.rotary_dim() / 2, tokens = static_cast<int64_t>(positions.size());
   at::Tensor cos = at::empty({tokens, half}, at::kFloat), sin = at::empty({tokens, half}, at::kFloat);
-  RopeFrequencies frequencies = rope_frequencies(spec, rope, 0);
+  std::vector<double> frequencies = rope_frequencies(spec, rope, 0);
+  const double factor = rope_attention_factor(rope);  // YaRN's and LongRoPE's
   const bool by_length = rope.type == RopeType::dynamic || rope.type == RopeType::longrope;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     int64_t end = cu_seqlens[s + 1];
@@ -107,9 +109,9 @@ RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::v
       for (int64_t i = 0; i < half; ++i) {
         // The angle is rounded to fp32 before cos and sin, as transformers does: at position 4,000
         // that is visible.
-        float angle = static_cast<float>(positions[t]) * static_cast<float>(frequencies.inverse[i]);
-        c[i] = static_cast<float>(std::cos(angle) * frequencies.attention_factor);
-        n[i] = static_cast<float>(std::sin(angle) * frequencies.attention_factor);
+        float angle = static_cast<float>(positions[t]) * static_cast<float>(frequencies[i]);
+        c[i] = static_cast<float>(std::cos(angle) * factor);
+        n[i] = static_cast<float>(std::sin(angle) * factor);
       }
     }
   }

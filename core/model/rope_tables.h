@@ -10,17 +10,9 @@
 
 namespace forge {
 
-struct RopeFrequencies {
-  std::vector<double> inverse;   // [rotary_dim / 2], radians per position
-  double attention_factor = 1;   // multiplies cos and sin (YaRN, LongRoPE)
-};
-
-// `rope` is spec.rope or spec.window_rope(). `sequence_length` matters to dynamic NTK, whose base
-// grows with sequences past the trained length, and to LongRoPE, which has other factors past it.
-RopeFrequencies rope_frequencies(const ModelSpec& spec, const RopeSpec& rope, int64_t sequence_length);
-
-// cos and sin for packed positions, fp32 on the CPU, [tokens, rotary_dim / 2] each. Sequences are
-// given by cu_seqlens, so that a sequence's angles never depend on its neighbours in the pack.
+// cos and sin of `rope`, which is spec.rope or spec.window_rope(), for packed positions, fp32 on
+// the CPU, [tokens, rotary_dim / 2] each. Sequences are given by cu_seqlens, so that a sequence's
+// angles never depend on its neighbours in the pack.
 struct RopeTables {
   at::Tensor cos, sin;
 };

@@ -16,9 +16,9 @@ namespace forge {
 namespace {
 
 bool names_a_linear(const ModelSpec& model, const std::string& name) {
-  const std::vector<Module> modules = modules_of(model);
-  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
-    return (module.role == Role::linear || module.role == Role::head || module.role == Role::embedding) &&
+  return std::ranges::any_of(modules_of(model), [&](const ModuleUse& module) {
+    using enum ModuleKind;
+    return (module.kind == linear || module.kind == head || module.kind == embedding) &&
            ends_with("." + module.path, "." + name);
   });
 }
@@ -47,9 +47,8 @@ bool trains_embedding(const ModelSpec& model, const AdapterConfig& adapter) {
          std::any_of(adapted.begin(), adapted.end(), [](const VocabularySite& site) { return site.embedding; });
 }
 
-// Returns the settings that an encoder with a decoder cannot follow, or would ignore.
-std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) {
-  std::vector<KeyFault> faults;
+// Adds the settings that an encoder with a decoder cannot follow, or would ignore.
+void add_faults_of_sources(const Job& job, const ModelSpec& model, std::vector<KeyFault>& faults) {
   const std::string what = model.architecture + " is an encoder-decoder";
   if (job.objective.type() != ObjectiveType::sft)
     faults.push_back({"objective.type", what + ", which " + name_of(job.objective.type()) + " does not train; write sft"});
@@ -66,33 +65,25 @@ std::vector<KeyFault> faults_of_sources(const Job& job, const ModelSpec& model) 
     faults.push_back({"adapter.modules_to_save", what + " with one shared table of embeddings, which is trained whole only with adapter: none"});
   if (!known_vocabulary_sites(model, job.adapter).empty())
     faults.push_back({"adapter.target_modules", what + " with one shared table of embeddings, which no adapter changes"});
-  return faults;
 }
 
-// Returns the excluded names that match nothing. They are no faults in a list that comes from
+// Adds the excluded names that match nothing. They are no faults in a list that comes from
 // adapter.init_from: PEFT warns of them.
-std::vector<KeyFault> faults_of_excluded(const Job& job, const ModelSpec& model) {
-  std::vector<KeyFault> faults;
+void add_faults_of_excluded(const Job& job, const ModelSpec& model, std::vector<KeyFault>& faults) {
   for (const std::string& name : job.adapter.exclude_modules)
     if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
-  return faults;
 }
 
-void append(std::vector<KeyFault>& faults, std::vector<KeyFault> more) {
-  for (KeyFault& fault : more) faults.push_back(std::move(fault));
-}
-
-std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, const Device& device) {
-  std::vector<KeyFault> faults;
-  if (model.reads_source()) faults = faults_of_sources(job, model);
+void add_faults_of_job(const Job& job, const ModelSpec& model, const Device& device, std::vector<KeyFault>& faults) {
+  if (model.reads_source()) add_faults_of_sources(job, model, faults);
   if (job.model.quantization != Quantization::none && job.adapter.type == AdapterType::none)
     faults.push_back({"model.quantization", "quantised weights cannot be trained; add adapter: lora"});
   if (job.model.quantization != Quantization::none && changes_base(job.adapter))
     faults.push_back({"adapter.init",
                       name_of(job.adapter.init) + " subtracts its factors from the base weights, which quantised blocks cannot "
                       "hold; use default, or model.quantization: none"});
-  append(faults, fp8_faults(job, model, device));
+  add_fp8_faults(job, model, device, faults);
   const std::vector<VocabularySite> vocabulary = known_vocabulary_sites(model, job.adapter);
   if (job.objective.type() == ObjectiveType::ppo && !vocabulary.empty())
     faults.push_back({"adapter.target_modules", "the value network shares the base's embedding, which an adapter may not change"});
@@ -116,11 +107,9 @@ std::vector<KeyFault> faults_of_job(const Job& job, const ModelSpec& model, cons
     faults.push_back({"train.activation_offloading", "host: " + why + "; write auto or none"});
   if (const std::string why = offload_refusal(job, device.cuda); job.optimizer.offload == Offload::host && !why.empty())
     faults.push_back({"optimizer.offload", "host: " + why + "; write auto or none"});
-  return faults;
 }
 
-std::vector<KeyFault> faults_of_data(const Setup& plan) {
-  std::vector<KeyFault> faults;
+void add_faults_of_data(const Setup& plan, std::vector<KeyFault>& faults) {
   // An encoder-decoder's sources and answers are each held to this limit when they are made.
   if (!plan.model.reads_source() && plan.train.longest > plan.model.max_position_embeddings && plan.model.rope.type != RopeType::dynamic)
     faults.push_back({"data.max_length", "an example has " + format_count(plan.train.longest) +
@@ -128,7 +117,6 @@ std::vector<KeyFault> faults_of_data(const Setup& plan) {
                                              format_count(plan.model.max_position_embeddings) +
                                              " positions; set it to that, or leave it out"});
   if (plan.train.examples == 0) faults.push_back({"data.train", "no example is left to train on"});
-  return faults;
 }
 
 void throw_if_any(std::vector<KeyFault> faults) {
@@ -139,8 +127,8 @@ void throw_if_any(std::vector<KeyFault> faults) {
 
 void check_job(const Job& job, const ModelSpec& model, const Device& device) {
   std::vector<KeyFault> faults;
-  if (!job.adapter.init_from) faults = faults_of_excluded(job, model);
-  append(faults, faults_of_job(job, model, device));
+  if (!job.adapter.init_from) add_faults_of_excluded(job, model, faults);
+  add_faults_of_job(job, model, device, faults);
   throw_if_any(faults);
 }
 
@@ -154,9 +142,10 @@ void refuse_contradictions(const Setup& plan) {
   require_trainable(plan.eval, plan.job.objective.type(), "data.eval");
   std::vector<KeyFault> faults;
   const auto origin = plan.origins.find("adapter.exclude_modules");
-  if (origin == plan.origins.end() || origin->second.kind != OriginKind::derived) faults = faults_of_excluded(plan.job, plan.model);
-  append(faults, faults_of_job(plan.job, plan.model, plan.device));
-  append(faults, faults_of_data(plan));
+  if (origin == plan.origins.end() || origin->second.kind != OriginKind::derived)
+    add_faults_of_excluded(plan.job, plan.model, faults);
+  add_faults_of_job(plan.job, plan.model, plan.device, faults);
+  add_faults_of_data(plan, faults);
   throw_if_any(faults);
 }
 

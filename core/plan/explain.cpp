@@ -14,7 +14,6 @@
 #include "core/model/graph/print.h"
 #include "core/plan/stages/fp8.h"
 #include "core/plan/stages/inventory.h"
-#include "core/plan/stages/objective_plan.h"
 #include "core/plan/stages/rollout_plan.h"
 #include "core/plan/stages/value_plan.h"
 
@@ -192,10 +191,6 @@ std::string window_of(const ModelSpec& m) {
          (m.full_layers.empty() ? "" : " in " + format_count(windowed) + " of them");
 }
 
-bool adapts_all_linear(const AdapterConfig& adapter) {
-  return adapter.type != AdapterType::none && adapter.target_modules == std::vector<std::string>{"all-linear"};
-}
-
 // Returns ", 16,488 parameters; peft's under transformers 5 adapts 24 of them …" where the two
 // differ, else nothing.
 std::string peft_text(const TargetMatch& match) {
@@ -212,16 +207,18 @@ Table model_rows(const Plan& plan) {
                            window_of(m)},
              {"parameters", format_count(plan.parameters.total) + ", " +
                                 format_count(plan.parameters.trainable) + " trainable"}};
+  const AdapterConfig& adapter = plan.job.adapter;
+  const bool all_linear = adapter.type != AdapterType::none && adapter.target_modules == std::vector<std::string>{"all-linear"};
   if (!m.wrapper.empty())
     rows.push_back({"towers", "left untouched in the file, and not counted: only the language model is trained, on text" +
-                                  std::string(adapts_all_linear(plan.job.adapter) ? "; peft's all-linear adapts the towers' linear layers too" : "")});
+                                  std::string(all_linear ? "; peft's all-linear adapts the towers' linear layers too" : "")});
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers" + peft_text(match)});
-  const std::vector<Module> trained = plan.job.adapter.type == AdapterType::none
+  const std::vector<ModuleUse> trained = plan.job.adapter.type == AdapterType::none
                                           ? modules_of(plan.model)
                                           : saved_modules(plan.model, plan.job.adapter);
   const bool embedding = std::any_of(trained.begin(), trained.end(),
-                                     [](const Module& module) { return module.role == Role::embedding; });
+                                     [](const ModuleUse& module) { return module.kind == ModuleKind::embedding; });
   if (const int64_t row = frozen_embedding_row(plan.model); embedding && row >= 0)
     rows.push_back(
         {"embedding", "token " + format_count(row) +
@@ -262,21 +259,17 @@ std::string explain(const Plan& plan, bool all) {
 }
 
 std::string explain_profile(const Device& device, const Profile& profile) {
-  const auto row = [](const char* name, const std::string& value, const std::string& reason) {
-    return std::vector<std::string>{name, value, reason};
-  };
   const Table choices{
-      row("precision", name_of(profile.precision.value), profile.precision.reason),
-      row("storage", name_of(profile.storage.value), profile.storage.reason),
-      row("loss_scaling", profile.loss_scaling.value, profile.loss_scaling.reason),
-      row("residual", name_of(profile.residual.value), profile.residual.reason),
-      row("attention", profile.attention.value, profile.attention.reason),
-      row("engine", profile.engine.value, profile.engine.reason),
-      row("micro_batch_tokens", format_count(profile.micro_batch_tokens.value),
-          profile.micro_batch_tokens.reason),
-      row("smallest_micro_batch_tokens", format_count(profile.smallest_micro_batch_tokens.value),
-          profile.smallest_micro_batch_tokens.reason),
-      row("reserve", format_bytes(profile.reserve_bytes.value), profile.reserve_bytes.reason)};
+      {"precision", name_of(profile.precision.value), profile.precision.reason},
+      {"storage", name_of(profile.storage.value), profile.storage.reason},
+      {"loss_scaling", profile.loss_scaling.value, profile.loss_scaling.reason},
+      {"residual", name_of(profile.residual.value), profile.residual.reason},
+      {"attention", profile.attention.value, profile.attention.reason},
+      {"engine", profile.engine.value, profile.engine.reason},
+      {"micro_batch_tokens", format_count(profile.micro_batch_tokens.value), profile.micro_batch_tokens.reason},
+      {"smallest_micro_batch_tokens", format_count(profile.smallest_micro_batch_tokens.value),
+       profile.smallest_micro_batch_tokens.reason},
+      {"reserve", format_bytes(profile.reserve_bytes.value), profile.reserve_bytes.reason}};
   return "profile " + profile.name + ": " + profile.title + "\n" + section("device", device_rows(device)) +
          section("rule", {{profile.rule}}) + section("choices (value, why)", choices);
 }

@@ -90,8 +90,9 @@ PlannedTime planned_time(const Plan& plan, const std::vector<int64_t>& lengths, 
       }
   // The value network predicts before the first step, and is trained in each.
   if (has_value_network(plan)) {
-    const Inventory value = value_inventory(plan);
-    const Graph& own = value.lists->training(value_plan(plan).step);
+    const Compute value = value_plan(plan);
+    const Inventory inventory_of_value = own_inventory(value);
+    const Graph& own = inventory_of_value.lists->training(value.step);
     for (size_t i = 0; i < own.ops.size(); ++i)
       for (const Work& work : work_of(own, own.ops[i], batch.sizes, length)) {
         add(i < own.micro_batch_ops ? micro_batch : update, work);

@@ -13,7 +13,6 @@
 #include "core/learn/objective/objective.h"
 #include "core/lib/base/text.h"
 #include "core/plan/fit/offload.h"
-#include "core/plan/stages/objective_plan.h"
 
 namespace forge {
 namespace {
@@ -70,13 +69,10 @@ void warn_of_threads(const Plan& plan, const Warn& warn) {
 // Warns of a rank above the matrix's own, which adds nothing; the largest excess is reported for
 // all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
-  const AdapterSite* worst = nullptr;
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
   const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
-  for (const AdapterSite& site : sites)
-    if (site.rank > full(site) && (!worst || site.rank - full(site) > worst->rank - full(*worst)))
-      worst = &site;
-  if (worst)
+  const auto worst = std::ranges::max_element(sites, {}, [&](const AdapterSite& site) { return site.rank - full(site); });
+  if (worst != sites.end() && worst->rank > full(*worst))
     warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
          format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +
          format_count(full(*worst)) + " add memory and nothing else");

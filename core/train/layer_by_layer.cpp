@@ -20,8 +20,8 @@ std::vector<Parameter> tensors_of(const Graph& list, size_t begin, size_t end, c
   for (size_t i = begin; i < end; ++i)
     for (size_t m = 0; m < list.ops[i].modules.size(); ++m) {
       const ModuleUse& module = list.module(list.ops[i], m);
-      names.insert(weight_name(module.kind, module.path));
-      names.insert(bias_name(module.kind, module.path));
+      names.insert(weight_name(module));
+      names.insert(bias_name(module));
     }
   std::vector<Parameter> found;
   for (const Parameter& parameter : all)

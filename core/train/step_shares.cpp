@@ -9,7 +9,6 @@
 
 #include "core/graph/op_record.h"
 #include "core/model/dtype.h"
-#include "core/model/element.h"
 #include "core/plan/memory/memory.h"
 #include "kernels/call/arena.h"
 #include "kernels/device/device_of.h"

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "core/graph/op_record.h"
-#include "core/model/element.h"
+#include "core/model/dtype.h"
 #include "kernels/attention/attention_op.h"
 #include "kernels/common/add_narrow.h"
 #include "kernels/device/gemm_tensors.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/lib/base/error.h"
-#include "core/model/element.h"
+#include "core/model/dtype.h"
 
 namespace forge {
 

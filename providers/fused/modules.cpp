@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/model/element.h"
+#include "core/model/dtype.h"
 #include "kernels/lora/folded_args.h"
 #include "kernels/quantize/quantize.h"
 

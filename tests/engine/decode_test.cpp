@@ -11,7 +11,6 @@
 #include "core/model/adapter/lora.h"
 #include "core/model/families/adapter_sites.h"
 #include "core/model/generate.h"
-#include "core/model/lookup.h"
 #include "kernels/quantize/by_16.h"
 #include "providers/engine_providers.h"
 #include "providers/fused/kv_cache.h"

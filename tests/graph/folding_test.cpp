@@ -95,7 +95,7 @@ TEST_CASE("a branch's last product adds the stream") {
   AdapterConfig dropout = lora(), dora = lora(), query = lora({"q_proj"}), query_dropout = query;
   dropout.dropout = query_dropout.dropout = 0.1, dora.use_dora = true;
   const Graph list = step(lora(), Checkpointing::none, true);
-  INFO(print(list));
+  INFO(print(list, kSizes, 50, nullptr));
   CHECK(added(list).forward == 2 * layers);
   CHECK(ops_of(list, &ops::add) + ops_of(list, &ops::add_norm) == 0);
   const auto first = std::find_if(list.ops.begin(), list.ops.end(), adds_stream);
@@ -244,7 +244,7 @@ TEST_CASE("norms whose results are kept are not made again") {
   const std::string name = GENERATE("qwen3", "gemma2", "olmo2", "gpt2", "cohere", "falcon", "deepseek-v3");
   const auto policy = GENERATE(Checkpointing::none, Checkpointing::full);
   const Graph list = step_of(variant(name), lora(), policy, true, true), without = step_of(variant(name), lora(), policy, true);
-  INFO(name << "\n" << print(list));
+  INFO(name << "\n" << print(list, kSizes, 50, nullptr));
   CHECK(step_faults(list) == std::vector<std::string>{});
   const Layout layout = lay_out(list, kSizes, no_workspace);
   CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});

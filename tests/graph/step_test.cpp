@@ -37,7 +37,7 @@ TEST_CASE("a step is sound under every adapter and policy") {
   if (folded) spec.intermediate_size = 512;
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora(), upper, saved, dora, some_dora}) {
     const Graph list = step_of(spec, adapter, policy, folded);
-    INFO(print(list));
+    INFO(print(list, kSizes, 50, nullptr));
     CHECK(step_faults(list) == std::vector<std::string>{});
     const Layout layout = lay_out(list, kSizes, no_workspace);
     CHECK(layout_faults(list, layout, kSizes) == std::vector<std::string>{});
@@ -61,7 +61,7 @@ TEST_CASE("a step of every family is sound under every policy") {
   const ModelSpec spec = variant(name);
   for (const AdapterConfig& adapter : {AdapterConfig{}, lora()}) {
     const Graph list = step_of(spec, adapter, policy, folded, false, residual, offloaded);
-    INFO(name << "\n" << print(list));
+    INFO(name << "\n" << print(list, kSizes, 50, nullptr));
     if (folded) CHECK(ops_of(list, &ops::adapter_gradient) == 0);
     for (const OpKind kind : {&ops::store, &ops::stored, &ops::load, &ops::loaded})
       CHECK(ops_of(list, kind) == (offloaded ? static_cast<size_t>(spec.num_layers - 1) : 0));
@@ -78,7 +78,7 @@ TEST_CASE("inputs of layers that wait on the host leave two places in the arena"
   spec.num_layers = 12;
   const Graph stays = step_of(spec, lora(), Checkpointing::full, folded),
               moves = step_of(spec, lora(), Checkpointing::full, folded, false, Residual::compute, /*offloaded=*/true);
-  INFO(print(moves));
+  INFO(print(moves, kSizes, 50, nullptr));
   const int64_t width = spec.hidden_size + (folded && spec.family == "olmo2" ? 16 : 0);  // three adapters of rank 4, and a gap
   const int64_t input = (kSizes.tokens * width * 4 + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   const Layout before = lay_out(stays, kSizes, no_workspace), behind = lay_out(moves, kSizes, no_workspace);
@@ -115,7 +115,7 @@ TEST_CASE("a stream in fp32 is so from the embedding to the final norm and back,
   const std::string name = GENERATE("qwen3", "gemma2", "granite", "olmo2", "cohere", "starcoder2", "gpt-neox", "falcon", "gpt2",
                                     "qwen2-moe", "deepseek-v3");
   const Graph list = step_of(variant(name), AdapterConfig{}, Checkpointing::full, false, false, Residual::fp32);
-  INFO(name << "\n" << print(list));
+  INFO(name << "\n" << print(list, kSizes, 50, nullptr));
   const auto is_fp32 = [&](ValueId id) { return list.buffer_of(id).type == ValueType::fp32; };
   size_t additions = 0;
   for (const Op& op : list.ops) {
@@ -338,7 +338,7 @@ TEST_CASE("a stream that two branches read gets the sum of their gradients") {
   head(g, gather(g, h), "head", 50, 0, false, true);
   Graph forward = g.take();
   Graph list = with_backward(forward, kept_values(forward, {}));
-  INFO(print(list));
+  INFO(print(list, kSizes, 50, nullptr));
   CHECK(step_faults(list) == std::vector<std::string>{});
   const auto count = [&](OpKind kind) {
     return std::count_if(list.ops.begin(), list.ops.end(), [&](const Op& op) { return op.kind == kind; });

@@ -445,9 +445,10 @@ TEST_CASE("a BART config.json is read, and refused where its stacks differ or no
   CHECK_THAT(fault("is_encoder_decoder", false), Catch::Contains("an encoder-decoder"));
 }
 
-TEST_CASE("every family's settings survive being written as config.json") {
+TEST_CASE("every decoder's settings survive being written as config.json") {
   std::set<std::string> windowed;
   for (const Family& family : families()) {
+    if (family.stacks) continue;  // neither a GGUF nor a random start has one
     Json config = llama_config();
     config["architectures"] = {family.architecture};
     config["num_key_value_heads"] = 2;
@@ -455,10 +456,6 @@ TEST_CASE("every family's settings survive being written as config.json") {
     config["use_sliding_window"] = true;
     config["max_window_layers"] = 1;
     if (family.name == "deepseek_v2") config["num_experts_per_tok"] = 2;  // transformers assumes none
-    if (family.name == "t5") config["d_ff"] = config["intermediate_size"];  // it has no other name there
-    if (family.name == "bart")
-      config["decoder_ffn_dim"] = config["intermediate_size"], config["decoder_layers"] = config["num_hidden_layers"],
-      config["decoder_attention_heads"] = config["num_attention_heads"];
     config = known_to_family(config);
     INFO(family.name << " " << dump_json(config));
     const ModelSpec spec = model_spec_from_config(config, "c");

@@ -76,7 +76,6 @@ TEST_CASE("what was not measured on such a processor is marked in the plan") {
   shape.spec.num_layers = 1;
   shape.spec.num_heads = shape.spec.num_kv_heads = 4;
   shape.spec.head_dim = 16;
-  shape.trains_base = true;
   shape.precision = shape.storage = Precision::bf16;
   shape.micro_batch_tokens = shape.supervised_tokens = shape.longest_sequence = 64;
   record_modules(shape, {});

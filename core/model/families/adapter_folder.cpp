@@ -201,29 +201,19 @@ constexpr Decided kDecided[] = {
     {"adapter.bias", copy<&AdapterConfig::bias>},
 };
 
-std::set<std::string> saved_paths(const ModelSpec& spec, const AdapterConfig& adapter) {
-  std::set<std::string> paths;
-  for (const Module& module : saved_modules(spec, adapter)) paths.insert(module.path);
-  return paths;
-}
-
-bool same_site(const AdapterSite& a, const AdapterSite& b) {
-  return a.module == b.module && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
-}
-
-bool same_vocabulary_site(const VocabularySite& a, const VocabularySite& b) {
-  return a.module == b.module && a.tokens == b.tokens && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
-}
-
 // True if the tensors of one adapter mean the same in the other. The settings may be spelled
 // differently: all-linear equals the list of all linear layers.
 bool same_adapter(const ModelSpec& spec, const AdapterConfig& asked, const AdapterFile& file) {
-  const std::vector<AdapterSite> own = sites_of(file, spec), wanted = adapter_sites(spec, asked);
-  const std::vector<VocabularySite> own_vocabulary = vocabulary_sites_of(file, spec), wanted_vocabulary = vocabulary_sites(spec, asked);
+  const std::vector<VocabularySite> own = vocabulary_sites_of(file, spec), wanted = vocabulary_sites(spec, asked);
+  const auto same = [](const auto& a, const auto& b) {
+    return a.module == b.module && a.rank == b.rank && std::abs(a.scale - b.scale) <= 1e-9 * std::abs(b.scale);
+  };
+  const auto tokens = &VocabularySite::tokens;
+  const auto path = &ModuleUse::path;
   return asked.use_dora == file.config.use_dora && asked.bias == file.config.bias &&
-         std::equal(wanted_vocabulary.begin(), wanted_vocabulary.end(), own_vocabulary.begin(), own_vocabulary.end(), same_vocabulary_site) &&
-         saved_paths(spec, asked) == saved_paths(spec, file.config) &&
-         std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_site);
+         std::ranges::equal(wanted, own, same) && std::ranges::equal(wanted, own, {}, tokens, tokens) &&
+         std::ranges::equal(saved_modules(spec, asked), saved_modules(spec, file.config), {}, path, path) &&
+         std::ranges::equal(adapter_sites(spec, asked), sites_of(file, spec), same);
 }
 
 [[noreturn]] void refuse_differences(const Job& job, const AdapterFile& file) {

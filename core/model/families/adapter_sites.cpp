@@ -58,7 +58,7 @@ class Targets {
       patterns_.emplace_back(expression, "adapter.target_modules");
   }
 
-  int64_t match(const Module& module) const {
+  int64_t match(const ModuleUse& module) const {
     if (all_linear(adapter_))
       return adaptable(module) && layer_wanted(adapter_, module.layer) ? 0 : -1;
     for (size_t i = 0; i < patterns_.size(); ++i)
@@ -121,7 +121,7 @@ class Overrides {
 std::string known_modules(const ModelSpec& spec) {
   const size_t prefix = std::string(outer_modules(spec).layers).size() + 2;  // and "0."
   std::vector<std::string> known;
-  for (const Module& module : modules_of(spec))
+  for (const ModuleUse& module : modules_of(spec))
     if (adaptable(module) && module.layer == spec.encoder_layers) known.push_back(module.path.substr(prefix));
   return join(known, ", ");
 }
@@ -194,7 +194,7 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
     if (selection.targets[i].modules > 0 || (selection.used[i] && selection.any())) continue;
     const std::string& target = adapter.target_modules[i];
     if (leaves.empty())
-      for (const Module& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
+      for (const ModuleUse& module : modules_of(spec)) leaves.push_back(module.path.substr(module.path.rfind('.') + 1));
     faults.push_back(
         {"adapter.target_modules",
          "\"" + target + "\" matches no linear layer" +
@@ -208,11 +208,11 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
 // than biases of layers (T5's distances, the correction of DeepSeek's router, joined experts) is
 // refused.
 void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
-  for (const Module& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_of(spec)) {
     if (module.path.find("bias") != std::string::npos)
       return faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
     if (module.bias && module.experts > 0)
-      return faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(ModuleKind::experts, module.path)});
+      return faults.push_back({"adapter.bias", "all would train the biases of joined experts, " + bias_name(module)});
     if (module.bias && kept_whole(adapter, module.path))
       return faults.push_back({"adapter.bias", "all would train the bias of " + module.path + " twice: modules_to_save has it"});
   }
@@ -265,20 +265,20 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
   std::vector<bool> used_parameters(adapter.target_parameters.size(), false);
-  for (const Module& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_of(spec)) {
     if (kept_whole(adapter, module.path)) continue;
-    const bool joined = module.role == Role::experts && targets_parameter(adapter, module.path, used_parameters);
+    const bool joined = module.kind == ModuleKind::experts && targets_parameter(adapter, module.path, used_parameters);
     const int64_t target = joined ? -1 : targets.match(module);
     if (!joined && target < 0) continue;
     if (!joined) selection.used[target] = true;
     if (!joined && excluded(adapter, module.path)) continue;
-    const bool vocabulary = module.role == Role::head || module.path + ".weight" == embedding_name(spec);
-    if (!joined && ((module.role != Role::linear && !vocabulary) || module.path == kScoreModule)) {
+    const bool vocabulary = module.kind == ModuleKind::head || module.path + ".weight" == embedding_name(spec);
+    if (!joined && ((module.kind != ModuleKind::linear && !vocabulary) || module.path == kScoreModule)) {
       faults.push_back({"adapter.target_modules", module.path + " is not a linear layer (modules_to_save trains it whole)"});
       selection.targets[target].modules += 1;
       continue;
     }
-    AdapterSite site{module.path, module.path, module.layer, module.in_features, module.out_features};
+    AdapterSite site{module.path, module.path, module.layer, module.in, module.out};
     site.experts = module.experts;
     site.rank = ranks.find(module.path, adapter.rank);
     site.alpha = alphas.find(module.path, adapter.alpha);
@@ -289,7 +289,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
     if (!joined) selection.targets[target].modules += 1;
     if (!joined) selection.targets[target].parameters += parameters_of(site, adapter);
     if (vocabulary)
-      selection.vocabulary.push_back({module.path, module.role != Role::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
+      selection.vocabulary.push_back({module.path, module.kind != ModuleKind::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
     else
       selection.sites.push_back(std::move(site));
   }
@@ -339,8 +339,8 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
   std::vector<KeyFault> faults;
   for (const auto& [name, tokens] : adapter.trainable_token_indices) {
     bool found = false;
-    for (const Module& module : modules_of(spec)) {
-      const bool embedding = module.path + ".weight" == embedding_name(spec), head = module.role == Role::head;
+    for (const ModuleUse& module : modules_of(spec)) {
+      const bool embedding = module.path + ".weight" == embedding_name(spec), head = module.kind == ModuleKind::head;
       if ((!embedding && !head) || module.path == kScoreModule || !named_by(name, module.path, embedding)) continue;
       found = true;
       // The rows of a head that shares the embedding's weights are the embedding's.
@@ -364,7 +364,7 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
 // Leaves out what PEFT's all-linear does not find under transformers 5.
 void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const std::vector<AdapterSite>& sites, TargetMatch& match) {
   std::set<std::string> routers;
-  for (const Module& module : modules_of(spec))
+  for (const ModuleUse& module : modules_of(spec))
     if (module.use == LinearUse::router) routers.insert(module.path);
   for (const AdapterSite& site : sites) {
     if (site.experts > 0) continue;  // named in target_parameters

@@ -36,14 +36,6 @@ void read(Settings& settings, ModelSpec& spec) {
   settings.must_be("is_encoder_decoder", true, "an encoder-decoder");
 }
 
-void write(const ModelSpec& spec, Json& config) {
-  for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "head_dim", "rms_norm_eps"}) config.erase(key);
-  config["encoder_layers"] = spec.encoder_layers;
-  config["encoder_attention_heads"] = spec.num_heads, config["encoder_ffn_dim"] = spec.intermediate_size;
-  config["is_encoder_decoder"] = true, config["decoder_start_token_id"] = spec.decoder_start_id;
-  config["scale_embedding"] = spec.embedding_scale != 1;
-}
-
 // Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight) {
   return attention_over(g, m, module, {".q_proj", ".k_proj", ".v_proj", ".out_proj"}, x, seen,
@@ -113,9 +105,7 @@ Family bart_family() {
                       .positions = "model.decoder.embed_positions",
                       .layers = "model.decoder.layers.",
                       .final_norm = "final_layer_norm"},
-          .encoder_decoder = true,
           .read = read,
-          .write = write,
           .stacks = stacks};
 }
 

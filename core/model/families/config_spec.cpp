@@ -58,7 +58,7 @@ void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
   if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
     settings.must_be("hidden_act", family.activation, "the activation of this family");
-  if (!family.encoder_decoder) settings.must_be("is_causal", true, "causal attention");
+  if (!family.stacks) settings.must_be("is_causal", true, "causal attention");
   if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
     settings.unsupported("quantization_config",
                          "says that the weights are already quantised, in a way that forge does not read (mxfp4, and fp8 in "
@@ -98,7 +98,7 @@ const Family& family_that_is_built(Settings& settings, const std::string& named,
   const std::string decoder = scores ? decoder_that_scores(named) : named;
   const Json* type = settings.find("model_type");
   const Family* family = type ? find_family(*type) : nullptr;
-  if (!family || (scores && family->encoder_decoder)) return family_of_architecture(decoder, settings.name());
+  if (!family || (scores && family->stacks)) return family_of_architecture(decoder, settings.name());
   return *family;
 }
 
@@ -138,6 +138,11 @@ const std::set<std::string> kHarmless{
     "begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "sep_token_id",
     "decoder_start_token_id", "max_new_tokens", "unk_token_id", "chat_template"};
 
+// True for a setting of config.json that never changes what the decoder computes.
+bool harmless_setting(const std::string& key) {
+  return starts_with(key, "_") || kHarmless.count(key) > 0;
+}
+
 // Reads the language model of a class with towers, from the settings of text_settings().
 ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
   ReadConfig read = read_config(text_settings(wrapper, config, settings.name()), settings.name() + ": text_config");
@@ -161,10 +166,6 @@ ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& 
 }
 
 }  // namespace
-
-bool harmless_setting(const std::string& key) {
-  return starts_with(key, "_") || kHarmless.count(key) > 0;
-}
 
 ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
 

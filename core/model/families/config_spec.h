@@ -15,9 +15,6 @@ constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate
                   kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
                   kMostPositions = int64_t{1} << 40, kMostExperts = 1 << 12;
 
-// True for a setting of config.json that never changes what the decoder computes.
-bool harmless_setting(const std::string& key);
-
 // Returns the spec of a parsed config.json. `name` begins the messages.
 ModelSpec model_spec_from_config(const Json& config, const std::string& name);
 // A spec, and notes on the config.json that are not in the spec.
@@ -26,7 +23,7 @@ struct ReadConfig {
   ConfigNotes notes;
 };
 ReadConfig read_config(const Json& config, const std::string& name);
-// Returns the config.json from which transformers builds the same model, without its dtype.
+// Returns the config.json from which transformers builds the same decoder, without its dtype.
 Json config_of_spec(const ModelSpec& spec);
 // Reads rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4) into
 // spec.rope and spec.window_rope_theta. The sizes in `spec` must be read before. Two different

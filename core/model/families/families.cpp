@@ -72,10 +72,8 @@ const Family& family_of_gguf(const std::string& architecture, GgufKind kind, con
 }
 
 const Family& family_of(const ModelSpec& spec) {
-  for (const Family& family : families())
-    if (family.name == spec.family) return family;
-  // Tests build specs by hand, with no known family.
-  return families().front();
+  const auto found = std::ranges::find(families(), spec.family, &Family::name);
+  return found == families().end() ? families().front() : *found;  // tests build specs by hand
 }
 
 const OuterModules& outer_modules(const ModelSpec& spec) {

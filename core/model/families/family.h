@@ -35,6 +35,9 @@ constexpr FlagMembers kAllBiases{&ModelSpec::qkv_bias, &ModelSpec::o_bias, &Mode
 constexpr FlagSetting kAttentionBias{"attention_bias", false, kAttentionBiases};
 constexpr FlagSetting kMlpBias{"mlp_bias", false, {&ModelSpec::mlp_bias}};
 
+// x → mlp.{gate,up}_proj, silu(gate) · up, mlp.down_proj
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
+
 struct Family {
   std::string name;                    // ModelSpec::family, and config.json's model_type
   std::string architecture;            // config.json: architectures[0]
@@ -56,7 +59,6 @@ struct Family {
   OuterModules modules = {};
   bool padding_row = true;          // the embedding's row of pad_token_id is never trained
   bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
-  bool encoder_decoder = false;     // reads a source; `stacks` replaces `layer`
   bool further_layers = false;  // files hold layers after the last, which predict further tokens
   std::vector<FlagSetting> flags = {};  // read before `read`, written before `write`
   // Reads the other settings that only this family has, and refuses those that it would have to
@@ -67,10 +69,13 @@ struct Family {
   // Reads those settings from a GGUF's metadata, after the sizes, biases and window; null: nothing
   // more.
   void (*read_gguf)(Settings& settings, ModelSpec& spec) = nullptr;
-  // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden].
+  // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden]; null: llama_layer().
   ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
+  // Records the MLP of llama_layer().
+  ValueId (*mlp)(Recorder& g, const ModelSpec& m, ValueId x) = gated_mlp;
   // Records an encoder, and a decoder that attends to its output → the normed supervised rows
-  // [targets, hidden]. Layers are numbered from the encoder's first to the decoder's last.
+  // [targets, hidden]. Layers are numbered from the encoder's first to the decoder's last. It
+  // replaces `layer` in a family that reads a source.
   ValueId (*stacks)(Recorder& g, const ModelSpec& m) = nullptr;
 };
 
@@ -129,7 +134,8 @@ const OuterModules& outer_modules(const ModelSpec& spec);
 
 // ---- shared by several families ----
 
-ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h);
+// Records a layer with norms before attention and before the family's MLP.
+ValueId llama_layer(Recorder& g, const ModelSpec& m, const Family& family, int64_t layer, ValueId h);
 Heads heads_of(const ModelSpec& m);
 AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
@@ -151,8 +157,6 @@ struct GatedMlp {
 };
 // x → f(gate) · up, down
 ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, const GatedMlp& mlp);
-// x → mlp.{gate,up}_proj, f(gate) · up, mlp.down_proj
-ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate = GateKind::silu);
 // Like gated_mlp(), for gate and up in one matrix, mlp.gate_up_proj.
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x);
 // x → f(in), out: an MLP without a gate
@@ -178,7 +182,6 @@ struct ExpertNames {
 // Returns the rule by which the spec chooses experts: by softmax over all.
 RouteRule route_rule(const ModelSpec& m);
 // x → a router, f(gate) · up and down of each token's experts, their weighted sum
-ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names);
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
 // Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
 // be read before.

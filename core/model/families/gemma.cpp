@@ -104,16 +104,15 @@ void write_gemma3(const ModelSpec& spec, Json& config) {
                                {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", spec.window_rope_theta}}}};
 }
 
-ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), GateKind::gelu_tanh));
+ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  return gated_mlp(g, m, x, {"mlp", m.intermediate_size, m.mlp_bias, GateKind::gelu_tanh});
 }
 
 // Records a layer with norms before and after attention and the MLP.
 ValueId gemma2_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
   h = add(g, h, norm(g, m, x, "post_attention_layernorm"));
-  x = gated_mlp(g, m, norm(g, m, h, "pre_feedforward_layernorm"), GateKind::gelu_tanh);
+  x = mlp(g, m, norm(g, m, h, "pre_feedforward_layernorm"));
   return add(g, h, norm(g, m, x, "post_feedforward_layernorm"));
 }
 
@@ -131,7 +130,7 @@ Family gemma_family() {
           .flags = {kAttentionBias},
           .read = read,
           .read_gguf = read_gguf,
-          .layer = layer};
+          .mlp = mlp};
 }
 
 Family gemma2_family() {

@@ -17,11 +17,6 @@ void read_gguf(Settings& settings, ModelSpec& spec) {
   spec.rope.interleaved = true;
 }
 
-ValueId glm_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, merged_gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
-}
-
 ValueId glm4_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   ValueId x = self_attention(g, m, layer, norm(g, m, h, "input_layernorm"));
   h = add(g, h, norm(g, m, x, "post_self_attn_layernorm"));
@@ -43,7 +38,7 @@ Family glm_family() {
           .flags = {{"attention_bias", true, {&ModelSpec::qkv_bias}}},
           .read = read,
           .read_gguf = read_gguf,
-          .layer = glm_layer};
+          .mlp = merged_gated_mlp};
 }
 
 Family glm4_family() {

@@ -10,7 +10,6 @@
 #include "kernels/experts/expert_linear_op.h"
 #include "kernels/experts/experts_op.h"
 #include "kernels/linear/linear_op.h"
-#include "kernels/rows/rows_op.h"
 #include "kernels/swiglu/glu_op.h"
 
 namespace forge {
@@ -51,11 +50,6 @@ ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) {
   return combine(g, joined_expert_linear(g, gated, routing, "mlp.experts.down_proj", m.hidden_size, true), routing);
 }
 
-ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, experts(g, m, norm(g, m, h, "post_attention_layernorm")));
-}
-
 }  // namespace
 
 Family gpt_oss_family() {
@@ -68,7 +62,7 @@ Family gpt_oss_family() {
           .flags = {{"attention_bias", true, kAttentionBiases}},
           .read = read,
           .write = write,
-          .layer = layer};
+          .mlp = experts};
 }
 
 }  // namespace forge

@@ -12,13 +12,12 @@ Family llama_family() {
           .gguf_architecture = "llama",
           .max_position_embeddings = 2048,
           .flags = {kAttentionBias, kMlpBias},
-          .read_gguf = refuse_window,
-          .layer = llama_layer};
+          .read_gguf = refuse_window};
 }
 
-ValueId llama_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
+ValueId llama_layer(Recorder& g, const ModelSpec& m, const Family& family, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, gated_mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
+  return add(g, h, family.mlp(g, m, norm(g, m, h, "post_attention_layernorm")));
 }
 
 }  // namespace forge

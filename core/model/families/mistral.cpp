@@ -2,7 +2,6 @@
 // that layer with experts in the place of the MLP.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
-#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -26,10 +25,7 @@ void write_mixtral(const ModelSpec& spec, Json& config) {
   write_window(spec, config);
 }
 
-ValueId mixtral_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h, sparse_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), kNames));
-}
+ValueId experts(Recorder& g, const ModelSpec& m, ValueId x) { return sparse_mlp(g, m, x, kNames, route_rule(m)); }
 
 }  // namespace
 
@@ -39,8 +35,7 @@ Family mistral_family() {
           .max_position_embeddings = 131072,
           .num_kv_heads = 8,
           .read = read,
-          .write = write_window,
-          .layer = llama_layer};
+          .write = write_window};
 }
 
 Family mixtral_family() {
@@ -55,7 +50,7 @@ Family mixtral_family() {
           .read = read_mixtral,
           .write = write_mixtral,
           .read_gguf = refuse_window,
-          .layer = mixtral_layer};
+          .mlp = experts};
 }
 
 }  // namespace forge

@@ -11,54 +11,34 @@
 namespace forge {
 namespace {
 
-Role role_of(ModuleKind kind) {
-  switch (kind) {
-    case ModuleKind::embedding:
-      return Role::embedding;
-    case ModuleKind::norm:
-      return Role::norm;
-    case ModuleKind::linear:
-      return Role::linear;
-    case ModuleKind::head:
-      return Role::head;
-    case ModuleKind::vector:
-      return Role::vector;
-    case ModuleKind::experts:
-      return Role::experts;
-  }
-  return Role::linear;
-}
-
-std::vector<Module> recorded_modules(const ModelSpec& spec) {
-  std::vector<Module> modules;
-  for (const ModuleUse& use : forward_list({spec}).modules)
-    modules.push_back({use.path, role_of(use.kind), use.layer, use.in, use.out, use.bias, use.use, use.experts, use.constant});
+std::vector<ModuleUse> recorded_modules(const ModelSpec& spec) {
+  std::vector<ModuleUse> modules = forward_list({spec}).modules;
   // A state_dict names a layer's linear layers before its norms.
-  std::stable_sort(modules.begin(), modules.end(), [](const Module& a, const Module& b) {
-    return a.layer >= 0 && a.layer == b.layer && a.role == Role::linear && b.role == Role::norm;
+  std::stable_sort(modules.begin(), modules.end(), [](const ModuleUse& a, const ModuleUse& b) {
+    return a.layer >= 0 && a.layer == b.layer && a.kind == ModuleKind::linear && b.kind == ModuleKind::norm;
   });
   return modules;
 }
 
 }  // namespace
 
-std::vector<Module> modules_of(const ModelSpec& spec) {
+std::vector<ModuleUse> modules_of(const ModelSpec& spec) {
   // A plan asks some twenty times, and recording a large model's list takes a millisecond.
   static std::mutex guard;
   static ModelSpec last;
-  static std::vector<Module> modules;
+  static std::vector<ModuleUse> modules;
   const std::lock_guard lock(guard);
   if (modules.empty() || !(spec == last)) modules = recorded_modules(spec), last = spec;
   return modules;
 }
 
-std::string weight_name(ModuleKind kind, const std::string& path) {
-  return kind == ModuleKind::vector || kind == ModuleKind::experts ? path : path + ".weight";
+std::string weight_name(const ModuleUse& module) {
+  return module.kind == ModuleKind::vector || module.kind == ModuleKind::experts ? module.path : module.path + ".weight";
 }
-std::string bias_name(ModuleKind kind, const std::string& path) {
-  return path + (kind == ModuleKind::experts ? "_bias" : ".bias");
+std::string bias_name(const ModuleUse& module) {
+  return module.path + (module.kind == ModuleKind::experts ? "_bias" : ".bias");
 }
-bool adaptable(const Module& module) { return module.role == Role::linear && module.use != LinearUse::bare_router; }
+bool adaptable(const ModuleUse& module) { return module.kind == ModuleKind::linear && module.use != LinearUse::bare_router; }
 
 std::string embedding_name(const ModelSpec& spec) {
   return std::string(outer_modules(spec).embedding) + ".weight";
@@ -68,17 +48,17 @@ std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }
 
-std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
-  std::vector<Module> saved;
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
+  std::vector<ModuleUse> saved;
   if (adapter.modules_to_save.empty()) return saved;
   std::vector<bool> used(adapter.modules_to_save.size(), false);
-  for (const Module& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_of(spec)) {
     bool wanted = false;
     for (size_t i = 0; i < adapter.modules_to_save.size(); ++i) {
       if (!ends_with(module.path, adapter.modules_to_save[i])) continue;
       used[i] = wanted = true;
     }
-    if (wanted && module.role == Role::linear && family_of(spec).transposed_linears)
+    if (wanted && module.kind == ModuleKind::linear && family_of(spec).transposed_linears)
       throw KeyError(ErrorKind::job, "adapter.modules_to_save", module.path + " is a Conv1D, which forge does not keep whole",
                      "adapt it (adapter.target_modules), or train everything (adapter: none)");
     if (wanted) saved.push_back(module);

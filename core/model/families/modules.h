@@ -9,28 +9,16 @@
 
 namespace forge {
 
-struct Module {
-  std::string path;          // "model.layers.0.self_attn.q_proj"
-  Role role = Role::linear;  // embedding, norm, linear, head, vector or experts
-  int64_t layer = -1;
-  int64_t in_features = 0,
-          out_features = 0;  // norm: out_features is its width; embedding: hidden, vocabulary
-  bool bias = false;
-  LinearUse use = LinearUse::layer;
-  int64_t experts = 0;    // experts in one tensor [experts, in_features, out_features]
-  bool constant = false;  // never trained
-};
-
 // Return the names of a module's tensors in files. Vectors and experts are parameters under the
 // module's own name.
-std::string weight_name(ModuleKind kind, const std::string& path);
-std::string bias_name(ModuleKind kind, const std::string& path);
+std::string weight_name(const ModuleUse& module);
+std::string bias_name(const ModuleUse& module);
 // True for a linear layer in PEFT's sense: all-linear and target_modules choose among these.
-bool adaptable(const Module& module);
+bool adaptable(const ModuleUse& module);
 
-// Returns the modules in the order of a Hugging Face state_dict. The head is included even if its
-// weight is the embedding's.
-std::vector<Module> modules_of(const ModelSpec& spec);
+// Returns the modules in the order of a Hugging Face state_dict, with nothing of them trained. The
+// head is included even if its weight is the embedding's.
+std::vector<ModuleUse> modules_of(const ModelSpec& spec);
 
 inline constexpr const char* kScoreModule = "score";  // the head of a model that gives one score, in every family
 
@@ -44,6 +32,6 @@ std::string logits_head_name(const ModelSpec& spec);
 // Returns the modules that modules_to_save names, by PEFT's rule: the path ends with the name.
 // Throws Error(job) naming every entry that matches nothing, or that names something other than a
 // module with weights.
-std::vector<Module> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);
 
 }  // namespace forge

@@ -22,24 +22,24 @@ constexpr std::string_view kWrappedBias = ".base_layer.bias";
 
 bool decays(Role role) { return role != Role::norm && role != Role::bias; }
 
-ModuleKind kind_of(const Module& module) {
-  return module.role == Role::vector ? ModuleKind::vector : module.role == Role::experts ? ModuleKind::experts : ModuleKind::linear;
-}
+// Roles of modules' weights, by ModuleKind.
+constexpr Role kRoles[] = {Role::embedding, Role::norm, Role::linear, Role::head, Role::vector, Role::experts};
 
-Parameter weight_of(const Module& module) {
-  std::vector<int64_t> shape{module.out_features};
-  if (module.role == Role::experts)
-    shape = {module.experts, module.in_features, module.out_features};
-  else if (module.role != Role::norm && module.role != Role::vector)
-    shape.push_back(module.in_features);
-  Parameter weight{weight_name(kind_of(module), module.path), shape, module.role, module.layer, false, false, decays(module.role)};
-  weight.quantizable = module.role == Role::linear && module.use == LinearUse::layer;
+Parameter weight_of(const ModuleUse& module) {
+  const Role role = kRoles[static_cast<size_t>(module.kind)];
+  std::vector<int64_t> shape{module.out};
+  if (role == Role::experts)
+    shape = {module.experts, module.in, module.out};
+  else if (role != Role::norm && role != Role::vector)
+    shape.push_back(module.in);
+  Parameter weight{weight_name(module), shape, role, module.layer, false, false, decays(role)};
+  weight.quantizable = role == Role::linear && module.use == LinearUse::layer;
   weight.constant = module.constant;
   return weight;
 }
 
-Parameter bias_of(const Module& module) {
-  Parameter bias{bias_name(kind_of(module), module.path), {module.out_features}, Role::bias, module.layer, false, false, false};
+Parameter bias_of(const ModuleUse& module) {
+  Parameter bias{bias_name(module), {module.out}, Role::bias, module.layer, false, false, false};
   if (module.experts > 0) bias.shape.insert(bias.shape.begin(), module.experts);
   return bias;
 }
@@ -78,7 +78,7 @@ void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parame
 void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
   std::set<std::string> adapted;
   for (const AdapterSite& site : sites) adapted.insert(site.module);
-  for (const Module& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_of(spec)) {
     const bool wrapped = adapted.count(module.path) > 0;
     if (!module.bias || !(all || wrapped)) continue;
     Parameter bias = bias_of(module);
@@ -90,7 +90,7 @@ void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bo
 
 // Adds copies of a module that is trained whole beside its frozen original:
 // "base_model.model.lm_head.weight".
-void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
+void add_saved_copy(const ModuleUse& module, std::vector<Parameter>& parameters) {
   std::vector<Parameter> copies{weight_of(module)};
   if (module.bias) copies.push_back(bias_of(module));
   for (Parameter& copy : copies) {
@@ -104,8 +104,8 @@ void add_saved_copy(const Module& module, std::vector<Parameter>& parameters) {
 
 std::vector<Parameter> base_parameters(const ModelSpec& spec) {
   std::vector<Parameter> parameters;
-  for (const Module& module : modules_of(spec)) {
-    if (module.role == Role::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
+  for (const ModuleUse& module : modules_of(spec)) {
+    if (module.kind == ModuleKind::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
     parameters.push_back(weight_of(module));
     if (module.bias) parameters.push_back(bias_of(module));
   }
@@ -124,7 +124,7 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   add_adapters(sites, adapter.use_dora, parameters);
   if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
   add_vocabulary(vocabulary, parameters);
-  for (const Module& module : saved_modules(spec, adapter)) {
+  for (const ModuleUse& module : saved_modules(spec, adapter)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as
     // it is.
     for (Parameter& parameter : parameters)
@@ -139,8 +139,8 @@ ModelSpec merged_spec(const ModelSpec& spec, const AdapterConfig& adapter) {
   if (!spec.tie_word_embeddings || adapter.type == AdapterType::none) return merged;
   for (const VocabularySite& site : adapter_places(spec, adapter).vocabulary)
     if (site.tokens.empty()) merged.tie_word_embeddings = false;
-  for (const Module& module : saved_modules(spec, adapter))
-    if (module.role == Role::embedding || module.role == Role::head) merged.tie_word_embeddings = false;
+  for (const ModuleUse& module : saved_modules(spec, adapter))
+    if (module.kind == ModuleKind::embedding || module.kind == ModuleKind::head) merged.tie_word_embeddings = false;
   return merged;
 }
 

@@ -132,7 +132,7 @@ ValueId moe_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   const ValueId x = norm(g, m, h, "post_attention_layernorm");
   if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
-  const ValueId routed = sparse_mlp(g, m, x, kNames);
+  const ValueId routed = sparse_mlp(g, m, x, kNames, route_rule(m));
   return add(g, h, m.shared_expert_size > 0 ? add(g, routed, shared_expert(g, m, x)) : routed);
 }
 
@@ -146,8 +146,7 @@ Family qwen2_family() {
           .num_kv_heads = 32,
           .read = read_qwen2,
           .write = write_dense,
-          .read_gguf = refuse_window,
-          .layer = llama_layer};
+          .read_gguf = refuse_window};
 }
 
 Family qwen3_family() {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/lib/base/text.h"
 #include "core/lib/io/python_json.h"
@@ -15,6 +14,10 @@ namespace {
 std::string shown(const Json& value) {
   std::string text = dump_python_json(value);
   return text.size() <= 60 ? text : fmt::format("{:.57}...", text);
+}
+
+bool within(const Json& number, double lowest, double highest) {
+  return number.is_number() && number.get<double>() >= lowest && number.get<double>() <= highest;
 }
 
 bool empty(const Json& value) {
@@ -69,67 +72,48 @@ const Json* Settings::find(const std::string& key) {
   return value;
 }
 
-int64_t Settings::integer(const std::string& key, int64_t lowest, int64_t highest,
-                          std::optional<int64_t> fallback) {
+template <class T, class Fits>
+T Settings::bounded(const std::string& key, T lowest, std::optional<T> fallback, const std::string& expected,
+                    Fits fits) {
   const Json* value = find(key);
   if (!value && fallback) return *fallback;
+  if (value && fits(*value)) return value->get<T>();
+  broken(key, (value ? "is " + shown(*value) : "is missing") + ", expected " + expected);
+  return lowest;
+}
+
+int64_t Settings::integer(const std::string& key, int64_t lowest, int64_t highest,
+                          std::optional<int64_t> fallback) {
   const std::string range = "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest);
-  if (!value) {
-    broken(key, "is missing, expected " + range);
-    return lowest;
-  }
-  if (!value->is_number_integer() || (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) ||
-      value->get<int64_t>() < lowest || value->get<int64_t>() > highest) {
-    broken(key, "is " + shown(*value) + ", expected " + range);
-    return lowest;
-  }
-  return value->get<int64_t>();
+  return bounded(key, lowest, fallback, range, [&](const Json& value) {
+    const bool past = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
+    return value.is_number_integer() && !past && value.get<int64_t>() >= lowest && value.get<int64_t>() <= highest;
+  });
 }
 
 double Settings::number(const std::string& key, double lowest, double highest,
                         std::optional<double> fallback) {
-  const Json* value = find(key);
-  if (!value && fallback) return *fallback;
   const std::string range = "a number from " + format_number(lowest) + " to " + format_number(highest);
-  if (!value) {
-    broken(key, "is missing, expected " + range);
-    return lowest;
-  }
-  const double read = value->is_number() ? value->get<double>() : std::nan("");
-  if (!(read >= lowest && read <= highest)) {
-    broken(key, "is " + shown(*value) + ", expected " + range);
-    return lowest;
-  }
-  return read;
+  return bounded(key, lowest, fallback, range, [&](const Json& value) { return within(value, lowest, highest); });
 }
 
 std::vector<double> Settings::numbers(const std::string& key, int64_t count, double lowest, double highest) {
-  const Json* value = find(key);
-  const auto fits = [&](const Json& number) {
-    return number.is_number() && number.get<double>() >= lowest && number.get<double>() <= highest;
-  };
-  if (value && value->is_array() && static_cast<int64_t>(value->size()) == count &&
-      std::all_of(value->begin(), value->end(), fits))
-    return value->get<std::vector<double>>();
-  broken(key, (value ? "is " + shown(*value) : "is missing") + ", expected " + std::to_string(count) +
-                  " numbers from " + format_number(lowest) + " to " + format_number(highest));
-  return std::vector<double>(static_cast<size_t>(std::max<int64_t>(count, 0)), lowest);
+  const std::vector<double> stand_in(static_cast<size_t>(std::max<int64_t>(count, 0)), lowest);
+  const std::string expected =
+      std::to_string(count) + " numbers from " + format_number(lowest) + " to " + format_number(highest);
+  return bounded<std::vector<double>>(key, stand_in, {}, expected, [&](const Json& value) {
+    const auto fits = [&](const Json& number) { return within(number, lowest, highest); };
+    return value.is_array() && static_cast<int64_t>(value.size()) == count &&
+           std::all_of(value.begin(), value.end(), fits);
+  });
 }
 
 bool Settings::flag(const std::string& key, bool fallback) {
-  const Json* value = find(key);
-  if (!value) return fallback;
-  if (value->is_boolean()) return value->get<bool>();
-  broken(key, "is " + shown(*value) + ", expected true or false");
-  return fallback;
+  return bounded<bool>(key, fallback, fallback, "true or false", [](const Json& value) { return value.is_boolean(); });
 }
 
 std::string Settings::text(const std::string& key, const std::string& fallback) {
-  const Json* value = find(key);
-  if (!value) return fallback;
-  if (value->is_string()) return value->get<std::string>();
-  broken(key, "is " + shown(*value) + ", expected a text");
-  return fallback;
+  return bounded<std::string>(key, fallback, fallback, "a text", [](const Json& value) { return value.is_string(); });
 }
 
 std::vector<int64_t> Settings::ids(const std::string& key) {

@@ -72,10 +72,12 @@ class Settings {
   const std::string& name() const { return name_; }
   // Returns, after finish(), "KEY (VALUE)" of the keys that neither forge nor transformers reads.
   const std::vector<std::string>& ignored() const { return ignored_; }
-  // Returns the keys that were asked for, under their names in the file.
-  const std::set<std::string>& asked() const { return read_; }
 
  private:
+  // Returns the value if it `fits`, or the fallback of a missing one; otherwise records that it was
+  // `expected` and returns `lowest`.
+  template <class T, class Fits>
+  T bounded(const std::string& key, T lowest, std::optional<T> fallback, const std::string& expected, Fits fits);
   // Returns all names of a setting in the file, the most usual first.
   std::vector<std::string> names_of(const std::string& key) const;
   std::string spelled(const std::string& key) const;

@@ -61,8 +61,8 @@ ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, const GatedMlp& ml
   return linear(g, glu(g, gate, up, mlp.kind), {down_name.c_str(), m.hidden_size, mlp.bias});
 }
 
-ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x, GateKind gate) {
-  return gated_mlp(g, m, x, {"mlp", m.intermediate_size, m.mlp_bias, gate});
+ValueId gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  return gated_mlp(g, m, x, {"mlp", m.intermediate_size, m.mlp_bias});
 }
 
 ValueId merged_gated_mlp(Recorder& g, const ModelSpec& m, ValueId x) {
@@ -195,10 +195,6 @@ RouteRule route_rule(const ModelSpec& m) {
           .groups = m.expert_groups,
           .groups_per_token = m.groups_per_token,
           .balance = m.router_loss > 0};
-}
-
-ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names) {
-  return sparse_mlp(g, m, x, names, route_rule(m));
 }
 
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule) {

@@ -57,8 +57,7 @@ Family smollm3_family() {
           .tied = true,
           .read = read,
           .write = write,
-          .read_gguf = read_gguf,
-          .layer = llama_layer};
+          .read_gguf = read_gguf};
 }
 
 }  // namespace forge

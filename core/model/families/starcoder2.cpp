@@ -1,7 +1,6 @@
 // StarCoder2 (Lozhkov et al., 2024): Llama's attention between layer norms with biases, and an MLP
 // without a gate.
 #include "core/model/families/family.h"
-#include "kernels/rows/rows_op.h"
 
 namespace forge {
 namespace {
@@ -17,11 +16,8 @@ void read_gguf(Settings& settings, ModelSpec& spec) {
   spec.mlp_bias = spec.o_bias;
 }
 
-ValueId layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
-  h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
-  return add(g, h,
-             plain_mlp(g, m, norm(g, m, h, "post_attention_layernorm"), "mlp.c_fc", "mlp.c_proj",
-                       ActivationKind::gelu_tanh));
+ValueId mlp(Recorder& g, const ModelSpec& m, ValueId x) {
+  return plain_mlp(g, m, x, "mlp.c_fc", "mlp.c_proj", ActivationKind::gelu_tanh);
 }
 
 }  // namespace
@@ -40,7 +36,7 @@ Family starcoder2_family() {
           .read = read,
           .write = write_window,
           .read_gguf = read_gguf,
-          .layer = layer};
+          .mlp = mlp};
 }
 
 }  // namespace forge

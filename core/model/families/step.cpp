@@ -23,7 +23,7 @@ ValueId decoder_rows(Recorder& g, const ModelSpec& m, const Family& family) {
     h = add(g, h, embed_positions(g, modules.positions, m.max_position_embeddings, m.hidden_size));
   for (int64_t layer = 0; layer < m.num_layers; ++layer) {
     g.enter_layer(layer, modules.layers + std::to_string(layer) + ".");
-    h = family.layer(g, m, layer, h);
+    h = family.layer ? family.layer(g, m, layer, h) : llama_layer(g, m, family, layer, h);
   }
   g.leave_layer();
   return norm(g, m, gather(g, h), modules.final_norm);
@@ -64,7 +64,7 @@ TrainedSize trained_size(const TrainedLayout& layout, Precision precision) {
 ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization) {
   ModuleTraining training{.fp8 = quantization == Quantization::fp8};
   if (training.fp8)
-    for (const Module& module : saved_modules(spec, adapter)) training.wide.insert(module.path);
+    for (const ModuleUse& module : saved_modules(spec, adapter)) training.wide.insert(module.path);
   return training;
 }
 
@@ -79,7 +79,7 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
                                                           : TrainedBiases::none;
   for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (training.all) return training;
-  for (const Module& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
+  for (const ModuleUse& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
   // The gradient of such a site is that of the whole matrix, from which the adapter takes its part.
   for (const VocabularySite& site : vocabulary_sites(spec, adapter)) {
     training.whole.insert(site.module);
@@ -91,8 +91,6 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
 Recomputed recomputed_by(const StepShape& shape, Checkpointing policy) {
   return policy == Checkpointing::none ? Recomputed() : recomputed_by(forward_list(shape), policy);
 }
-
-Graph training_forward(const StepShape& shape) { return record(shape, true); }
 
 Graph training_step(Graph forward, const StepChoice& choice) {
   const KeptValues kept = kept_values(forward, choice.recompute, choice.kept_norms);
@@ -108,7 +106,7 @@ Graph training_step(Graph forward, const StepChoice& choice) {
   return step;
 }
 
-Graph training_step(const StepShape& shape) { return training_step(training_forward(shape), shape); }
+Graph training_step(const StepShape& shape) { return training_step(record(shape, true), shape); }
 
 Graph forward_list(const StepShape& shape) { return record(shape, false); }
 
@@ -133,7 +131,8 @@ const Graph& StepLists::made(std::optional<Made>& last, const StepChoice& choice
 const Graph& StepLists::training(const StepChoice& choice) {
   std::optional<Graph>& forward = training_forward_[choice.fused_head];
   return made(training_, choice, [&](const StepShape& shape) {
-    if (!forward) forward = training_forward(shape);
+    // The forward list depends on fused_head alone among the choices.
+    if (!forward) forward = record(shape, true);
     return training_step(Graph(*forward), shape);
   });
 }

@@ -66,9 +66,7 @@ Recomputed recomputed_by(const StepShape& shape, Checkpointing policy);
 // Returns the training list: embedding, layers, final norm and head, forward and backward, and the
 // update.
 Graph training_step(const StepShape& shape);
-// Return the training list in two steps. Of the choices, the forward list depends on fused_head
-// alone.
-Graph training_forward(const StepShape& shape);
+// Returns the training list of a forward list.
 Graph training_step(Graph forward, const StepChoice& choice);
 // Returns the forward list alone, which ends in the log-probabilities of the targets.
 Graph evaluation_step(const StepShape& shape);

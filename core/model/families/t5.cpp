@@ -40,15 +40,6 @@ void read(Settings& settings, ModelSpec& spec) {
   for (const char* key : {"dense_act_fn", "is_gated_act", "is_decoder"}) settings.find(key);
 }
 
-void write(const ModelSpec& spec, Json& config) {
-  for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "hidden_act", "max_position_embeddings"}) config.erase(key);
-  config["num_decoder_layers"] = spec.num_layers, config["num_hidden_layers"] = spec.encoder_layers;
-  config["is_encoder_decoder"] = true, config["decoder_start_token_id"] = spec.decoder_start_id;
-  config["relative_attention_num_buckets"] = spec.position_buckets, config["relative_attention_max_distance"] = spec.position_distance;
-  config["feed_forward_proj"] = spec.gated_mlp ? kGated : "relu";
-  config["scale_decoder_outputs"] = spec.logit_scale != 1;
-}
-
 // Records the attention of `module` for x, with keys and values from `seen`.
 ValueId attention(Recorder& g, const ModelSpec& m, const std::string& module, ValueId x, ValueId seen, Sight sight,
                   const PositionBias& bias) {
@@ -111,9 +102,7 @@ Family t5_family() {
                        {"rms_norm_eps", "layer_norm_epsilon"}},
           .modules = {.embedding = "shared", .layers = "decoder.block.", .final_norm = "decoder.final_layer_norm"},
           .padding_row = false,
-          .encoder_decoder = true,
           .read = read,
-          .write = write,
           .stacks = stacks};
 }
 

@@ -131,8 +131,6 @@ KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path) : outer
   }
 }
 
-KeptTensors::~KeptTensors() = default;
-
 int64_t KeptTensors::bytes() const {
   int64_t sum = 0;
   for (const Tensor& tensor : tensors_) sum += static_cast<int64_t>(tensor.bytes.size());

@@ -66,7 +66,6 @@ class KeptTensors {
  public:
   // Opens the model in `path`; a model without towers keeps nothing.
   KeptTensors(const ModelSpec& spec, const std::string& path);
-  ~KeptTensors();
 
   struct Tensor {
     TensorInfo info;  // with the file's own name

@@ -42,6 +42,7 @@ std::string scoring_architecture(const ModelSpec& spec) {
 
 Json config_of_spec(const ModelSpec& spec) {
   const Family& family = family_of(spec);
+  FORGE_CHECK(!family.stacks, family.name << " is always read from a config.json");
   Json config{{"architectures", {family.architecture}},
               {"model_type", family.name},
               {"bos_token_id", id_or_null(spec.bos_token_id)},

@@ -121,12 +121,4 @@ std::string print(const Graph& graph, const StepSizes& sizes, double mean_length
   return text;
 }
 
-std::string print(const Graph& graph) {
-  std::string text;
-  for (size_t t = 0; t < graph.ops.size(); ++t)
-    text +=
-        std::to_string(t) + "  " + name_of(graph.ops[t].kind) + ": " + values_of(graph, graph.ops[t]) + "\n";
-  return text;
-}
-
 }  // namespace forge

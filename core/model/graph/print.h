@@ -12,7 +12,5 @@ namespace forge {
 // its first result in the arena. A name is that of its layer; `below` and `above` are those of the
 // layers beside it. `mean_length`: tokens of a sequence.
 std::string print(const Graph& graph, const StepSizes& sizes, double mean_length, const Layout* layout);
-// Prints names and shapes alone.
-std::string print(const Graph& graph);
 
 }  // namespace forge

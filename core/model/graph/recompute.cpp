@@ -216,11 +216,8 @@ std::vector<RecomputeUnit> recompute_units(const Graph& forward, const StepSizes
     for (int32_t op : group.ops) unit.flops += flops_of(forward, op, sizes, mean_length);
     units.push_back(std::move(unit));
   }
-  const auto per_byte = [](const RecomputeUnit& unit) {
-    return unit.flops / static_cast<double>(unit.bytes);
-  };
-  std::sort(units.begin(), units.end(), [&](const RecomputeUnit& a, const RecomputeUnit& b) {
-    return std::make_pair(per_byte(a), a.layer) < std::make_pair(per_byte(b), b.layer);
+  std::ranges::sort(units, {}, [](const RecomputeUnit& unit) {
+    return std::make_pair(unit.flops / static_cast<double>(unit.bytes), unit.layer);
   });
   return units;
 }

@@ -71,9 +71,6 @@ std::string state_shortage(const Compute& plan) {
 }
 
 void require_offload(const Compute& plan) {
-  if (plan.job.train.activation_offloading == Offload::host)
-    if (const std::string why = activation_offload_refusal(plan.device.cuda); !why.empty())
-      throw KeyError(ErrorKind::job, kActivations, "host: " + why, "write auto or none");
   if (plan.job.optimizer.offload != Offload::host) return;
   if (const std::string why = offload_refusal(plan.job, plan.device.cuda); !why.empty())
     throw KeyError(ErrorKind::job, kState, "host: " + why, "write auto or none");

@@ -10,11 +10,6 @@
 namespace forge {
 namespace {
 
-// A key of the job and the value to write instead.
-struct Setting {
-  std::string key, value;
-};
-
 // A job that is tried instead of the one that does not fit.
 struct Attempt {
   Schedule plan;
@@ -88,21 +83,20 @@ bool shorten(Attempt& attempt) {
   return true;
 }
 
-using Settings = std::vector<Setting>;
-Settings checkpointing_of(const Schedule&, const Trial& fitting) {
+// Return the settings to write, as in a job: "KEY: VALUE".
+std::string checkpointing_of(const Schedule&, const Trial& fitting) {
   const bool chosen = fitting.checkpointing == Checkpointing::chosen;
-  return {{"train.activation_checkpointing", chosen ? "auto" : name_of(fitting.checkpointing)}};
+  return "train.activation_checkpointing: " + (chosen ? "auto" : name_of(fitting.checkpointing));
 }
-Settings batch_of(const Schedule& plan, const Trial& fitting) {
-  if (plan.job.data.packing)
-    return {{"train.micro_batch_tokens", std::to_string(fitting.micro_batch.tokens)}};
-  return {{"train.micro_batch_size", std::to_string(fitting.micro_batch.examples)}};
+std::string batch_of(const Schedule& plan, const Trial& fitting) {
+  if (plan.job.data.packing) return "train.micro_batch_tokens: " + std::to_string(fitting.micro_batch.tokens);
+  return "train.micro_batch_size: " + std::to_string(fitting.micro_batch.examples);
 }
-Settings both_of(const Schedule& plan, const Trial& fitting) {
-  return {checkpointing_of(plan, fitting)[0], batch_of(plan, fitting)[0]};
+std::string both_of(const Schedule& plan, const Trial& fitting) {
+  return checkpointing_of(plan, fitting) + " and " + batch_of(plan, fitting);
 }
-Settings length_of(const Schedule& plan, const Trial&) {
-  return {{"data.max_length", std::to_string(plan.train.longest)}};
+std::string length_of(const Schedule& plan, const Trial&) {
+  return "data.max_length: " + std::to_string(plan.train.longest);
 }
 
 // A change of the job that needs less memory. The list is in the order of what a change costs the
@@ -110,35 +104,28 @@ Settings length_of(const Schedule& plan, const Trial&) {
 struct Remedy {
   bool (*change)(Attempt& attempt);  // false: there is nothing to change
   bool frees;                        // the search chooses micro-batch and recomputation again
-  const char *key = "", *value = "";
-  Settings (*settings)(const Schedule& plan,
-                       const Trial& fitting) = nullptr;  // in place of one value
+  const char* setting;               // to write
+  std::string (*settings)(const Schedule& plan, const Trial& fitting) = nullptr;  // in place of it
 };
 constexpr Remedy kRemedies[] = {
-    {free_checkpointing, false, "", "", checkpointing_of},
-    {free_batch, false, "", "", batch_of},
-    {free_both, false, "", "", both_of},
-    {offload_activations, false, "train.activation_offloading", "host"},
-    {offload, false, "optimizer.offload", "host"},
-    {narrow, true, "train.precision", "bf16"},
-    {quantize, true, "adapter.type", "qlora"},
-    {lower_rank, true, "adapter.rank", "8"},
-    {smaller_state<OptimizerType::adamw_8bit>, true, "optimizer.type", "adamw_8bit"},
-    {smaller_state<OptimizerType::adafactor>, true, "optimizer.type", "adafactor"},
-    {adapt, true, "adapter.type", "lora"},
-    {adapt_quantized, true, "adapter.type", "qlora"},
-    {shorten, true, "", "", length_of},
+    {free_checkpointing, false, "", checkpointing_of},
+    {free_batch, false, "", batch_of},
+    {free_both, false, "", both_of},
+    {offload_activations, false, "train.activation_offloading: host"},
+    {offload, false, "optimizer.offload: host"},
+    {narrow, true, "train.precision: bf16"},
+    {quantize, true, "adapter.type: qlora"},
+    {lower_rank, true, "adapter.rank: 8"},
+    {smaller_state<OptimizerType::adamw_8bit>, true, "optimizer.type: adamw_8bit"},
+    {smaller_state<OptimizerType::adafactor>, true, "optimizer.type: adafactor"},
+    {adapt, true, "adapter.type: lora"},
+    {adapt_quantized, true, "adapter.type: qlora"},
+    {shorten, true, "", length_of},
 };
 
 struct FoundRemedy {
-  Settings settings;  // empty: there is none
-  int64_t bytes = 0;  // that the job needs under it
-
-  std::string text() const {
-    std::vector<std::string> parts;
-    for (const Setting& setting : settings) parts.push_back(setting.key + ": " + setting.value);
-    return join(parts, " and ");
-  }
+  std::string text;   // the settings
+  int64_t bytes = 0;  // that the job needs under them
 };
 
 // Returns the bytes that are held on the device whatever else is tried.
@@ -161,8 +148,7 @@ std::vector<FoundRemedy> remedies_for(const Schedule& asked, const Search& origi
     if (least_held(attempt) >= original.available_bytes) continue;
     const SearchResult result = find_fit(attempt.plan, attempt.search);
     if (!result.fits) continue;
-    const Settings constant{{remedy.key, remedy.value}};
-    found.push_back({remedy.settings ? remedy.settings(attempt.plan, result.trial) : constant,
+    found.push_back({remedy.settings ? remedy.settings(attempt.plan, result.trial) : remedy.setting,
                      result.trial.predicted_peak_bytes});
     if (found.size() == kShownRemedies) break;
   }
@@ -172,7 +158,7 @@ std::vector<FoundRemedy> remedies_for(const Schedule& asked, const Search& origi
 std::string texts_of(const std::vector<FoundRemedy>& remedies) {
   std::vector<std::string> texts;
   for (const FoundRemedy& remedy : remedies)
-    texts.push_back(remedy.text() + " (needs " + format_bytes(remedy.bytes) + ")");
+    texts.push_back(remedy.text + " (needs " + format_bytes(remedy.bytes) + ")");
   return join(texts, "; or ");
 }
 
@@ -197,7 +183,7 @@ void refuse(const Schedule& asked, const Trial& smallest, const Search& search) 
                   largest.formula + ")" + (shortage.empty() ? "" : "; " + shortage) +
                   (none ? "" : "; the cheapest remedy: " + texts_of(remedies)))
       .hint(none ? "no single setting makes it fit: use a smaller model or a device with more memory"
-                 : "set " + remedies[0].text());
+                 : "set " + remedies[0].text);
 }
 
 }  // namespace forge

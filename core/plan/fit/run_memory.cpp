@@ -20,21 +20,15 @@ namespace {
 ActivationShape shape_of(const Compute& plan, const StepChoice& step, const Inventory& inventory, const Fullest& fullest,
                          bool training) {
   const Job& job = plan.job;
-  ActivationShape shape{step};
-  shape.spec = plan.model;
-  shape.adapter = job.adapter;
+  ActivationShape shape = model_shape(plan);
+  static_cast<StepChoice&>(shape) = step;
   shape.lists = inventory.lists;
   shape.residual = residual_of(job);
-  shape.precision = *job.train.precision;
-  shape.storage = plan.storage;
-  shape.quantization = job.model.quantization;
-  shape.cuda = plan.device.cuda;
   shape.capability = plan.device.gpu.compute_capability;
   shape.multiprocessors = multiprocessors_of(plan.device);
   shape.deterministic = job.train.deterministic;
   shape.instructions = instructions_of(plan.device.cpu);
   shape.bf16_tiles = !plan.device.cuda && shape.precision == Precision::bf16 && bf16_tiles(plan.device.cpu);
-  shape.trains_base = job.adapter.type == AdapterType::none;
   shape.micro_batch_tokens = fullest.tokens;
   shape.longest_sequence = fullest.longest;
   shape.supervised_tokens = fullest.supervised;
@@ -65,8 +59,6 @@ std::vector<MemoryLine> fuller(std::vector<MemoryLine> a, std::vector<MemoryLine
   return result;
 }
 
-constexpr const char* kSavedModules = "reference: saved modules";
-
 // Returns the maxima over both splits.
 Fullest most_of(const Fullest& train, const Fullest& eval) {
   return {std::max(train.tokens, eval.tokens), std::max(train.supervised, eval.supervised), std::max(train.longest, eval.longest),
@@ -84,16 +76,13 @@ ActivationShape base_shape(const Compute& plan, const StepChoice& step, const In
   return shape;
 }
 
-std::vector<MemoryLine> reference_lines(const Compute& plan, const RunModels& models, const StepChoice& step, const Fullest& most) {
-  const Inventory& inventory = models.policy;
-  std::vector<MemoryLine> lines = named(
-      "reference: ", models.provider->activation_lines(base_shape(plan, step, inventory, most)),
-      {"objective"});
+// Returns the line of the reference's own weights; none if it has the policy's.
+std::vector<MemoryLine> saved_modules_lines(const Compute& plan, const std::vector<Parameter>& parameters) {
   int64_t saved = 0;
-  for (const Parameter& parameter : inventory.parameters)
+  for (const Parameter& parameter : parameters)
     if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
-  if (saved > 0) lines.push_back({kSavedModules, saved, "the base's own weights besides those of adapter.modules_to_save"});
-  return lines;
+  if (saved == 0) return {};
+  return {{"reference: saved modules", saved, "the base's own weights besides those of adapter.modules_to_save"}};
 }
 
 // Returns the line of fp8's gate while the file's weights pass layer by layer
@@ -159,8 +148,13 @@ FixedMemory fixed_memory(const Compute& plan, const std::vector<Parameter>& para
   FixedMemory fixed{fixed_lines(parameters, job, precision, plan.storage, tied), host_lines(parameters, job),
                     update_lines(parameters, job, precision, tied), {}, {}};
   if (has_value_network(plan)) {
-    for (MemoryLine& line : value_host_lines(plan, state)) fixed.on_host.push_back(std::move(line));
-    fixed.value = value_fixed_lines(plan, state);
+    Compute value = value_plan(plan);
+    value.job.optimizer.offload = state;
+    const std::vector<Parameter> own = parameters_of(value);
+    for (MemoryLine& line : named("value: ", host_lines(own, value.job))) fixed.on_host.push_back(std::move(line));
+    // The frozen base is shared.
+    fixed.value = named("value: ", fixed_lines(own, value.job, precision, plan.storage, false),
+                        {"frozen weights", "quantised weights"});
   }
   // A GPU's tensors are converted in the host's memory.
   if (!plan.device.cuda) fixed.loading = loading_lines(parameters, job, precision, tied, *plan.job.train.threads);
@@ -184,25 +178,20 @@ std::vector<MemoryLine> memory_lines(const Rollouts& plan, const RunModels& mode
   Moments moments{models.fixed.held, provider.activation_lines(shape_of(plan, step, models.policy, train, true))};
   if (eval.tokens > 0)
     moments.moving = fuller(std::move(moments.moving), provider.activation_lines(shape_of(plan, step, models.policy, eval, false)));
-  std::vector<MemoryLine> value;
   if (models.value) {
     moments.hold(models.fixed.value);
-    value = provider.activation_lines(shape_of(*models.value_plan, value_step(plan, step), *models.value, train, true));
-    moments.share(value);
+    const StepChoice own = value_step(plan, step);
+    moments.share(provider.activation_lines(shape_of(*models.value_plan, own, *models.value, train, true)));
   }
-  std::vector<MemoryLine> judging = judging_lines(plan, models, moments);
-  moments.share(judging);
-  std::vector<MemoryLine> reference;
+  moments.share(judging_lines(plan, models, moments));
   const Fullest most = most_of(train, eval);
-  if (computes_reference(plan)) reference = reference_lines(plan, models, step, most);
-  // The reference's own weights are held beside all else; its step shares the memory of the
-  // policy's, and comes before it.
-  const auto own = std::find_if(reference.begin(), reference.end(), [](const MemoryLine& line) { return line.name == kSavedModules; });
-  if (own != reference.end()) {
-    moments.hold({*own});
-    reference.erase(own);
+  if (computes_reference(plan)) {
+    // The reference's own weights are held beside all else; its step shares the memory of the
+    // policy's, and comes before it.
+    moments.hold(saved_modules_lines(plan, models.policy.parameters));
+    const ActivationShape base = base_shape(plan, step, models.policy, most);
+    moments.share(named("reference: ", provider.activation_lines(base), {"objective"}));
   }
-  moments.share(reference);
   moments.moving.insert(moments.moving.end(), models.fixed.update.begin(), models.fixed.update.end());
   if (draws_completions(plan.job.objective.type())) {
     // The decoder keeps its arena.

@@ -33,8 +33,8 @@ RunModels models_of(const Schedule& plan, const Search& search, Offload state) {
   RunModels models{.policy = inventory_of(plan), .value = {}, .value_plan = {}, .fixed = {}, .provider = search.provider, .plain = search.plain};
   models.fixed = fixed_memory(plan, models.policy.parameters, state);
   if (!has_value_network(plan)) return models;
-  models.value = value_inventory(plan);
   models.value_plan = value_plan(plan);
+  models.value = own_inventory(*models.value_plan);
   return models;
 }
 

@@ -2,56 +2,46 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "core/lib/base/text.h"
 #include "core/plan/machine/profile.h"
 
 namespace forge {
 namespace {
 
-// The oldest driver that runs an engine, by the release notes of its CUDA; CUDA's newer minor
-// versions run on it too.
-struct DriverNeed {
-  std::string_view engine;
-  int64_t cuda_version;  // 13000 is 13.0
-  const char* driver;
-};
-constexpr DriverNeed kNeeds[] = {{"cuda13", 13000, "580"}};
+// The oldest driver that runs the engine cuda13, by the release notes of its CUDA; CUDA's newer
+// minor versions run on it too.
+constexpr int64_t kCudaVersion = 13000;  // 13.0
+constexpr const char* kDriver = "580";
 
 std::string cuda_text(int64_t cuda) { return capability_text(cuda / 1000 * 10 + cuda % 1000 / 10); }
 
-CardFault driver_fault(const GpuInfo& gpu, std::string_view engine) {
-  for (const DriverNeed& need : kNeeds)
-    if (need.engine == engine && gpu.cuda_version > 0 && gpu.cuda_version < need.cuda_version)
-      return {"the NVIDIA driver" + (gpu.driver.empty() ? "" : " " + gpu.driver) + " supports CUDA " +
-                  cuda_text(gpu.cuda_version) + ", and forge's engine needs CUDA " +
-                  cuda_text(need.cuda_version),
-              fmt::format("install NVIDIA driver {} or newer", need.driver)};
-  return {};
+CardFault driver_fault(const GpuInfo& gpu) {
+  if (gpu.cuda_version == 0 || gpu.cuda_version >= kCudaVersion) return {};
+  return {"the NVIDIA driver" + (gpu.driver.empty() ? "" : " " + gpu.driver) + " supports CUDA " +
+              cuda_text(gpu.cuda_version) + ", and forge's engine needs CUDA " + cuda_text(kCudaVersion),
+          fmt::format("install NVIDIA driver {} or newer", kDriver)};
+}
+
+// Returns the engine of the card's profile; none, with the reason, for a card older than all.
+Choice<std::string> engine_of(const Device& card) {
+  try {
+    return pick_profile(card, {}).engine;
+  } catch (const Error& error) {
+    return {kNoEngine, error.what()};
+  }
 }
 
 }  // namespace
 
 std::string engine_for(const Device& card) {
-  try {
-    const std::string engine = pick_profile(card, {}).engine.value;
-    return engine == kNoEngine ? "" : engine;
-  } catch (const Error&) {  // older than the oldest profile
-    return "";
-  }
+  const std::string engine = engine_of(card).value;
+  return engine == kNoEngine ? "" : engine;
 }
 
 CardFault card_fault(const Device& device) {
-  const char* const newer = "GPUs of Turing (GTX 16, RTX 20, T4) and newer have an engine";
-  Choice<std::string> engine;
-  try {
-    engine = pick_profile(device, {}).engine;
-  } catch (const Error& error) {  // older than the oldest profile
-    return {error.what(), newer};
-  }
-  return engine.value == kNoEngine ? CardFault{engine.reason, newer}
-                                   : driver_fault(device.gpu, engine.value);
+  const Choice<std::string> engine = engine_of(device);
+  if (engine.value != kNoEngine) return driver_fault(device.gpu);
+  return {engine.reason, "GPUs of Turing (GTX 16, RTX 20, T4) and newer have an engine"};
 }
 
 CardFault generation_fault(int64_t compute_capability, const std::string& targets) {

@@ -12,34 +12,22 @@
 namespace forge {
 namespace {
 
-Device cpu_device(const Hardware& hardware) {
-  Device device;
-  device.cpu = hardware.cpu;
-  return device;
-}
+Device cpu_device(const Hardware& hardware) { return {.cpu = hardware.cpu}; }
 
 Device gpu_device(const Hardware& hardware, size_t index) {
-  Device device = cpu_device(hardware);
-  device.cuda = true;
-  device.index = static_cast<int64_t>(index);
-  device.gpu = hardware.gpus[index];
-  return device;
+  return {.cuda = true, .index = static_cast<int64_t>(index), .cpu = hardware.cpu, .gpu = hardware.gpus[index]};
 }
 
 // Returns a card of the database as if it were in this machine.
 Device planned_card(const Hardware& hardware, const GpuCard& card) {
-  Device device = cpu_device(hardware);
-  device.cuda = true;
-  device.gpu = gpu_info(card);
-  return device;
+  return {.cuda = true, .cpu = hardware.cpu, .gpu = gpu_info(card)};
 }
 
 // Returns the indices of the GPUs, most free memory first.
 std::vector<size_t> by_free_memory(const std::vector<GpuInfo>& gpus) {
   std::vector<size_t> order(gpus.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return gpus[a].free_bytes > gpus[b].free_bytes; });
+  std::ranges::stable_sort(order, std::greater(), [&](size_t index) { return gpus[index].free_bytes; });
   return order;
 }
 
@@ -153,11 +141,8 @@ DeviceChoice choose_device(const Hardware& hardware, const HardwareConfig& confi
 }
 
 Device device_by_name(const Hardware& hardware, const std::string& name) {
-  if (name == "auto" || name == "cpu" || name == "cuda" || starts_with(name, "cuda:")) {
-    HardwareConfig config;
-    config.device = name;
-    return choose_device(hardware, config).device;
-  }
+  if (name == "auto" || name == "cpu" || name == "cuda" || starts_with(name, "cuda:"))
+    return choose_device(hardware, {.device = name}).device;
   // Numbers larger than any index are names of cards: 4090 is a card.
   constexpr unsigned long kFirstCardNumber = 100;
   if (whole_number(name) && std::stoul(name) < kFirstCardNumber)

@@ -15,7 +15,6 @@ struct Device {
   CpuInfo cpu;
   GpuInfo gpu;  // empty on a CPU
   const std::string& name() const { return cuda ? gpu.name : cpu.name; }
-  int64_t memory_bytes() const { return cuda ? gpu.memory_bytes : cpu.memory_bytes; }
   int64_t free_bytes() const { return cuda ? gpu.free_bytes : cpu.available_bytes; }
 };
 

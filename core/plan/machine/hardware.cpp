@@ -94,20 +94,18 @@ int64_t stat_value(const std::string& text, const std::string& name) {
 // Lowers memory and available bytes to what the control groups allow. File cache is given back
 // under pressure and does not count as used.
 void apply_memory_limit(const SystemRoot& root, CpuInfo& cpu) {
-  const auto limit = [&](int64_t most, int64_t used, int64_t cache) {
-    if (most <= 0) return;
-    cpu.memory_bytes = std::min(cpu.memory_bytes, most);
-    cpu.available_bytes =
-        std::min(cpu.available_bytes, std::max<int64_t>(0, most - std::max<int64_t>(0, used - cache)));
-  };
-  for (const std::string& folder : cgroup_folders(root, ""))
-    limit(leading_number(content(folder + "/memory.max")),
-          leading_number(content(folder + "/memory.current")),
-          stat_value(content(folder + "/memory.stat"), "inactive_file"));
-  for (const std::string& folder : cgroup_folders(root, "memory"))
-    limit(leading_number(content(folder + "/memory.limit_in_bytes")),
-          leading_number(content(folder + "/memory.usage_in_bytes")),
-          stat_value(content(folder + "/memory.stat"), "total_inactive_file"));
+  // Files of version 2, and of version 1.
+  constexpr const char* kFiles[][4] = {
+      {"", "/memory.max", "/memory.current", "inactive_file"},
+      {"memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}};
+  for (const auto& [controller, most_file, used_file, cache_name] : kFiles)
+    for (const std::string& folder : cgroup_folders(root, controller)) {
+      const int64_t most = leading_number(content(folder + most_file));
+      if (most <= 0) continue;
+      const int64_t used = leading_number(content(folder + used_file)) - stat_value(content(folder + "/memory.stat"), cache_name);
+      cpu.memory_bytes = std::min(cpu.memory_bytes, most);
+      cpu.available_bytes = std::min(cpu.available_bytes, std::max<int64_t>(0, most - std::max<int64_t>(0, used)));
+    }
 }
 
 // Sets the memory if /proc is not mounted. The file cache is unknown here, so this reports less

@@ -43,13 +43,14 @@ class ProfileReader {
     return node ? checked(*node, key, read_integer(*node)) : 0;
   }
 
-  std::vector<std::string> texts(const std::string& key) {
-    return list<std::string>(key, read_text);
-  }
-  std::vector<int64_t> integers(const std::string& key) { return list<int64_t>(key, read_integer); }
-
-  void number(const std::string& key, std::optional<double>& value) {
-    if (const Node* node = find(key)) value = checked(*node, key, read_number(*node));
+  template <class Value>
+  std::vector<Value> list(const std::string& key, Reading<Value> (*read)(const Node&)) {
+    std::vector<Value> all;
+    const Node* node = find(key);
+    if (node && !node->is_list()) faults_.add(node->at, key_path(key), "expected a list");
+    if (node && node->is_list())
+      for (const Node& item : node->items) all.push_back(checked(item, key, read(item)));
+    return all;
   }
 
   void refuse_unread() {
@@ -60,16 +61,6 @@ class ProfileReader {
 
  private:
   std::string key_path(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
-
-  template <class Value, class Read>
-  std::vector<Value> list(const std::string& key, Read read) {
-    std::vector<Value> all;
-    const Node* node = find(key);
-    if (node && !node->is_list()) faults_.add(node->at, key_path(key), "expected a list");
-    if (node && node->is_list())
-      for (const Node& item : node->items) all.push_back(checked(item, key, read(item)));
-    return all;
-  }
 
   template <class Value>
   Value checked(const Node& node, const std::string& key, const Reading<Value>& reading) {
@@ -96,40 +87,23 @@ Choice<Value> choice(ProfileReader& profile, Diagnostics& faults, const std::str
   return result;
 }
 
-Precision precision_of(const std::string& name, Precision otherwise) {
-  return enum_of<Precision>(name).value_or(otherwise);
-}
-
 ProfileMatch read_match(const Node& node, Diagnostics& faults) {
   ProfileReader reader(node, faults, "match");
   ProfileMatch match;
   match.cuda = reader.text("device", {"cpu", "cuda"}) == "cuda";
-  const std::vector<int64_t> range = reader.integers("compute_capability");
+  const std::vector<int64_t> range = reader.list("compute_capability", read_integer);
   if (range.size() == 2) {
     match.lowest_capability = range[0];
     match.highest_capability = range[1];
   } else if (!range.empty()) {
     faults.add(node.at, "match.compute_capability", "expected [lowest, highest], 86 being 8.6");
   }
-  reader.number("lowest_memory_gib", match.lowest_memory_gib);
-  match.names = reader.texts("names");
-  match.isa = reader.texts("isa");
+  match.names = reader.list("names", read_text);
+  match.isa = reader.list("isa", read_text);
   reader.refuse_unread();
   return match;
 }
 
-// Returns the profile's pattern that is part of the card's name; empty if none is.
-std::string matching_name(const std::vector<std::string>& patterns, const std::string& name) {
-  for (const std::string& pattern : patterns)
-    if (lower(name).find(lower(pattern)) != std::string::npos) return pattern;
-  return "";
-}
-
-std::string matching_isa(const std::vector<std::string>& extensions, const CpuInfo& cpu) {
-  for (const std::string& extension : extensions)
-    if (cpu.has(extension)) return extension;
-  return "";
-}
 
 // Returns why the profile matches, or nothing.
 std::optional<std::string> rule_of(const ProfileMatch& match, const Device& device) {
@@ -143,18 +117,16 @@ std::optional<std::string> rule_of(const ProfileMatch& match, const Device& devi
     reasons.push_back("the device is the CPU");
   }
   if (!match.names.empty()) {
-    const std::string found = matching_name(match.names, device.name());
-    if (found.empty()) return std::nullopt;
-    reasons.push_back("its name contains \"" + found + "\"");
+    const std::string name = lower(device.name());
+    const auto in_name = [&](const std::string& part) { return name.find(lower(part)) != name.npos; };
+    const auto found = std::ranges::find_if(match.names, in_name);
+    if (found == match.names.end()) return std::nullopt;
+    reasons.push_back("its name contains \"" + *found + "\"");
   }
   if (!match.isa.empty()) {
-    const std::string found = matching_isa(match.isa, device.cpu);
-    if (found.empty()) return std::nullopt;
-    reasons.push_back("it has " + found);
-  }
-  if (match.lowest_memory_gib) {
-    if (static_cast<double>(device.memory_bytes()) < *match.lowest_memory_gib * 0x1p30) return std::nullopt;
-    reasons.push_back("at least " + format_number(*match.lowest_memory_gib) + " GiB");
+    const auto found = std::ranges::find_if(match.isa, [&](const auto& name) { return device.cpu.has(name); });
+    if (found == match.isa.end()) return std::nullopt;
+    reasons.push_back("it has " + *found);
   }
   return join(reasons, ", ");
 }
@@ -188,11 +160,11 @@ Profile parse_profile(std::string_view text, const std::string& name) {
   profile.title = reader.text("title");
   if (const Node* match = reader.find("match", true)) profile.match = read_match(*match, faults);
   const auto precision = [](ProfileReader& entry) {
-    return precision_of(entry.text("value", {"fp32", "bf16", "fp16"}), Precision::fp32);
+    return enum_of<Precision>(entry.text("value", {"fp32", "bf16", "fp16"})).value_or(Precision::fp32);
   };
   profile.precision = choice<Precision>(reader, faults, "precision", precision);
   profile.storage = choice<Precision>(reader, faults, "storage", [&](ProfileReader& entry) {
-    return precision_of(entry.text("value", {"same", "fp32", "bf16", "fp16"}), profile.precision.value);
+    return enum_of<Precision>(entry.text("value", {"same", "fp32", "bf16", "fp16"})).value_or(profile.precision.value);
   });
   const auto one_of = [&](const std::string& key, const std::vector<std::string>& choices) {
     return choice<std::string>(reader, faults, key,

@@ -5,7 +5,6 @@
 //   Profile profile = pick_profile(device, job.hardware);
 //   profile.precision.value    // Precision::fp16
 //   profile.precision.reason   // "Turing has no bf16; its tensor cores multiply fp16"
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,6 @@ struct Choice {
 struct ProfileMatch {
   bool cuda = false;
   int64_t lowest_capability = 0, highest_capability = 999;  // 86 is 8.6
-  std::optional<double> lowest_memory_gib;
   std::vector<std::string> names;  // parts of the device's name, any case
   std::vector<std::string> isa;    // any of these extensions
 };

@@ -22,62 +22,6 @@ namespace {
 constexpr int64_t kVersion = 3;  // raised where kernels have become so much faster or slower that older rates mislead
 constexpr int64_t kLargestFile = int64_t{16} << 20;
 
-struct Product {
-  double in = 0, out = 0;
-};
-// Returns the product of all modules of an op together, as they are multiplied if they are adjacent
-// in memory.
-Product together(const Graph& graph, const Op& op, bool trained_only) {
-  Product product;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    if (trained_only && !module.trained) continue;
-    product.in = static_cast<double>(module.in);
-    product.out += static_cast<double>(module.out);
-  }
-  return product;
-}
-
-void add_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    const auto rank = static_cast<double>(module.rank), width = static_cast<double>(module.in + module.out);
-    if (module.rank > 0) work.push_back({kind, {rows, width, rank}, 2 * rows * width * rank});
-  }
-}
-
-// Returns the mean rows of an expert. Experts differ in how many rows they get; their rate is that
-// of the mean.
-double rows_of_expert(const Graph& graph, const Op& op, double rows) {
-  double experts = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) experts += flops::held(graph.module(op, i));
-  return rows * static_cast<double>(op.attributes.route.per_token) / experts;
-}
-
-void add_experts(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op, bool trained_only = false) {
-  const double each = rows_of_expert(graph, op, rows);
-  double in = 0, out = 0, multiplied = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    if (trained_only && !module.trained) continue;
-    in = static_cast<double>(module.in), out = static_cast<double>(module.out);
-    multiplied += each * flops::held(module);
-  }
-  work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
-}
-
-void add_expert_adapters(std::vector<Work>& work, const char* kind, double rows, const Graph& graph, const Op& op) {
-  const double each = rows_of_expert(graph, op, rows);
-  double width = 0, rank = 0, amount = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) {
-    const ModuleUse& module = graph.module(op, i);
-    if (module.rank == 0) continue;
-    width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
-    amount += 2 * each * flops::held(module) * width * rank;
-  }
-  work.push_back({kind, {each, width, rank}, amount});
-}
-
 // Returns an op's name, with everything else that decides how long its elements take.
 std::string kind_of(const Op& op) {
   std::string kind = name_of(op.kind);
@@ -127,10 +71,57 @@ struct WorkList {
   double rows = 0;
   std::vector<Work> work = {};
 
+  // Adds the product of all modules together, as they are multiplied if they are adjacent in
+  // memory.
   void product(std::string kind, double times, bool trained_only = false) {
     if (op.attributes.softcap > 0) kind += " capped";
-    const Product p = together(graph, op, trained_only);
-    if (rows * p.out > 0) work.push_back({kind, {rows, p.in, p.out}, times * 2 * rows * p.in * p.out});
+    double in = 0, out = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) {
+      const ModuleUse& module = graph.module(op, i);
+      if (trained_only && !module.trained) continue;
+      in = static_cast<double>(module.in), out += static_cast<double>(module.out);
+    }
+    if (rows * out > 0) work.push_back({kind, {rows, in, out}, times * 2 * rows * in * out});
+  }
+
+  void adapters(const char* kind) {
+    for (size_t i = 0; i < op.modules.size(); ++i) {
+      const ModuleUse& module = graph.module(op, i);
+      const auto rank = static_cast<double>(module.rank), width = static_cast<double>(module.in + module.out);
+      if (module.rank > 0) work.push_back({kind, {rows, width, rank}, 2 * rows * width * rank});
+    }
+  }
+
+  // Returns the mean rows of an expert. Experts differ in how many rows they get; their rate is
+  // that of the mean.
+  double rows_of_expert() const {
+    double experts = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) experts += flops::held(graph.module(op, i));
+    return rows * static_cast<double>(op.attributes.route.per_token) / experts;
+  }
+
+  void experts(const char* kind, bool trained_only = false) {
+    const double each = rows_of_expert();
+    double in = 0, out = 0, multiplied = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) {
+      const ModuleUse& module = graph.module(op, i);
+      if (trained_only && !module.trained) continue;
+      in = static_cast<double>(module.in), out = static_cast<double>(module.out);
+      multiplied += each * flops::held(module);
+    }
+    work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
+  }
+
+  void expert_adapters(const char* kind) {
+    const double each = rows_of_expert();
+    double width = 0, rank = 0, amount = 0;
+    for (size_t i = 0; i < op.modules.size(); ++i) {
+      const ModuleUse& module = graph.module(op, i);
+      if (module.rank == 0) continue;
+      width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
+      amount += 2 * each * flops::held(module) * width * rank;
+    }
+    work.push_back({kind, {each, width, rank}, amount});
   }
 };
 
@@ -151,19 +142,19 @@ constexpr WorkRow kProducts[] = {
     {&ops::linear,
      [](WorkList& w) {
        w.product("linear", 1);
-       add_adapters(w.work, "adapter", w.rows, w.graph, w.op);
+       w.adapters("adapter");
      }},
     {&ops::linear_input_gradient, [](WorkList& w) { w.product("linear d x", 1); }},
     {&ops::linear_weight_gradient, [](WorkList& w) { w.product("linear d W", 1, true); }},
-    {&ops::adapter_gradient, [](WorkList& w) { add_adapters(w.work, "adapter backward", w.rows, w.graph, w.op); }},
+    {&ops::adapter_gradient, [](WorkList& w) { w.adapters("adapter backward"); }},
     {&ops::expert_linear,
      [](WorkList& w) {
-       add_experts(w.work, "expert linear", w.rows, w.graph, w.op);
-       add_expert_adapters(w.work, "expert adapter", w.rows, w.graph, w.op);
+       w.experts("expert linear");
+       w.expert_adapters("expert adapter");
      }},
-    {&ops::expert_input_gradient, [](WorkList& w) { add_experts(w.work, "experts d x", w.rows, w.graph, w.op); }},
-    {&ops::expert_weight_gradient, [](WorkList& w) { add_experts(w.work, "experts d W", w.rows, w.graph, w.op, true); }},
-    {&ops::expert_adapter_gradient, [](WorkList& w) { add_expert_adapters(w.work, "expert adapter backward", w.rows, w.graph, w.op); }},
+    {&ops::expert_input_gradient, [](WorkList& w) { w.experts("experts d x"); }},
+    {&ops::expert_weight_gradient, [](WorkList& w) { w.experts("experts d W", true); }},
+    {&ops::expert_adapter_gradient, [](WorkList& w) { w.expert_adapters("expert adapter backward"); }},
     {&ops::head, add_head},
     {&ops::evaluate, [](WorkList& w) { w.product("evaluate", 1); }},
 };

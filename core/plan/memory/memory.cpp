@@ -109,8 +109,7 @@ std::vector<MemoryLine> named(const std::string& prefix, std::vector<MemoryLine>
 
 const MemoryLine& largest_line(const std::vector<MemoryLine>& lines) {
   FORGE_CHECK(!lines.empty(), "a plan without memory lines");
-  return *std::max_element(lines.begin(), lines.end(),
-                           [](const MemoryLine& a, const MemoryLine& b) { return a.bytes < b.bytes; });
+  return *std::ranges::max_element(lines, {}, &MemoryLine::bytes);
 }
 
 int64_t bytes_of(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }

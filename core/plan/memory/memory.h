@@ -74,7 +74,6 @@ struct ActivationShape : StepChoice {
   int64_t multiprocessors = StepSizes().multiprocessors;
   InstructionSet instructions = InstructionSet::baseline;  // of the CPU
   bool bf16_tiles = false;  // a CPU's products in bf16 are forge's own tiles (kernels/product/gemm_tiles.h), but for the reference's layers
-  bool trains_base = false;                                // adapter.type none
   int64_t micro_batch_tokens = 0;                          // the most tokens of one micro-batch; of an encoder-decoder, of answers
   int64_t longest_sequence = 0;                            // tokens
   int64_t source_tokens = 0, longest_source = 0;           // the same of what an encoder reads

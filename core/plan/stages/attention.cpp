@@ -12,9 +12,8 @@
 namespace forge {
 
 std::vector<AttentionUse> attention_of(const Compute& plan, const Provider& provider, int64_t micro_batch_tokens) {
-  ActivationShape shape;
-  shape.spec = plan.model, shape.adapter = plan.job.adapter, shape.precision = *plan.job.train.precision;
-  shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
+  ActivationShape shape = model_shape(plan);
+  shape.capability = plan.device.gpu.compute_capability;
   shape.longest_sequence = plan.job.data.max_length, shape.micro_batch_tokens = micro_batch_tokens;
   std::map<std::pair<Attention, std::string>, std::set<int64_t>> layers;
   for (const Op& op : forward_list({plan.model}).ops) {

@@ -11,4 +11,7 @@ struct Batching : Compute {};
 // Settles the batches. Throws KeyError if data or settings do not suit the objective.
 Batching plan_batching(const Compute& compute);
 
+// Returns, for kto, the weight of the desirable answers over that of the undesirable ones.
+double class_ratio(const Setup& plan);
+
 }  // namespace forge

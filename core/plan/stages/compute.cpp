@@ -60,24 +60,10 @@ Settled<Residual> stream_of(const PlanInput& input, Precision precision) {
   return {Residual::compute};
 }
 
-Settled<int64_t> threads_of(const PlanInput& input) {
-  if (input.job.train.threads) return {*input.job.train.threads};
-  return {input.device.cpu.cores, derived("the processors this process may use")};
-}
-
-// Returns the shape that providers are asked about, which has no sizes.
-ActivationShape asked_shape(const Compute& plan) {
-  ActivationShape shape;
-  shape.spec = plan.model, shape.adapter = plan.job.adapter;
-  shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
-  shape.cuda = plan.device.cuda, shape.capability = plan.device.gpu.compute_capability;
-  shape.residual = residual_of(plan.job), shape.quantization = plan.job.model.quantization;
-  record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
-  return shape;
-}
-
 Settled<std::string> provider_of(const Compute& plan, const std::vector<Provider>& providers) {
-  const ActivationShape shape = asked_shape(plan);
+  ActivationShape shape = model_shape(plan);
+  shape.capability = plan.device.gpu.compute_capability, shape.residual = residual_of(plan.job);
+  record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
   if (plan.job.provider != "auto") {
     const Provider& asked = provider_named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);
@@ -109,11 +95,21 @@ Compute plan_compute(const PlanInput& input) {
   plan.storage = storage_of(input, precision);
   plan.loss_scaling = precision == Precision::fp16 ? LossScaling::dynamic : LossScaling::none;
   plan.settle("train.residual", plan.job.train.residual, stream_of(input, precision));
-  plan.settle("train.threads", plan.job.train.threads, threads_of(input));
+  if (!plan.job.train.threads)
+    plan.settle("train.threads", plan.job.train.threads,
+                Settled<int64_t>{plan.device.cpu.cores, derived("the processors this process may use")});
   plan.settle("provider", plan.job.provider, provider_of(plan, input.providers));
   plan.provider = plan.job.provider;
   plan.step = chosen_step(plan);
   return plan;
+}
+
+ActivationShape model_shape(const Compute& plan) {
+  ActivationShape shape;
+  shape.spec = plan.model, shape.adapter = plan.job.adapter;
+  shape.precision = *plan.job.train.precision, shape.storage = plan.storage;
+  shape.cuda = plan.device.cuda, shape.quantization = plan.job.model.quantization;
+  return shape;
 }
 
 const Provider& provider_named(const std::vector<Provider>& providers, const std::string& name) {

@@ -23,6 +23,9 @@ struct Compute : Setup {
 // a name that none of the providers has, and for a provider that cannot do the job.
 Compute plan_compute(const PlanInput& input);
 
+// Returns the shape of the plan's model on its device, without sizes and lists.
+ActivationShape model_shape(const Compute& plan);
+
 // Returns the provider of that name. Throws KeyError(job) if there is none.
 const Provider& provider_named(const std::vector<Provider>& providers, const std::string& name);
 

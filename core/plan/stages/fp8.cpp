@@ -25,9 +25,8 @@ std::string fp8_device_fault(bool cuda, int64_t capability) {
   return "products in fp8 with a scale per row need Hopper or data-centre Blackwell (compute capability 9.0 to 11.x)";
 }
 
-std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const Device& device) {
-  if (job.model.quantization != Quantization::fp8) return {};
-  std::vector<KeyFault> faults;
+void add_fp8_faults(const Job& job, const ModelSpec& model, const Device& device, std::vector<KeyFault>& faults) {
+  if (job.model.quantization != Quantization::fp8) return;
   const std::string instead = "; use nf4, int8 or none";
   if (const std::string fault = fp8_device_fault(device.cuda, device.gpu.compute_capability); !fault.empty())
     faults.push_back({kKey, fault + ", and " + device.gpu.name + " has " + capability_text(device.gpu.compute_capability) + instead});
@@ -50,7 +49,6 @@ std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const D
   if (odd != parameters.end())
     faults.push_back({kKey, "fp8 needs weights whose sides are multiples of " + std::to_string(kMultiple) + ", and " + odd->name + " has " +
                                 std::to_string(odd->shape[0]) + " × " + std::to_string(odd->shape[1]) + instead});
-  return faults;
 }
 
 }  // namespace forge

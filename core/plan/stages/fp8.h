@@ -25,7 +25,7 @@ inline bool has_fp8_gate(const Job& job) { return job.model.quantization == Quan
 
 // Returns why a device has no such products; "" if it has.
 std::string fp8_device_fault(bool cuda, int64_t capability);
-// Returns the faults of a job with model.quantization: fp8; none for other jobs.
-std::vector<KeyFault> fp8_faults(const Job& job, const ModelSpec& model, const Device& device);
+// Adds the faults of a job with model.quantization: fp8; none for other jobs.
+void add_fp8_faults(const Job& job, const ModelSpec& model, const Device& device, std::vector<KeyFault>& faults);
 
 }  // namespace forge

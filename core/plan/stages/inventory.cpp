@@ -5,12 +5,6 @@
 
 namespace forge {
 
-void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job) {
-  const Quantization quantization = job.model.quantization;
-  inventory.lists = std::make_shared<StepLists>(StepShape{
-      model, module_training(model, adapter, inventory.sites, quantization), {}, residual_of(job)});
-}
-
 bool computes_reference(const Setup& plan) {
   const auto* referenced = plan.job.objective.find<Referenced>();
   return needs_base(plan.job) || (referenced && !referenced->reference_cache.value_or(false));
@@ -20,12 +14,20 @@ std::vector<Parameter> parameters_of(const Setup& plan) {
   return run_parameters(plan.model, plan.job.adapter, plan.job.model.quantization);
 }
 
+Inventory own_inventory(const Setup& plan) {
+  const AdapterConfig& adapter = plan.job.adapter;
+  const std::vector<AdapterSite> sites = adapter_sites(plan.model, adapter);
+  const ModuleTraining training = module_training(plan.model, adapter, sites, plan.job.model.quantization);
+  const StepShape shape{plan.model, training, {}, residual_of(plan.job)};
+  return {.parameters = parameters_of(plan), .lists = std::make_shared<StepLists>(shape)};
+}
+
 Inventory inventory_of(const Setup& plan) {
-  const Job& job = plan.job;
-  Inventory inventory{parameters_of(plan), adapter_sites(plan.model, job.adapter)};
-  inventory.judges = judges_of(job);
-  record_modules(inventory, plan.model, job.adapter, job);
-  if (computes_reference(plan) || has_fp8_gate(job)) inventory.base = std::make_shared<StepLists>(StepShape{plan.model, base_training(plan.model, job.adapter, job.model.quantization), {}, residual_of(job)});
+  Inventory inventory = own_inventory(plan);
+  inventory.judges = judges_of(plan.job);
+  if (!computes_reference(plan) && !has_fp8_gate(plan.job)) return inventory;
+  const ModuleTraining training = base_training(plan.model, plan.job.adapter, plan.job.model.quantization);
+  inventory.base = std::make_shared<StepLists>(StepShape{plan.model, training, {}, residual_of(plan.job)});
   return inventory;
 }
 

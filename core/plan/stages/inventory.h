@@ -3,9 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/model/families/adapter_sites.h"
 #include "core/plan/files/judge_model.h"
-#include "core/plan/memory/memory.h"
 #include "core/plan/stages/compute.h"
 
 namespace forge {
@@ -14,7 +12,6 @@ namespace forge {
 // micro-batch is.
 struct Inventory {
   std::vector<Parameter> parameters;
-  std::vector<AdapterSite> sites;
   std::vector<JudgeModel> judges;
   std::shared_ptr<StepLists> lists;
   std::shared_ptr<StepLists> base;  // the model's, with nothing of it trained
@@ -25,6 +22,7 @@ bool computes_reference(const Setup& plan);
 // Returns the parameters of the inventory alone.
 std::vector<Parameter> parameters_of(const Setup& plan);
 Inventory inventory_of(const Setup& plan);
-void record_modules(Inventory& inventory, const ModelSpec& model, const AdapterConfig& adapter, const Job& job);
+// Returns the inventory without judges and base.
+Inventory own_inventory(const Setup& plan);
 
 }  // namespace forge

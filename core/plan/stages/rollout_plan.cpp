@@ -50,20 +50,6 @@ void require_single_tokens(const Rollouts& plan) {
                      "name texts of one token, or write rollout.provider: here");
 }
 
-ActivationShape decoding_activations(const Rollouts& plan, const Inventory& inventory) {
-  ActivationShape shape;
-  shape.spec = plan.model;
-  shape.adapter = plan.job.adapter;
-  shape.lists = inventory.lists;
-  shape.precision = *plan.job.train.precision;
-  shape.storage = plan.storage;
-  shape.quantization = plan.job.model.quantization;
-  shape.cuda = plan.device.cuda;
-  shape.threads = plan.device.cuda ? 0 : *plan.job.train.threads;
-  shape.training = false;
-  return shape;
-}
-
 int64_t completions(const RolloutConfig& rollout) { return rollout.prompts_per_step * rollout.samples_per_prompt; }
 
 // Returns the completions that are drawn at once: whole groups, unless a server decides.
@@ -73,10 +59,11 @@ Settled<int64_t> slots_of(const Rollouts& plan, const Provider& provider) {
   if (served(plan)) return {all};
   if (rollout.slots) return {std::min(*rollout.slots / group * group, all)};
   int64_t groups = std::clamp<int64_t>(kEnoughAtOnce / group, 1, rollout.prompts_per_step);
-  const Inventory inventory = inventory_of(plan);
-  const auto bytes = [&] {
-    return total_bytes(provider.decoding_lines(decoding_activations(plan, inventory), decoding_shape(plan, groups * group, false)));
-  };
+  ActivationShape shape = model_shape(plan);
+  shape.lists = own_inventory(plan).lists;
+  shape.threads = plan.device.cuda ? 0 : *plan.job.train.threads;
+  shape.training = false;
+  const auto bytes = [&] { return total_bytes(provider.decoding_lines(shape, decoding_shape(plan, groups * group, false))); };
   const auto room = static_cast<int64_t>(kCacheShare * static_cast<double>(plan.device.free_bytes()));
   while (groups > 1 && bytes() > room) --groups;
   return {groups * group, derived(format_count(groups) + (groups == 1 ? " group" : " groups") + " of " + format_count(group) + " in " +

@@ -23,32 +23,6 @@ StepChoice value_step(const Compute& plan, const StepChoice& policy) {
           .folded_residuals = policy.folded_residuals};
 }
 
-Inventory value_inventory(const Setup& plan) {
-  ValueModel value = value_model(plan.model, plan.job);
-  Inventory inventory{std::move(value.parameters), std::move(value.sites), {}, {}};
-  record_modules(inventory, value.spec, value.adapter, plan.job);
-  return inventory;
-}
-
-static Job value_job(const Compute& plan, Offload state) {
-  Job job = plan.job;
-  job.adapter = value_model(plan.model, plan.job).adapter;
-  job.optimizer.offload = state;
-  return job;
-}
-
-std::vector<MemoryLine> value_fixed_lines(const Compute& plan, Offload state) {
-  const Precision precision = *plan.job.train.precision;
-  return named(
-      "value: ",
-      fixed_lines(value_inventory(plan).parameters, value_job(plan, state), precision, plan.storage, false),
-      {"frozen weights", "quantised weights"});
-}
-
-std::vector<MemoryLine> value_host_lines(const Compute& plan, Offload state) {
-  return named("value: ", host_lines(value_inventory(plan).parameters, value_job(plan, state)));
-}
-
 int64_t value_checkpoint_bytes(const Setup& plan) {
   const ValueModel value = value_model(plan.model, plan.job);
   return count_parameters(value.parameters).trainable * 4 + value.layout.state_bytes();
@@ -56,7 +30,7 @@ int64_t value_checkpoint_bytes(const Setup& plan) {
 
 std::string value_text(const Setup& plan) {
   const ValueConfig& value = plan.job.objective.as<PpoConfig>().value;
-  const int64_t weights = count_parameters(value_inventory(plan).parameters).trainable;
+  const int64_t weights = count_parameters(value_model(plan.model, plan.job).parameters).trainable;
   const bool full = plan.job.adapter.type == AdapterType::none;
   std::string text = full ? "a second copy of all weights, with a head of one number, " : "an adapter and a head of its own on the same base, ";
   text += format_count(weights) + " weights; learning rate " +

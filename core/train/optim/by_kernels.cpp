@@ -4,7 +4,7 @@
 
 #include "core/lib/base/error.h"
 #include "core/train/optim/rules.h"
-#include "core/model/element.h"
+#include "core/model/dtype.h"
 #include "kernels/optimizer/optimizer_args.h"
 
 namespace forge {
