@@ -1,13 +1,14 @@
 #include "core/data/prepare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <filesystem>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "core/data/examples/chunk_worker.h"
-#include "core/data/examples/joined.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
@@ -157,10 +158,50 @@ void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threa
   for (RowChunk chunk; stream.next(chunk);) {
     if (static_cast<int64_t>(running.size()) > threads) consume_oldest();
     running.push_back(
-        std::async(std::launch::async, [&worker, chunk = std::move(chunk)] { return worker.run(chunk); }));
+        std::async(std::launch::async, [&worker, chunk = std::move(chunk)] { return worker(chunk); }));
   }
   while (!running.empty()) consume_oldest();
 }
+
+// Joins documents end to end and cuts them into rows of one length: data.join_documents.
+class JoinedDocuments {
+ public:
+  explicit JoinedDocuments(int64_t length) : length_(static_cast<size_t>(length)) {}
+
+  // Returns the rows that these documents fill, after those that came before. Each row has the line
+  // of its first token.
+  std::vector<LocatedExample> rows_of(const std::vector<LocatedExample>& documents) {
+    std::vector<LocatedExample> rows;
+    for (const LocatedExample& document : documents) {
+      const auto& [id, ids, supervised] = document.example;
+      for (size_t begin = 0; begin < ids.size();) {
+        auto& [row_id, row_ids, row_supervised] = row_.example;
+        if (row_ids.empty()) row_.line = document.line;
+        const size_t count = std::min(ids.size() - begin, length_ - row_ids.size());
+        row_ids.insert(row_ids.end(), &ids[begin], &ids[begin] + count);
+        row_supervised.insert(row_supervised.end(), &supervised[begin], &supervised[begin] + count);
+        // A document's first token is predicted from the end of the document before it; a row's
+        // first token has nothing before it.
+        if (begin == 0) row_supervised[row_ids.size() - count] = 1;
+        row_supervised[0] = 0;
+        begin += count;
+        if (row_ids.size() == length_) rows.push_back(std::exchange(row_, {}));
+      }
+    }
+    return rows;
+  }
+
+  // Returns the rest after the last document: a shorter row, or none if it is a single token, which
+  // predicts nothing. transformers' run_clm.py drops the rest.
+  std::vector<LocatedExample> rest() const {
+    if (row_.example.ids.size() < 2) return {};
+    return {row_};
+  }
+
+ private:
+  size_t length_;
+  LocatedExample row_;
+};
 
 // Adds counts, scaled: an estimate scales each source by its own share.
 void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
@@ -282,7 +323,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   if (options.model.reads_source()) require_pairs(stream, split, options);
   if (!chat_template) require_template(stream, split, options);
   const ExampleMaker maker(tokenizer, chat_template, job, options.model);
-  const ChunkWorker worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
+  const ChunkWorker worker =
+      chunk_worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
   if (!estimate && !found) writer.emplace(path);
@@ -314,7 +356,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   };
   JoinedDocuments joined(job.data.max_length);
   for_each_result(stream, worker, threads, [&](ChunkResult result) {
-    if (job.data.join_documents) result.examples = joined.rows_of(std::move(result.examples));
+    if (job.data.join_documents) result.examples = joined.rows_of(result.examples);
     take(std::move(result));
   });
   if (job.data.join_documents) take({.source = sources.size() - 1, .examples = joined.rest()});

@@ -127,27 +127,39 @@ std::string cut_metrics(const std::string& path, TrainState& state) {
   return fault + ", and curves and the report lack what could not be read; training itself is not affected";
 }
 
-MetricsLog::MetricsLog(const std::string& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(path_, "write");
+RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), path_(paths.metrics()) {
+  open_metrics();
+  remove_event_files(paths.folder);
+  if (!tensorboard) return;
+  double now = seconds_since_1970();
+  tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
+  std::string unreadable;  // the report names it
+  for_each_event(path_, [this](const Json& event) { show(event); }, &unreadable);
 }
 
-MetricsLog::~MetricsLog() {
+RunLog::~RunLog() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void MetricsLog::append(const Json& event) {
-  std::string line = dump_json(event) + "\n";
-  size_t done = 0;
-  while (done < line.size()) {
-    ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
+void RunLog::open_metrics() {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
+}
+
+void RunLog::record(Json& event) {
+  event["time"] = seconds_since_1970();
+  const std::string line = dump_json(event) + "\n";
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path_, "write");
     done += static_cast<size_t>(count);
   }
+  show(event);
 }
 
-int64_t MetricsLog::flush() {
+int64_t RunLog::flush() {
+  if (tensorboard_) tensorboard_->flush();
   struct stat named {
   }, open{};
   if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
@@ -159,32 +171,16 @@ int64_t MetricsLog::flush() {
   return open.st_size;
 }
 
-void MetricsLog::write_again() {
+void RunLog::write_again() {
   const int lost = descriptor_;
   struct stat status {};
   if (::lstat(path_.c_str(), &status) == 0) keep_metrics_aside(path_);
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(path_, "write");
+  open_metrics();
   char buffer[65536];
   int64_t offset = 0;
   for (ssize_t count; (count = ::pread(lost, buffer, sizeof buffer, offset)) > 0; offset += count)
     if (::write(descriptor_, buffer, static_cast<size_t>(count)) != count) fail(path_, "write");
   ::close(lost);
-}
-
-RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), metrics_(paths.metrics()) {
-  remove_event_files(paths.folder);
-  if (!tensorboard) return;
-  double now = seconds_since_1970();
-  tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
-  std::string unreadable;  // the report names it
-  for_each_event(paths.metrics(), [this](const Json& event) { show(event); }, &unreadable);
-}
-
-void RunLog::record(Json& event) {
-  event["time"] = seconds_since_1970();
-  metrics_.append(event);
-  show(event);
 }
 
 void RunLog::show(const Json& event) {
@@ -205,11 +201,6 @@ void RunLog::note(const Json& event) {
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   std::ofstream(paths_.log(), std::ios::app) << stamp << " " << dump_json(event) << "\n";
-}
-
-int64_t RunLog::flush() {
-  if (tensorboard_) tensorboard_->flush();
-  return metrics_.flush();
 }
 
 }  // namespace forge

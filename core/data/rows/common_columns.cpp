@@ -121,9 +121,8 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
 
 // True for a column that numbers or places its row: an id, the index that pandas wrote, an address.
 bool is_mark(const std::string& key) {
-  constexpr std::string_view kMarks[] = {"id", "uid", "uuid", "guid", "idx", "index", "key", "hash", "url", "uri", "link"};
   const std::string name = folded(key);
-  return std::find(std::begin(kMarks), std::end(kMarks), name) != std::end(kMarks) || ends_with(name, "_id") ||
+  return among("id uid uuid guid idx index key hash url uri link", name) || ends_with(name, "_id") ||
          starts_with(name, "unnamed") || starts_with(name, "__index");
 }
 
@@ -180,11 +179,10 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 }  // namespace
 
 std::string yaml_name(const std::string& name) {
-  constexpr std::string_view kValues[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
   const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
   const bool is_plain = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
                         std::all_of(name.begin(), name.end(), inner) &&
-                        std::find(std::begin(kValues), std::end(kValues), lower(name)) == std::end(kValues);
+                        !among("null true false yes no on off y n", lower(name));
   return is_plain ? name : Json(name).dump();
 }
 
