@@ -127,8 +127,9 @@ KeyFault fault_of(Split split, const PrepareOptions& options, const std::string&
 
 void require_template(const RowStream& stream, Split split, const PrepareOptions& options) {
   const std::string key = options.source_name.empty() ? "data.template" : "--template";
+  const std::vector<RowFormat> formats = stream.formats();
   for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
-    if (stream.has_format(format))
+    if (std::ranges::count(formats, format) > 0)
       throw KeyError(
           ErrorKind::job,
           {fault_of(split, options,
@@ -263,42 +264,40 @@ void require_examples(const Job& job, Split split, const PrepareOptions& options
 
 void require_trainable(const DataSummary& summary, ObjectiveType type, const std::string& key) {
   const Objective& objective = objective_of(type);
-  for (RowFormat format : summary.formats) {
-    if (trains_on(objective, format)) continue;
-    const std::string rows = std::string(name_of(format)) + " rows, which ";
-    const std::string& advice = summary.advice;
-    if (objective.coupling == Coupling::answer)
-      throw KeyError(
-          ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " requires",
-          !advice.empty()
-              ? advice
-              : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
-    if (objective.coupling == Coupling::pair)
-      throw KeyError(
-          ErrorKind::job, key, rows + "do not hold two answers to compare, as " + name_of(type) + " requires",
-          // For other formats the advice is about labels of single answers.
-          !advice.empty() && format == RowFormat::prompt
-              ? advice
-              : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
-                    std::string(format == RowFormat::prompt ? "grpo"
-                                : format == RowFormat::kto  ? "kto"
-                                                            : "sft"));
-    if (objective.coupling == Coupling::policy)
-      throw KeyError(ErrorKind::job, key, rows + "contain an answer, and " + name_of(type) + " draws its own",
-                     "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
-    const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
-                                : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
-                                : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
-                                                                : "";
-    throw KeyError(ErrorKind::job, key,
-                   rows + (learner.empty() ? "no objective of this version trains on"
-                                           : name_of(type) + std::string(" does not train on")),
-                   !advice.empty() ? advice
-                                   : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
-                                         "; for " + name_of(type) +
-                                         ", map the answers: columns: {instruction: …, output: …}, or "
-                                         "{prompt: …, completion: …} with format: prompt_completion");
-  }
+  const auto refused = std::ranges::find_if_not(
+      summary.formats, [&](RowFormat format) { return trains_on(objective, format); });
+  if (refused == summary.formats.end()) return;
+  const RowFormat format = *refused;
+  const std::string &name = name_of(type), &advice = summary.advice;
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    throw KeyError(ErrorKind::job, key, name_of(format) + " rows, which " + what, hint);
+  };
+  if (objective.coupling == Coupling::answer)
+    refuse("do not say which answers are good, as " + name + " requires",
+           !advice.empty()
+               ? advice
+               : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
+  // For other formats than prompts the advice is about labels of single answers.
+  if (objective.coupling == Coupling::pair)
+    refuse("do not hold two answers to compare, as " + name + " requires",
+           !advice.empty() && format == RowFormat::prompt
+               ? advice
+               : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
+                     std::string(format == RowFormat::prompt ? "grpo"
+                                 : format == RowFormat::kto  ? "kto"
+                                                             : "sft"));
+  if (objective.coupling == Coupling::policy)
+    refuse("contain an answer, and " + name + " draws its own",
+           "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
+  const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
+                              : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
+                              : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
+                                                              : "";
+  refuse(learner.empty() ? "no objective of this version trains on" : name + " does not train on",
+         !advice.empty() ? advice
+                         : (learner.empty() ? "`forge data` shows them" : "write " + learner) + "; for " + name +
+                               ", map the answers: columns: {instruction: …, output: …}, or "
+                               "{prompt: …, completion: …} with format: prompt_completion");
 }
 
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
@@ -378,7 +377,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.formats = stream.formats();
   summary.format = stream.formats_text();
   summary.advice = stream.advice();
-  if (!chat_template && !options.model.reads_source() && stream.has_format(RowFormat::alpaca))
+  const bool instructs = std::ranges::count(summary.formats, RowFormat::alpaca) > 0;
+  if (!chat_template && !options.model.reads_source() && instructs)
     summary.format +=
         "; instructions use Stanford Alpaca's prompt, since the model has no chat template";
   require_examples(job, split, options, summary, lost);

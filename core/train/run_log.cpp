@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
@@ -67,22 +67,21 @@ std::string readable_part(const std::string& path, const TrainState& state) {
   return text;
 }
 
-struct Scalar {
-  const char* key;
-  const char* tag;
-};
-constexpr std::array kScalars{
-    Scalar{"loss", "train/loss"},          Scalar{"learning_rate", "train/learning_rate"},
-    Scalar{"grad_norm", "train/grad_norm"}, Scalar{"tokens_per_second", "speed/tokens_per_second"},
-    Scalar{"peak_memory_bytes", "memory/peak_bytes"}, Scalar{"eval_loss", "eval/loss"},
-    Scalar{"reward_margin", "train/reward_margin"}, Scalar{"reward_accuracy", "train/reward_accuracy"},
-    Scalar{"logp_chosen_change", "train/logp_chosen_change"}, Scalar{"logp_rejected_change", "train/logp_rejected_change"},
-    Scalar{"eval_reward_margin", "eval/reward_margin"}, Scalar{"eval_reward_accuracy", "eval/reward_accuracy"},
-    Scalar{"reward", "rollout/reward"}, Scalar{"reward_std", "rollout/reward_std"}, Scalar{"eval_reward", "eval/reward"},
-    Scalar{"truncated_share", "rollout/truncated_share"}, Scalar{"distinct_2", "rollout/distinct_2"},
-    Scalar{"sampler_gap", "rollout/sampler_gap"}, Scalar{"staleness", "rollout/staleness"}, Scalar{"correction", "rollout/correction"}, Scalar{"entropy", "train/entropy"}, Scalar{"kl", "train/kl"},
-    Scalar{"kl_old", "train/kl_old"}, Scalar{"clip_low_share", "train/clip_low_share"},
-    Scalar{"clip_high_share", "train/clip_high_share"}};
+// The tags of events' members.
+constexpr std::pair<const char*, const char*> kScalars[] = {
+    {"loss", "train/loss"}, {"learning_rate", "train/learning_rate"},
+    {"grad_norm", "train/grad_norm"}, {"tokens_per_second", "speed/tokens_per_second"},
+    {"peak_memory_bytes", "memory/peak_bytes"}, {"eval_loss", "eval/loss"},
+    {"reward_margin", "train/reward_margin"}, {"reward_accuracy", "train/reward_accuracy"},
+    {"logp_chosen_change", "train/logp_chosen_change"},
+    {"logp_rejected_change", "train/logp_rejected_change"},
+    {"eval_reward_margin", "eval/reward_margin"}, {"eval_reward_accuracy", "eval/reward_accuracy"},
+    {"reward", "rollout/reward"}, {"reward_std", "rollout/reward_std"},
+    {"eval_reward", "eval/reward"}, {"truncated_share", "rollout/truncated_share"},
+    {"distinct_2", "rollout/distinct_2"}, {"sampler_gap", "rollout/sampler_gap"},
+    {"staleness", "rollout/staleness"}, {"correction", "rollout/correction"},
+    {"entropy", "train/entropy"}, {"kl", "train/kl"}, {"kl_old", "train/kl_old"},
+    {"clip_low_share", "train/clip_low_share"}, {"clip_high_share", "train/clip_high_share"}};
 
 void remove_event_files(const std::string& folder) {
   std::error_code error;
@@ -186,9 +185,9 @@ void RunLog::write_again() {
 void RunLog::show(const Json& event) {
   if (!tensorboard_) return;
   int64_t step = event.value("step", int64_t{0});
-  for (const Scalar& scalar : kScalars)
-    if (event.contains(scalar.key) && event[scalar.key].is_number())
-      tensorboard_->scalar(scalar.tag, step, event[scalar.key].get<double>(), event.value("time", 0.0));
+  for (const auto& [key, tag] : kScalars)
+    if (event.contains(key) && event[key].is_number())
+      tensorboard_->scalar(tag, step, event[key].get<double>(), event.value("time", 0.0));
   for (const auto& [key, tag] : {std::pair("rewards", "rollout/rewards/"), std::pair("eval_rewards", "eval/rewards/")})
     if (event.contains(key))
       for (const auto& [name, part] : event[key].items())

@@ -50,7 +50,7 @@ struct Format {
   RowFormat format;
   const char* keys;  // keys that mark rows of this format
   bool (*matches)(const Json& row);
-  Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
+  Converter* convert;
 };
 
 const Format kFormats[] = {
