@@ -295,7 +295,8 @@ void require_trainable(const DataSummary& summary, ObjectiveType type, const std
                                                               : "";
   refuse(learner.empty() ? "no objective of this version trains on" : name + " does not train on",
          !advice.empty() ? advice
-                         : (learner.empty() ? "`forge data` shows them" : "write " + learner) + "; for " + name +
+                         : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
+                               "; for " + name +
                                ", map the answers: columns: {instruction: …, output: …}, or "
                                "{prompt: …, completion: …} with format: prompt_completion");
 }

@@ -86,29 +86,31 @@ void RolloutPasses::share_out(Rollout& rollout, const std::vector<size_t>& which
   FORGE_CHECK(next == numbers.data() + numbers.size(), "numbers of other positions");
 }
 
-// Sets `numbers` of every completion to its share of what `compute` returns for micro-batches of all
-// of them. Returns the seconds that it took.
+// Sets `numbers` of every completion to its share of what `compute` returns for micro-batches of
+// all of them. Returns the seconds that it took.
 template <class Compute>
-double RolloutPasses::pass(Rollout& rollout, std::vector<float> Completion::*numbers, const Compute& compute) const {
+double RolloutPasses::pass(Rollout& rollout, Numbers numbers, const Compute& compute) const {
   const auto start = Clock::now();
   std::vector<size_t> all(rollout.completions.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  for_each_part(session_.world, batches(rollout, all, 1), stop_, [&](const std::vector<size_t>& which) {
-    share_out(rollout, which, compute(tensors_of(batch_of(rollout, which))),
-              [&](Completion& c, const double* begin, const double* end) { (c.*numbers).assign(begin, end); });
+  const Give give = [&](Completion& c, const double* begin, const double* end) {
+    (c.*numbers).assign(begin, end);
+  };
+  for_each_part(session_.world, batches(rollout, all, 1), stop_, [&](const auto& which) {
+    share_out(rollout, which, compute(tensors_of(batch_of(rollout, which))), give);
   });
   return seconds_since(start);
 }
 
-double RolloutPasses::pass_logps(Network& network, std::vector<float> Completion::*logps, Rollout& rollout) const {
+double RolloutPasses::pass_logps(Network& network, Numbers logps, Rollout& rollout) const {
   return pass(rollout, logps, [&](const BatchTensors& batch) {
     return host_doubles(network.rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
   });
 }
 
 void RolloutPasses::add_values(Rollout& rollout) {
-  rollout.old_seconds += pass(rollout, &Completion::values,
-                              [&](const BatchTensors& batch) { return session_.value->values(batch); });
+  const auto values = [&](const BatchTensors& batch) { return session_.value->values(batch); };
+  rollout.old_seconds += pass(rollout, &Completion::values, values);
 }
 
 void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder) {

@@ -37,10 +37,11 @@ class RolloutPasses {
   void add_drawn_logps(Rollout& rollout, const std::string& folder);
 
  private:
+  using Numbers = std::vector<float> Completion::*;
   template <class Compute>
-  double pass(Rollout& rollout, std::vector<float> Completion::*numbers, const Compute& compute) const;
-  // Sets log-probabilities under a network, at the temperature of the rollouts. Returns the seconds.
-  double pass_logps(Network& network, std::vector<float> Completion::*logps, Rollout& rollout) const;
+  double pass(Rollout& rollout, Numbers numbers, const Compute& compute) const;
+  // Sets log-probabilities under a network, at the temperature of the rollouts. Returns seconds.
+  double pass_logps(Network& network, Numbers logps, Rollout& rollout) const;
 
   Session& session_;
   const DataSet& train_;

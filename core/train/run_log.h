@@ -33,7 +33,7 @@ class RunLog {
   // Writes a line of log.txt for any other event.
   void note(const Json& event);
   // Returns the length of metrics.jsonl. Flushes to the device first, so that a checkpoint never
-  // counts bytes that could be lost. A file that was removed or replaced meanwhile is written again.
+  // counts bytes that could be lost. A file that was removed or replaced is written again.
   int64_t flush();
 
  private:

@@ -140,8 +140,8 @@ Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_
   return epoch_steps(lengths, in_prompts, epoch);
 }
 
-Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job,
-                    int64_t divisor) {
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths,
+                    const Job& job, int64_t divisor) {
   const auto& [size, tokens] = std::tie(job.train.micro_batch_size, job.train.micro_batch_tokens);
   FORGE_CHECK(job.data.packing ? tokens && *tokens >= 1 : size && *size >= 1,
               "the micro-batch is not planned yet");

@@ -60,9 +60,9 @@ struct ChunkResult {
 // Processes a chunk. May be called from any number of threads at once.
 using ChunkWorker = std::function<ChunkResult(const RowChunk& chunk)>;
 
-// Keeps a reference to `maker`; `sources` are the files of the stream. Weights count in the training
-// split only, and after the eval rows were taken out, so that a repeated row is never in both. With
-// `look`, also looks at what the rows say.
+// Keeps a reference to `maker`; `sources` are the files of the stream. Weights count in the
+// training split only, and after the eval rows were taken out, so that a repeated row is never in
+// both. With `look`, also looks at what the rows say.
 ChunkWorker chunk_worker(const ExampleMaker& maker, const std::vector<SourceFile>& sources,
                          const EvalShare& share, int64_t seed, bool look);
 

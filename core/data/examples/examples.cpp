@@ -82,7 +82,8 @@ std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& render
   return roles;
 }
 
-Example tokenise(const Tokenizer& tokenizer, const RenderedRow& rendered, std::vector<TokenSpan>& spans) {
+Example tokenise(const Tokenizer& tokenizer, const RenderedRow& rendered,
+                 std::vector<TokenSpan>& spans) {
   std::vector<TextSegment> segments;
   int64_t begin = 0;
   for (const RenderedRow::Run& run : rendered.runs) {
@@ -107,8 +108,8 @@ Example tokenise(const Tokenizer& tokenizer, const RenderedRow& rendered, std::v
 
 // True if the template writes a token after the answer in `range` by which servers of the model
 // know its end. `spans` begin with the answer's, and `run` is the last of its runs.
-bool teaches_end(const Tokenizer& tokenizer, const RenderedRow& rendered, std::span<const TokenSpan> spans,
-                 const ByteRange& range, size_t run) {
+bool teaches_end(const Tokenizer& tokenizer, const RenderedRow& rendered,
+                 std::span<const TokenSpan> spans, const ByteRange& range, size_t run) {
   if (!rendered.runs[run].trusted) return false;
   const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
   for (const TokenSpan& token : spans) {
@@ -252,7 +253,8 @@ bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, cons
   return true;
 }
 
-bool ExampleMaker::past_sides(int64_t prompt, int64_t completion, int64_t whole, RowExamples& made) const {
+bool ExampleMaker::past_sides(int64_t prompt, int64_t completion, int64_t whole,
+                              RowExamples& made) const {
   return past(prompt, data_.max_prompt_length, "data.max_prompt_length", whole, made) ||
          past(completion, data_.max_completion_length, "data.max_completion_length", whole, made);
 }

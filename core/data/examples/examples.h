@@ -138,7 +138,7 @@ class ExampleMaker {
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
   // Both refuse a row for drop and error, and return true: past() if it has more `tokens`, of
-  // `whole`, than the `most` that a key states, past_sides() if a side is longer than its own limit.
+  // `whole`, than the `most` that a key states, past_sides() if a side is longer than its limit.
   bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
             int64_t whole, RowExamples& made) const;
   bool past_sides(int64_t prompt, int64_t completion, int64_t whole, RowExamples& made) const;

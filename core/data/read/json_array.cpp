@@ -23,8 +23,8 @@ constexpr size_t kFirstObject = size_t{1} << 20;
 
 // True for members of a row that are lists.
 bool is_list_of_row(const std::string& key) {
-  return among("messages conversations conversation prompt completion chosen rejected history tools "
-               "functions ids input_ids labels attention_mask images",
+  return among("messages conversations conversation prompt completion chosen rejected history "
+               "tools functions ids input_ids labels attention_mask images",
                key) ||
          std::ranges::count(kTokenMasks, key) > 0;
 }

@@ -21,7 +21,8 @@ class ValueText {
  public:
   // True if the value is a bare word or number that ends before this byte, or if there is none.
   bool ends_before(char c) const {
-    return !quoted_ && depth_ == 0 && std::string_view(",]}: \t\r\n").find(c) != std::string_view::npos;
+    constexpr std::string_view kDelimiters = ",]}: \t\r\n";
+    return !quoted_ && depth_ == 0 && kDelimiters.find(c) != kDelimiters.npos;
   }
   // Returns true if the value ends with this byte.
   bool ends_with(char c) {

@@ -120,8 +120,8 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
 // True for a column that numbers or places its row: an id, the index that pandas wrote, an address.
 bool is_mark(const std::string& key) {
   const std::string name = folded(key);
-  return among("id uid uuid guid idx index key hash url uri link", name) || ends_with(name, "_id") ||
-         starts_with(name, "unnamed") || starts_with(name, "__index");
+  return among("id uid uuid guid idx index key hash url uri link", name) ||
+         ends_with(name, "_id") || starts_with(name, "unnamed") || starts_with(name, "__index");
 }
 
 // True if a row has a text under the key of which `holds` is true.

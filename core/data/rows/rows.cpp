@@ -224,9 +224,9 @@ void add(Hasher& hasher, const AnswersRow& row) {
 }  // namespace
 
 bool marks_format(std::string_view field) {
-  return among("input_ids ids messages conversations conversation instruction output prompt completion "
-               "text chosen rejected rejected_messages rejected_response preferred_output "
-               "non_preferred_output label kto_tag",
+  return among("input_ids ids messages conversations conversation instruction output prompt "
+               "completion text chosen rejected rejected_messages rejected_response "
+               "preferred_output non_preferred_output label kto_tag",
                field);
 }
 

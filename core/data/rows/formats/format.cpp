@@ -65,7 +65,8 @@ std::string likely_role(const std::string& name) {
   constexpr std::string_view kAsking =
       "human customer client caller question student patient prompter person visitor buyer q";
   constexpr std::string_view kAnswering =
-      "gpt chatgpt agent bot ai model chatbot support answer doctor operator teacher tutor expert a";
+      "gpt chatgpt agent bot ai model chatbot support answer doctor operator teacher tutor "
+      "expert a";
   const std::string word = lower(name);
   if (among(kReturning, word)) return "tool";
   if (among(kAsking, word)) return "user";

@@ -10,8 +10,8 @@
 namespace forge {
 
 using Converter = Row(const Json& row, const RowOptions& options, RowFaults& faults);
-Converter convert_messages, convert_sharegpt, convert_alpaca, convert_prompt_completion, convert_text,
-    convert_tokens, convert_preference, convert_kto, convert_reward, convert_prompt;
+Converter convert_messages, convert_sharegpt, convert_alpaca, convert_prompt_completion,
+    convert_text, convert_tokens, convert_preference, convert_kto, convert_reward, convert_prompt;
 
 // Returns the member called `key`, or nullptr if it is absent or null, or `object` is none.
 const Json* member(const Json& object, const std::string& key);
