@@ -1,13 +1,14 @@
 #include "core/data/prepare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <filesystem>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "core/data/examples/chunk_worker.h"
-#include "core/data/examples/joined.h"
 #include "core/data/examples/lost_rows.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
@@ -126,8 +127,9 @@ KeyFault fault_of(Split split, const PrepareOptions& options, const std::string&
 
 void require_template(const RowStream& stream, Split split, const PrepareOptions& options) {
   const std::string key = options.source_name.empty() ? "data.template" : "--template";
+  const std::vector<RowFormat> formats = stream.formats();
   for (RowFormat format : {RowFormat::messages, RowFormat::sharegpt})
-    if (stream.has_format(format))
+    if (std::ranges::count(formats, format) > 0)
       throw KeyError(
           ErrorKind::job,
           {fault_of(split, options,
@@ -157,10 +159,50 @@ void for_each_result(RowStream& stream, const ChunkWorker& worker, int64_t threa
   for (RowChunk chunk; stream.next(chunk);) {
     if (static_cast<int64_t>(running.size()) > threads) consume_oldest();
     running.push_back(
-        std::async(std::launch::async, [&worker, chunk = std::move(chunk)] { return worker.run(chunk); }));
+        std::async(std::launch::async, [&worker, chunk = std::move(chunk)] { return worker(chunk); }));
   }
   while (!running.empty()) consume_oldest();
 }
+
+// Joins documents end to end and cuts them into rows of one length: data.join_documents.
+class JoinedDocuments {
+ public:
+  explicit JoinedDocuments(int64_t length) : length_(static_cast<size_t>(length)) {}
+
+  // Returns the rows that these documents fill, after those that came before. Each row has the line
+  // of its first token.
+  std::vector<LocatedExample> rows_of(const std::vector<LocatedExample>& documents) {
+    std::vector<LocatedExample> rows;
+    for (const LocatedExample& document : documents) {
+      const auto& [id, ids, supervised] = document.example;
+      for (size_t begin = 0; begin < ids.size();) {
+        auto& [row_id, row_ids, row_supervised] = row_.example;
+        if (row_ids.empty()) row_.line = document.line;
+        const size_t count = std::min(ids.size() - begin, length_ - row_ids.size());
+        row_ids.insert(row_ids.end(), &ids[begin], &ids[begin] + count);
+        row_supervised.insert(row_supervised.end(), &supervised[begin], &supervised[begin] + count);
+        // A document's first token is predicted from the end of the document before it; a row's
+        // first token has nothing before it.
+        if (begin == 0) row_supervised[row_ids.size() - count] = 1;
+        row_supervised[0] = 0;
+        begin += count;
+        if (row_ids.size() == length_) rows.push_back(std::exchange(row_, {}));
+      }
+    }
+    return rows;
+  }
+
+  // Returns the rest after the last document: a shorter row, or none if it is a single token, which
+  // predicts nothing. transformers' run_clm.py drops the rest.
+  std::vector<LocatedExample> rest() const {
+    if (row_.example.ids.size() < 2) return {};
+    return {row_};
+  }
+
+ private:
+  size_t length_;
+  LocatedExample row_;
+};
 
 // Adds counts, scaled: an estimate scales each source by its own share.
 void add_scaled(DataSummary& total, const DataSummary& part, double factor) {
@@ -222,42 +264,41 @@ void require_examples(const Job& job, Split split, const PrepareOptions& options
 
 void require_trainable(const DataSummary& summary, ObjectiveType type, const std::string& key) {
   const Objective& objective = objective_of(type);
-  for (RowFormat format : summary.formats) {
-    if (trains_on(objective, format)) continue;
-    const std::string rows = std::string(name_of(format)) + " rows, which ";
-    const std::string& advice = summary.advice;
-    if (objective.coupling == Coupling::answer)
-      throw KeyError(
-          ErrorKind::job, key, rows + "do not say which answers are good, as " + name_of(type) + " requires",
-          !advice.empty()
-              ? advice
-              : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
-    if (objective.coupling == Coupling::pair)
-      throw KeyError(
-          ErrorKind::job, key, rows + "do not hold two answers to compare, as " + name_of(type) + " requires",
-          // For other formats the advice is about labels of single answers.
-          !advice.empty() && format == RowFormat::prompt
-              ? advice
-              : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
-                    std::string(format == RowFormat::prompt ? "grpo"
-                                : format == RowFormat::kto  ? "kto"
-                                                            : "sft"));
-    if (objective.coupling == Coupling::policy)
-      throw KeyError(ErrorKind::job, key, rows + "contain an answer, and " + name_of(type) + " draws its own",
-                     "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
-    const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
-                                : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
-                                : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
-                                                                : "";
-    throw KeyError(ErrorKind::job, key,
-                   rows + (learner.empty() ? "no objective of this version trains on"
-                                           : name_of(type) + std::string(" does not train on")),
-                   !advice.empty() ? advice
-                                   : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
-                                         "; for " + name_of(type) +
-                                         ", map the answers: columns: {instruction: …, output: …}, or "
-                                         "{prompt: …, completion: …} with format: prompt_completion");
-  }
+  const auto refused = std::ranges::find_if_not(
+      summary.formats, [&](RowFormat format) { return trains_on(objective, format); });
+  if (refused == summary.formats.end()) return;
+  const RowFormat format = *refused;
+  const std::string &name = name_of(type), &advice = summary.advice;
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    throw KeyError(ErrorKind::job, key, name_of(format) + " rows, which " + what, hint);
+  };
+  if (objective.coupling == Coupling::answer)
+    refuse("do not say which answers are good, as " + name + " requires",
+           !advice.empty()
+               ? advice
+               : "give rows of prompt, completion and label (format: kto), or of chosen and rejected answers");
+  // For other formats than prompts the advice is about labels of single answers.
+  if (objective.coupling == Coupling::pair)
+    refuse("do not hold two answers to compare, as " + name + " requires",
+           !advice.empty() && format == RowFormat::prompt
+               ? advice
+               : "give rows of prompt, chosen and rejected (format: preference), or write objective: " +
+                     std::string(format == RowFormat::prompt ? "grpo"
+                                 : format == RowFormat::kto  ? "kto"
+                                                             : "sft"));
+  if (objective.coupling == Coupling::policy)
+    refuse("contain an answer, and " + name + " draws its own",
+           "give rows of prompt and what rewards need (format: prompt; columns: {prompt: question})");
+  const std::string learner = format == RowFormat::preference ? "objective: dpo to learn what is preferred"
+                              : format == RowFormat::kto      ? "objective: kto to learn from good and bad answers"
+                              : format == RowFormat::prompt   ? "objective: grpo to learn from rewarded answers of its own"
+                                                              : "";
+  refuse(learner.empty() ? "no objective of this version trains on" : name + " does not train on",
+         !advice.empty() ? advice
+                         : (learner.empty() ? "`forge data` shows them" : "write " + learner) +
+                               "; for " + name +
+                               ", map the answers: columns: {instruction: …, output: …}, or "
+                               "{prompt: …, completion: …} with format: prompt_completion");
 }
 
 bool has_eval_data(const Job& job) { return !job.data.eval.empty() || job.data.eval_fraction > 0; }
@@ -282,7 +323,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   if (options.model.reads_source()) require_pairs(stream, split, options);
   if (!chat_template) require_template(stream, split, options);
   const ExampleMaker maker(tokenizer, chat_template, job, options.model);
-  const ChunkWorker worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
+  const ChunkWorker worker =
+      chunk_worker(maker, stream.files(), share_of(job, split), job.seed, options.report != nullptr);
   LostRows lost(job.data.on_bad_row, estimate ? "" : path);
   std::optional<TokenCacheWriter> writer;
   if (!estimate && !found) writer.emplace(path);
@@ -314,7 +356,7 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   };
   JoinedDocuments joined(job.data.max_length);
   for_each_result(stream, worker, threads, [&](ChunkResult result) {
-    if (job.data.join_documents) result.examples = joined.rows_of(std::move(result.examples));
+    if (job.data.join_documents) result.examples = joined.rows_of(result.examples);
     take(std::move(result));
   });
   if (job.data.join_documents) take({.source = sources.size() - 1, .examples = joined.rest()});
@@ -336,7 +378,8 @@ Prepared prepare_dataset(const Job& job, Split split, const Tokenizer& tokenizer
   summary.formats = stream.formats();
   summary.format = stream.formats_text();
   summary.advice = stream.advice();
-  if (!chat_template && !options.model.reads_source() && stream.has_format(RowFormat::alpaca))
+  const bool instructs = std::ranges::count(summary.formats, RowFormat::alpaca) > 0;
+  if (!chat_template && !options.model.reads_source() && instructs)
     summary.format +=
         "; instructions use Stanford Alpaca's prompt, since the model has no chat template";
   require_examples(job, split, options, summary, lost);

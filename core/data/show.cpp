@@ -6,13 +6,6 @@
 #include "core/lib/base/text.h"
 
 namespace forge {
-namespace {
-
-constexpr const char* kTrained = "\x1b[32m";
-constexpr const char* kContext = "\x1b[2m";
-constexpr const char* kReset = "\x1b[0m";
-
-}  // namespace
 
 void dump_dataset(const DataSet& data, const Tokenizer& tokenizer, OutputFile& out) {
   for (int64_t i = 0; i < data.size(); ++i) {
@@ -44,7 +37,7 @@ std::string show_example(const DataSet& data, int64_t index, const Tokenizer& to
     for (end = begin; end < example.ids.size() && example.supervised[end] == mask;) ++end;
     const std::string text = printable(tokenizer.decode(std::span(example.ids).subspan(begin, end - begin)));
     if (colour)
-      out += (trained ? kTrained : kContext) + text + kReset;
+      out += (trained ? "\x1b[32m" : "\x1b[2m") + text + "\x1b[0m";  // green, dim, reset
     else
       out += trained ? "⟦" + text + "⟧" : text;
   }

@@ -264,24 +264,19 @@ std::vector<Drawing::Turn> Drawing::called(std::vector<Turn> turns, const DrawPu
   }
   std::vector<Turn> next;
   for (size_t i = 0; i < turns.size(); ++i) {
+    const RecordedRollout::Answer& answer = *answers[i];
     Completion& c = *turns[i].completion;
-    c.failure = answers[i]->failure;
-    if (answers[i]->over) {
-      c.truncated = answers[i]->truncated;
-      continue;
-    }
+    c.failure = answer.failure;
     // The text of the tool must leave room for an answer to it.
-    if (static_cast<int64_t>(answers[i]->ids.size()) >= turns[i].left()) {
-      c.truncated = true;
+    if (answer.over || std::ssize(answer.ids) >= turns[i].left()) {
+      c.truncated = !answer.over || answer.truncated;
       continue;
     }
-    c.inserted.push_back({static_cast<int64_t>(c.ids.size()), static_cast<int64_t>(c.ids.size() + answers[i]->ids.size())});
-    const std::vector<int32_t>& prompt = turns[i].prompt;
-    Turn turn{.completion = &c, .prompt = prompt, .room = turns[i].room, .stream = stream_of(name_of_draw(c))};
+    Turn turn{.completion = &c, .prompt = turns[i].prompt, .room = turns[i].room, .stream = stream_of(name_of_draw(c))};
+    c.ids.insert(c.ids.end(), answer.ids.begin(), answer.ids.end());
     turn.prompt.insert(turn.prompt.end(), c.ids.begin() + c.text_begin, c.ids.end());
-    turn.prompt.insert(turn.prompt.end(), answers[i]->ids.begin(), answers[i]->ids.end());
-    c.ids.insert(c.ids.end(), answers[i]->ids.begin(), answers[i]->ids.end());
-    c.text_begin = static_cast<int64_t>(c.ids.size());
+    c.text_begin = std::ssize(c.ids);
+    c.inserted.push_back({c.text_begin - std::ssize(answer.ids), c.text_begin});
     next.push_back(std::move(turn));
   }
   return next;

@@ -38,8 +38,7 @@ std::vector<Batch> first_batches(const Plan& plan, const DataSet& data, bool eva
   for (const std::vector<int64_t>& part : parts_of(plan, data, evaluates)) {
     if (tokens >= kFp8GateTokens) break;
     Batch batch = make_batch(data, part);
-    const auto targets = std::count_if(batch.loss_weights.begin(), batch.loss_weights.end(), [](float weight) { return weight != 0; });
-    if (batch.tokens() > room.tokens || targets > room.targets) continue;
+    if (batch.tokens() > room.tokens || batch.supervised_tokens() > room.targets) continue;
     tokens += batch.tokens();
     batches.push_back(std::move(batch));
   }

@@ -12,19 +12,6 @@
 namespace forge {
 namespace {
 
-// Numbers of all rows, collected from the visits' chunks.
-struct Kept {
-  Kept(const at::Tensor& rows, bool with_entropy) : numbers{.logp = at::empty({rows.size(0)}, rows.options().dtype(at::kFloat))} {
-    if (with_entropy) numbers.entropy = at::empty_like(numbers.logp);
-  }
-  void take(int64_t begin, const TokenOutputs& chunk) {
-    const int64_t count = chunk.logp.size(0);
-    numbers.logp.narrow(0, begin, count).copy_(chunk.logp);
-    if (numbers.entropy.defined()) numbers.entropy.narrow(0, begin, count).copy_(chunk.entropy);
-  }
-  TokenOutputs numbers;
-};
-
 at::Tensor scaled(const std::vector<double>& cotangents, double scale, c10::Device device) {
   std::vector<float> values(cotangents.size());
   std::transform(cotangents.begin(), cotangents.end(), values.begin(), [&](double value) { return static_cast<float>(value * scale); });
@@ -116,25 +103,24 @@ at::Tensor Head::backward(const HeadRows& rows, const BatchTensors& batch, const
   c10::NoGradGuard no_grad;
   if (model_.spec.score_head) return backward_of_scores(rows, task, kept);
   const at::Tensor w = weight(), d_w = weight_grad();
-  Kept all(rows.rows, task.keeps_entropy);
+  kept = {.logp = at::empty({rows.rows.size(0)}, rows.rows.options().dtype(at::kFloat))};
+  if (task.keeps_entropy) kept.entropy = at::empty_like(kept.logp);
   const auto look = [&](int64_t begin, const TokenOutputs& chunk) {
-    all.take(begin, chunk);
+    const int64_t count = chunk.logp.size(0);
+    kept.logp.narrow(0, begin, count).copy_(chunk.logp);
+    if (kept.entropy.defined()) kept.entropy.narrow(0, begin, count).copy_(chunk.entropy);
     if (task.see) task.see(chunk);
   };
   const auto visit = [&](const TokenNeeds& needs, const Cotangents& cotangents) {
     return head_forward_backward(rows.rows, w, batch.loss_targets, needs, cotangents, memory(rows), d_w);
   };
-  const auto finish = [&](const at::Tensor& d_rows) {
-    kept = all.numbers;
-    return d_rows;
-  };
   if (!task.known.empty()) {
     FORGE_CHECK(static_cast<int64_t>(task.known.size()) == rows.rows.size(0), "cotangents of other positions");
     const at::Tensor logp = scaled(task.known, task.loss_scale, rows.rows.device());
-    return finish(visit(task.needs, [&](int64_t begin, const TokenOutputs& chunk) {
+    return visit(task.needs, [&](int64_t begin, const TokenOutputs& chunk) {
       look(begin, chunk);
       return TokenGrads{.logp = logp.narrow(0, begin, chunk.logp.size(0))};
-    }));
+    });
   }
   const bool twice = d_w.defined() || task.pulls_entropy;
   at::Tensor d_rows;
@@ -146,16 +132,16 @@ at::Tensor Head::backward(const HeadRows& rows, const BatchTensors& batch, const
       return TokenGrads{.logp = at::ones_like(chunk.logp)};
     });
   }
-  const RowCotangents cotangents = task.from_rows(all.numbers);
+  const RowCotangents cotangents = task.from_rows(kept);
   const at::Tensor logp = scaled(cotangents.logp, task.loss_scale, rows.rows.device());
-  if (!twice) return finish(multiply_rows(d_rows, logp));
+  if (!twice) return multiply_rows(d_rows, logp);
   const at::Tensor entropy = cotangents.entropy.empty() ? at::Tensor() : scaled(cotangents.entropy, task.loss_scale, rows.rows.device());
-  return finish(visit({.logp = true, .entropy = entropy.defined(), .temperature = task.needs.temperature},
-                      [&](int64_t begin, const TokenOutputs& chunk) {
-                        const int64_t count = chunk.logsumexp.size(0);
-                        return TokenGrads{.logp = logp.narrow(0, begin, count),
-                                          .entropy = entropy.defined() ? entropy.narrow(0, begin, count) : at::Tensor()};
-                      }));
+  return visit({.logp = true, .entropy = entropy.defined(), .temperature = task.needs.temperature},
+               [&](int64_t begin, const TokenOutputs& chunk) {
+                 const int64_t count = chunk.logsumexp.size(0);
+                 return TokenGrads{.logp = logp.narrow(0, begin, count),
+                                   .entropy = entropy.defined() ? entropy.narrow(0, begin, count) : at::Tensor()};
+               });
 }
 
 at::Tensor Head::backward_of_scores(const HeadRows& rows, const HeadTask& task, TokenOutputs& kept) {

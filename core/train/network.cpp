@@ -177,10 +177,4 @@ void Network::watch(const StepWatch& watch) {
 
 std::vector<SequenceSums> Network::answers(const BatchTensors& batch) { return answers_of(model_.spec, rows(batch).logp, batch); }
 
-std::vector<ExampleLoss> Network::evaluate(const BatchTensors& batch) {
-  std::vector<ExampleLoss> losses;
-  for (const SequenceSums& sums : answers(batch)) losses.push_back({sums.tokens, -sums.logp});
-  return losses;
-}
-
 }  // namespace forge

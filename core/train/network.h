@@ -14,12 +14,6 @@
 
 namespace forge {
 
-// Sums over the supervised tokens of one example.
-struct ExampleLoss {
-  int64_t supervised_tokens = 0;
-  double loss = 0;  // Σ −logp, natural logarithm
-};
-
 // Returns the loss and cotangents of answers beside the reference's Σ logp, which is empty for
 // objectives without one.
 SequenceLoss answers_loss(std::vector<SequenceSums> answers, const ObjectiveConfig& objective,
@@ -52,8 +46,6 @@ class Network {
   // Returns logp by sequence; for a model that gives scores, each sequence's score. The reference
   // stays 0.
   std::vector<SequenceSums> answers(const BatchTensors& batch);
-  // Returns −logp and the number of supervised tokens of each sequence.
-  std::vector<ExampleLoss> evaluate(const BatchTensors& batch);
 
  private:
   void balance_experts(const BatchTensors& batch, const StepScale& scale, BatchLoss& loss);

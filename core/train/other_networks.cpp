@@ -20,12 +20,6 @@ StepOptions base_options(const Session& session) {
   return options;
 }
 
-Job job_with(const Job& job, const AdapterConfig& adapter) {
-  Job own = job;
-  own.adapter = adapter;
-  return own;
-}
-
 }  // namespace
 
 BaseModel::BaseModel(const Session& session)
@@ -81,11 +75,12 @@ std::vector<double> Judges::scores(const std::string& reward, const std::vector<
 
 ValueNetwork::ValueNetwork(const Session& session, Model base)
     : rate_ratio_(session.job.objective.as<PpoConfig>().value.learning_rate_ratio),
-      job_(job_with(session.job, value_model(session.plan.model, session.job).adapter)),
+      job_(session.job),
       model_(std::move(base)),
       trainables_(value_model(session.plan.model, session.job).layout, model_.type, model_.device, session.job.train.master_weights) {
   c10::NoGradGuard no_grad;
   const ValueModel value = value_model(session.plan.model, session.job);
+  job_.adapter = value.adapter;
   model_.spec = value.spec;
   model_.head = at::zeros({1, value.spec.hidden_size}, at::TensorOptions().dtype(model_.type).device(model_.device));
   adopt_trained_weights(model_, trainables_, /*tied=*/false);

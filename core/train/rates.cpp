@@ -109,7 +109,6 @@ class Measurement {
     tensors.training = true;
     network_->forward_backward(tensors, {static_cast<double>(batch.supervised_tokens()), 1});
     const auto computed = Clock::now();
-    const double seconds = std::chrono::duration<double>(computed - prepared).count();
     const std::vector<StepSpan> micro_batch = std::move(spans_);
     spans_.clear();
     trainables_->zero_grad();
@@ -117,27 +116,20 @@ class Measurement {
     network_->update(*optimizer_, 1e-5, 1);
     const auto end = Clock::now();
     if (note) {
-      note_ops(seconds, micro_batch, batch);
-      const StepSizes sizes = sizes_of(batch);
+      const StepSizes sizes{batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
+      double between = std::chrono::duration<double>(computed - prepared).count();
+      for (const StepSpan& span : micro_batch) {
+        between -= seconds_of(span);
+        if (span.op) note_op(span, sizes);
+      }
+      points_.add(precision_, batch_work(sizes), std::max(between, 1e-7));
       for (const StepSpan& span : spans_) note_op(span, sizes);
     }
     return std::chrono::duration<double>(end - start).count();
   }
 
  private:
-  StepSizes sizes_of(const Batch& batch) const {
-    return {batch.tokens(), batch.supervised_tokens(), bytes_of(precision_), 1};
-  }
-
   static double seconds_of(const StepSpan& span) { return cpu_device().seconds(span.begin, span.end); }
-  void note_ops(double seconds, const std::vector<StepSpan>& spans, const Batch& batch) {
-    const StepSizes sizes = sizes_of(batch);
-    for (const StepSpan& span : spans) {
-      seconds -= seconds_of(span);
-      if (span.op) note_op(span, sizes);
-    }
-    points_.add(precision_, batch_work(sizes), std::max(seconds, 1e-7));
-  }
 
   // A product with adapters is timed together with them; the time of the product alone comes from
   // the model without adapters.

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <span>
+#include <set>
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/hash.h"
@@ -75,12 +75,6 @@ struct Asked {
   std::vector<Mismatch> mismatches;  // each once, in order
 };
 
-std::vector<Mismatch> each_once(std::vector<Mismatch> all) {
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
 std::vector<Asked> asked_for(const Session& session, const ReferenceRequest& request) {
   const bool estimates = objective_of(session.job.objective.type()).coupling == Coupling::answer;
   std::vector<Asked> asked{{request.train, {}}};
@@ -88,13 +82,11 @@ std::vector<Asked> asked_for(const Session& session, const ReferenceRequest& req
   if (!estimates) return asked;
   const std::vector<int64_t> lengths = request.train->atom_lengths();
   Epochs steps("steps", [&](int64_t epoch) { return epoch_steps(lengths, session.job, epoch); });
-  for (int64_t step = 0; step < session.plan.steps; ++step) {
-    const std::vector<Mismatch> more = mismatches(*request.train, steps[step]);
-    asked[0].mismatches.insert(asked[0].mismatches.end(), more.begin(), more.end());
-  }
-  asked[0].mismatches = each_once(std::move(asked[0].mismatches));
-  if (request.eval)
-    asked[1].mismatches = each_once(mismatches(*request.eval, numbers_below(request.eval->atoms())));
+  std::set<Mismatch> of_steps;
+  for (int64_t step = 0; step < session.plan.steps; ++step)
+    for (const Mismatch& mismatch : mismatches(*request.train, steps[step])) of_steps.insert(mismatch);
+  asked[0].mismatches.assign(of_steps.begin(), of_steps.end());
+  if (request.eval) asked[1].mismatches = mismatches(*request.eval, numbers_below(request.eval->atoms()));
   return asked;
 }
 
@@ -137,7 +129,9 @@ std::string mismatched_name(const Asked& asked, size_t split) {
 
 constexpr std::string_view kHashName = "hash";  // of the other tensors, as text
 
-std::string hash_of(std::span<const SafetensorsEntry> entries) {
+// Sorts the tensors by name and returns their hash.
+std::string hash_of(std::vector<SafetensorsEntry>& entries) {
+  std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) { return entry.info.name; });
   Hasher hasher;
   for (const SafetensorsEntry& entry : entries) hasher.add(entry.info.name).add(entry.bytes);
   return hasher.hex();
@@ -152,7 +146,6 @@ bool is_whole(const TensorFile& file) {
       stated = file.bytes(i);
     else
       entries.push_back({file.tensors()[i], file.bytes(i)});
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
   return stated == hash_of(entries);
 }
 
@@ -241,7 +234,6 @@ std::unique_ptr<KeptReference> make_kept(Session& session, const std::string& pa
     kept->add(all[i], std::move(logps), mismatched);
   }
   if (path.empty()) return kept;
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
   const std::string hash = hash_of(entries);
   entries.push_back({{std::string(kHashName), {static_cast<int64_t>(hash.size())}, DType::u8}, hash});
   write_safetensors(path, entries, {{"format", "pt"}});

@@ -49,11 +49,8 @@ std::vector<std::vector<size_t>> RolloutPasses::batches(const Rollout& rollout, 
     items.push_back(static_cast<int64_t>(items.size()));
     lengths.push_back(train_.length(c.prompt) + static_cast<int64_t>(c.ids.size()));
   }
-  Job job = session_.job;
-  if (job.train.micro_batch_size) *job.train.micro_batch_size = std::max<int64_t>(1, *job.train.micro_batch_size / divisor);
-  *job.train.micro_batch_tokens = std::max<int64_t>(1, *job.train.micro_batch_tokens / divisor);
   std::vector<std::vector<size_t>> result;
-  for (const std::vector<int64_t>& part : micro_batches(items, lengths, job)) {
+  for (const std::vector<int64_t>& part : micro_batches(items, lengths, session_.job, divisor)) {
     result.emplace_back();
     for (const int64_t item : part) result.back().push_back(which[static_cast<size_t>(item)]);
   }
@@ -89,24 +86,31 @@ void RolloutPasses::share_out(Rollout& rollout, const std::vector<size_t>& which
   FORGE_CHECK(next == numbers.data() + numbers.size(), "numbers of other positions");
 }
 
-std::vector<std::vector<size_t>> RolloutPasses::all_batches(const Rollout& rollout) const {
+// Sets `numbers` of every completion to its share of what `compute` returns for micro-batches of
+// all of them. Returns the seconds that it took.
+template <class Compute>
+double RolloutPasses::pass(Rollout& rollout, Numbers numbers, const Compute& compute) const {
+  const auto start = Clock::now();
   std::vector<size_t> all(rollout.completions.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  return batches(rollout, all, 1);
+  const Give give = [&](Completion& c, const double* begin, const double* end) {
+    (c.*numbers).assign(begin, end);
+  };
+  for_each_part(session_.world, batches(rollout, all, 1), stop_, [&](const auto& which) {
+    share_out(rollout, which, compute(tensors_of(batch_of(rollout, which))), give);
+  });
+  return seconds_since(start);
+}
+
+double RolloutPasses::pass_logps(Network& network, Numbers logps, Rollout& rollout) const {
+  return pass(rollout, logps, [&](const BatchTensors& batch) {
+    return host_doubles(network.rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
+  });
 }
 
 void RolloutPasses::add_values(Rollout& rollout) {
-  const auto start = Clock::now();
-  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
-    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
-    share_out(rollout, which, session_.value->values(tensors),
-              [](Completion& c, const double* begin, const double* end) { c.values.assign(begin, end); });
-  });
-  rollout.old_seconds += seconds_since(start);
-}
-
-std::vector<double> RolloutPasses::logps_of(Network& network, const BatchTensors& batch) const {
-  return host_doubles(network.rows(batch, policy_needs(session_.job.rollout.temperature)).logp);
+  const auto values = [&](const BatchTensors& batch) { return session_.value->values(batch); };
+  rollout.old_seconds += pass(rollout, &Completion::values, values);
 }
 
 void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder) {
@@ -117,27 +121,13 @@ void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder)
     load_adapter(folder, *session_.trainables);
     session_.trainables->publish();
   }
-  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
-    share_out(rollout, which, logps_of(*session_.network, tensors_of(batch_of(rollout, which))),
-              [](Completion& c, const double* begin, const double* end) { c.drawn_logps.assign(begin, end); });
-  });
+  pass_logps(*session_.network, &Completion::drawn_logps, rollout);
   rollout.old_seconds += seconds_since(start);
 }
 
 void RolloutPasses::add_logps(Rollout& rollout, bool old, bool base) {
-  if (!old && !base) return;
-  for_each_part(session_.world, all_batches(rollout), stop_, [&](const std::vector<size_t>& which) {
-    const BatchTensors tensors = tensors_of(batch_of(rollout, which));
-    const auto give = [&](std::vector<float> Completion::*member, const std::vector<double>& logps) {
-      share_out(rollout, which, logps, [&](Completion& c, const double* begin, const double* end) { (c.*member).assign(begin, end); });
-    };
-    auto start = Clock::now();
-    if (old) give(&Completion::old_logps, logps_of(*session_.network, tensors));
-    rollout.old_seconds += seconds_since(start);
-    start = Clock::now();
-    if (base) give(&Completion::base_logps, logps_of(base_->network(), tensors));
-    rollout.base_seconds += seconds_since(start);
-  });
+  if (old) rollout.old_seconds += pass_logps(*session_.network, &Completion::old_logps, rollout);
+  if (base) rollout.base_seconds += pass_logps(base_->network(), &Completion::base_logps, rollout);
 }
 
 }  // namespace forge

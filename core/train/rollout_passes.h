@@ -37,9 +37,11 @@ class RolloutPasses {
   void add_drawn_logps(Rollout& rollout, const std::string& folder);
 
  private:
-  std::vector<std::vector<size_t>> all_batches(const Rollout& rollout) const;
-  // Returns log-probabilities by supervised position, at the temperature of the rollouts.
-  std::vector<double> logps_of(Network& network, const BatchTensors& batch) const;
+  using Numbers = std::vector<float> Completion::*;
+  template <class Compute>
+  double pass(Rollout& rollout, Numbers numbers, const Compute& compute) const;
+  // Sets log-probabilities under a network, at the temperature of the rollouts. Returns seconds.
+  double pass_logps(Network& network, Numbers logps, Rollout& rollout) const;
 
   Session& session_;
   const DataSet& train_;

@@ -65,19 +65,17 @@ constexpr auto kAheadMembers = [](auto& one, auto&& member) {
 
 }  // namespace
 
-RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, Warn warn, StopFlag& stop)
+RolloutSource::RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, const RolloutPorts& ports, StopFlag& stop)
     : session_(session),
       objective_(session.job.objective),
       config_(session.job.rollout),
       train_(train),
       passes_(passes),
-      run_folder_(std::move(run_folder)),
-      ask_(std::move(ask)),
-      warn_(std::move(warn)),
+      ports_(ports),
       stop_(stop),
       judges_(session),
-      drawing_(session, run_folder_, ask_, stop) {
-  make_directories(run_folder_ + "/rollouts");
+      drawing_(session, ports.run_folder, ports.ask, stop) {
+  make_directories(ports_.run_folder + "/rollouts");
 }
 
 // --- ahead ---
@@ -93,7 +91,7 @@ std::vector<std::string> RolloutSource::waiting(int64_t from) const {
 // A run may go back to a checkpoint, so the adapters that a checkpoint waits for stay as long as it
 // does.
 std::string RolloutSource::publish(int64_t step) const {
-  std::set<std::string> needed = adapters_of_checkpoints(run_folder_);
+  std::set<std::string> needed = adapters_of_checkpoints(ports_.run_folder);
   for (const std::string& name : waiting(0)) needed.insert(name);
   return drawing_.publish(step, needed);
 }
@@ -115,7 +113,7 @@ void RolloutSource::look_ahead(const TrainState& state, int64_t number, int64_t 
   for (AheadRollout& one : ahead_) {
     if (one.begun || one.rollout < first || (steps > 0 && one.rollout * each >= steps)) continue;
     one.wished = wished(prompts_[one.rollout], one.rollout, config_.samples_per_prompt);
-    drawing_.begin(train_, purpose_of(one), RecordedRollout(rollout_path(run_folder_, one.rollout)), one.wished);
+    drawing_.begin(train_, purpose_of(one), RecordedRollout(rollout_path(ports_.run_folder, one.rollout)), one.wished);
     one.begun = true;
   }
 }
@@ -142,9 +140,9 @@ Rollout RolloutSource::draw(const TrainState& state, int64_t number) {
   FORGE_CHECK(!ahead || (ahead->rollout == number && ahead->begun && state.drawn == number), "another rollout was drawn ahead");
   if (ahead) rollout.staleness = number - ahead->step / steps_per_rollout(objective_.as<PolicyConfig>());
   std::vector<Completion> all;  // what the file tells of
-  const RecordedRollout recorded(rollout_path(run_folder_, number));
+  const RecordedRollout recorded(rollout_path(ports_.run_folder, number));
   if (recorded.damaged() > 0)
-    warn_(rollout_path(run_folder_, number) + ": " + format_count(recorded.damaged()) +
+    ports_.warn(rollout_path(ports_.run_folder, number) + ": " + format_count(recorded.damaged()) +
           " recorded completions are damaged; they are drawn and scored again");
   const bool chooses = config_.dynamic_sampling.reward.has_value();
   const int64_t most_rounds = chooses ? config_.dynamic_sampling.max_rounds : 1;
@@ -210,9 +208,9 @@ void RolloutSource::score(std::vector<Completion>& completions, const char* spli
     asked.push_back(&c);
   }
   if (asked.empty()) return;
-  Json answer = ask_({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}});
+  Json answer = ports_.ask({{"event", "score"}, {"rollout", number}, {"step", step}, {"split", split}, {"items", std::move(items)}});
   while (answer.contains("judge"))
-    answer = ask_({{"event", "judged"}, {"scores", judges_.scores(answer["judge"], answer.at("texts").get<std::vector<std::vector<int32_t>>>(), stop_)}});
+    answer = ports_.ask({{"event", "judged"}, {"scores", judges_.scores(answer["judge"], answer.at("texts").get<std::vector<std::vector<int32_t>>>(), stop_)}});
   take_answer(answer, asked);
 }
 
@@ -220,7 +218,7 @@ void RolloutSource::write_rollout(int64_t number, const std::vector<Completion>&
   std::string text;
   for (const auto* part : {&before, &drawn})
     for (const Completion& c : *part) text += dump_json(rollout_line(c, session_.job.rewards)) + "\n";
-  write_file_durably(rollout_path(run_folder_, number), text);
+  write_file_durably(rollout_path(ports_.run_folder, number), text);
 }
 
 // Returns the completions of the groups that the rollout takes, at most `room` groups; numbers the

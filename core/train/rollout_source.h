@@ -32,13 +32,18 @@ struct AheadRollout {
   bool begun = false;   // the program was told
 };
 
+// Connections of the loop to the run around it.
+struct RolloutPorts {
+  std::function<Json(const Json& event)> ask;  // sends an event `score`; returns `scores`
+  std::function<void(Json event)> record;      // into metrics.jsonl
+  std::function<void(const std::string& text)> warn;
+  std::string run_folder;
+};
+
 class RolloutSource {
  public:
-  // Sends the program an event `score` and returns its `scores`.
-  using Ask = std::function<Json(const Json& event)>;
-  using Warn = std::function<void(const std::string& text)>;
-  // All but `run_folder`, `ask` and `warn` are borrowed.
-  RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, std::string run_folder, Ask ask, Warn warn, StopFlag& stop);
+  // All are borrowed.
+  RolloutSource(Session& session, const DataSet& train, RolloutPasses& passes, const RolloutPorts& ports, StopFlag& stop);
 
   // Draws a rollout, with as many rounds as dynamic sampling takes. TrainState::drawn says which
   // prompts are next.
@@ -69,9 +74,7 @@ class RolloutSource {
   const RolloutConfig& config_;
   const DataSet& train_;
   RolloutPasses& passes_;
-  const std::string run_folder_;
-  const Ask ask_;
-  const Warn warn_;
+  const RolloutPorts& ports_;
   StopFlag& stop_;
   Judges judges_;
   Drawing drawing_;

@@ -32,7 +32,7 @@ RolloutSteps::RolloutSteps(Session& session, const DataSet& train, const DataSet
       ports_(std::move(ports)),
       stop_(stop),
       passes_(session, train, stop),
-      source_(session, train, passes_, ports_.run_folder, ports_.ask, ports_.warn, stop) {}
+      source_(session, train, passes_, ports_, stop) {}
 
 StepStats RolloutSteps::step(TrainState& state, int64_t divisor) {
   const auto start = Clock::now();

@@ -12,14 +12,6 @@
 
 namespace forge {
 
-// Connections of the loop to the run around it.
-struct RolloutPorts {
-  std::function<Json(const Json& event)> ask;  // sends an event `score`; returns `scores`
-  std::function<void(Json event)> record;      // into metrics.jsonl
-  std::function<void(const std::string& text)> warn;
-  std::string run_folder;
-};
-
 class RolloutSteps : public StepSource {
  public:
   RolloutSteps(Session& session, const DataSet& train, const DataSet* eval, RolloutPorts ports, StopFlag& stop);

@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
@@ -67,22 +67,21 @@ std::string readable_part(const std::string& path, const TrainState& state) {
   return text;
 }
 
-struct EventScalar {
-  const char* key;
-  const char* tag;
-};
-constexpr std::array kScalars{
-    EventScalar{"loss", "train/loss"},          EventScalar{"learning_rate", "train/learning_rate"},
-    EventScalar{"grad_norm", "train/grad_norm"}, EventScalar{"tokens_per_second", "speed/tokens_per_second"},
-    EventScalar{"peak_memory_bytes", "memory/peak_bytes"}, EventScalar{"eval_loss", "eval/loss"},
-    EventScalar{"reward_margin", "train/reward_margin"}, EventScalar{"reward_accuracy", "train/reward_accuracy"},
-    EventScalar{"logp_chosen_change", "train/logp_chosen_change"}, EventScalar{"logp_rejected_change", "train/logp_rejected_change"},
-    EventScalar{"eval_reward_margin", "eval/reward_margin"}, EventScalar{"eval_reward_accuracy", "eval/reward_accuracy"},
-    EventScalar{"reward", "rollout/reward"}, EventScalar{"reward_std", "rollout/reward_std"}, EventScalar{"eval_reward", "eval/reward"},
-    EventScalar{"truncated_share", "rollout/truncated_share"}, EventScalar{"distinct_2", "rollout/distinct_2"},
-    EventScalar{"sampler_gap", "rollout/sampler_gap"}, EventScalar{"staleness", "rollout/staleness"}, EventScalar{"correction", "rollout/correction"}, EventScalar{"entropy", "train/entropy"}, EventScalar{"kl", "train/kl"},
-    EventScalar{"kl_old", "train/kl_old"}, EventScalar{"clip_low_share", "train/clip_low_share"},
-    EventScalar{"clip_high_share", "train/clip_high_share"}};
+// The tags of events' members.
+constexpr std::pair<const char*, const char*> kScalars[] = {
+    {"loss", "train/loss"}, {"learning_rate", "train/learning_rate"},
+    {"grad_norm", "train/grad_norm"}, {"tokens_per_second", "speed/tokens_per_second"},
+    {"peak_memory_bytes", "memory/peak_bytes"}, {"eval_loss", "eval/loss"},
+    {"reward_margin", "train/reward_margin"}, {"reward_accuracy", "train/reward_accuracy"},
+    {"logp_chosen_change", "train/logp_chosen_change"},
+    {"logp_rejected_change", "train/logp_rejected_change"},
+    {"eval_reward_margin", "eval/reward_margin"}, {"eval_reward_accuracy", "eval/reward_accuracy"},
+    {"reward", "rollout/reward"}, {"reward_std", "rollout/reward_std"},
+    {"eval_reward", "eval/reward"}, {"truncated_share", "rollout/truncated_share"},
+    {"distinct_2", "rollout/distinct_2"}, {"sampler_gap", "rollout/sampler_gap"},
+    {"staleness", "rollout/staleness"}, {"correction", "rollout/correction"},
+    {"entropy", "train/entropy"}, {"kl", "train/kl"}, {"kl_old", "train/kl_old"},
+    {"clip_low_share", "train/clip_low_share"}, {"clip_high_share", "train/clip_high_share"}};
 
 void remove_event_files(const std::string& folder) {
   std::error_code error;
@@ -127,27 +126,39 @@ std::string cut_metrics(const std::string& path, TrainState& state) {
   return fault + ", and curves and the report lack what could not be read; training itself is not affected";
 }
 
-MetricsLog::MetricsLog(const std::string& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(path_, "write");
+RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), path_(paths.metrics()) {
+  open_metrics();
+  remove_event_files(paths.folder);
+  if (!tensorboard) return;
+  double now = seconds_since_1970();
+  tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
+  std::string unreadable;  // the report names it
+  for_each_event(path_, [this](const Json& event) { show(event); }, &unreadable);
 }
 
-MetricsLog::~MetricsLog() {
+RunLog::~RunLog() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void MetricsLog::append(const Json& event) {
-  std::string line = dump_json(event) + "\n";
-  size_t done = 0;
-  while (done < line.size()) {
-    ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
+void RunLog::open_metrics() {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "write");
+}
+
+void RunLog::record(Json& event) {
+  event["time"] = seconds_since_1970();
+  const std::string line = dump_json(event) + "\n";
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path_, "write");
     done += static_cast<size_t>(count);
   }
+  show(event);
 }
 
-int64_t MetricsLog::flush() {
+int64_t RunLog::flush() {
+  if (tensorboard_) tensorboard_->flush();
   struct stat named {
   }, open{};
   if (::fstat(descriptor_, &open) != 0) fail(path_, "examine");
@@ -159,12 +170,11 @@ int64_t MetricsLog::flush() {
   return open.st_size;
 }
 
-void MetricsLog::write_again() {
+void RunLog::write_again() {
   const int lost = descriptor_;
   struct stat status {};
   if (::lstat(path_.c_str(), &status) == 0) keep_metrics_aside(path_);
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(path_, "write");
+  open_metrics();
   char buffer[65536];
   int64_t offset = 0;
   for (ssize_t count; (count = ::pread(lost, buffer, sizeof buffer, offset)) > 0; offset += count)
@@ -172,27 +182,12 @@ void MetricsLog::write_again() {
   ::close(lost);
 }
 
-RunLog::RunLog(const RunPaths& paths, bool tensorboard) : paths_(paths), metrics_(paths.metrics()) {
-  remove_event_files(paths.folder);
-  if (!tensorboard) return;
-  double now = seconds_since_1970();
-  tensorboard_ = std::make_unique<TensorBoardWriter>(paths.folder + "/" + tensorboard_file_name(now), now);
-  std::string unreadable;  // the report names it
-  for_each_event(paths.metrics(), [this](const Json& event) { show(event); }, &unreadable);
-}
-
-void RunLog::record(Json& event) {
-  event["time"] = seconds_since_1970();
-  metrics_.append(event);
-  show(event);
-}
-
 void RunLog::show(const Json& event) {
   if (!tensorboard_) return;
   int64_t step = event.value("step", int64_t{0});
-  for (const EventScalar& scalar : kScalars)
-    if (event.contains(scalar.key) && event[scalar.key].is_number())
-      tensorboard_->scalar(scalar.tag, step, event[scalar.key].get<double>(), event.value("time", 0.0));
+  for (const auto& [key, tag] : kScalars)
+    if (event.contains(key) && event[key].is_number())
+      tensorboard_->scalar(tag, step, event[key].get<double>(), event.value("time", 0.0));
   for (const auto& [key, tag] : {std::pair("rewards", "rollout/rewards/"), std::pair("eval_rewards", "eval/rewards/")})
     if (event.contains(key))
       for (const auto& [name, part] : event[key].items())
@@ -205,11 +200,6 @@ void RunLog::note(const Json& event) {
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   std::ofstream(paths_.log(), std::ios::app) << stamp << " " << dump_json(event) << "\n";
-}
-
-int64_t RunLog::flush() {
-  if (tensorboard_) tensorboard_->flush();
-  return metrics_.flush();
 }
 
 }  // namespace forge

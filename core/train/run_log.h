@@ -21,42 +21,29 @@ std::string cut_metrics(const std::string& path, TrainState& state);
 // checkpoints. Returns the new name.
 std::string keep_metrics_aside(const std::string& path);
 
-class MetricsLog {
- public:
-  // Opens (or creates) the file and appends to it.
-  explicit MetricsLog(const std::string& path);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
-  void append(const Json& event);
-  // Returns the length of the file. Flushes to the device first, so that a checkpoint never counts
-  // bytes that could be lost. A file that was removed or replaced meanwhile is written again.
-  int64_t flush();
-
- private:
-  void write_again();
-
-  std::string path_;
-  int descriptor_ = -1;
-};
-
 class RunLog {
  public:
   // Continues where metrics.jsonl ends. `tensorboard` false writes no event file.
   RunLog(const RunPaths& paths, bool tensorboard);
-
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
   // Records a step or an evaluation; `event` gets a "time" (seconds since 1970).
   void record(Json& event);
   // Writes a line of log.txt for any other event.
   void note(const Json& event);
-  // Returns the length of metrics.jsonl, flushed to the device.
+  // Returns the length of metrics.jsonl. Flushes to the device first, so that a checkpoint never
+  // counts bytes that could be lost. A file that was removed or replaced is written again.
   int64_t flush();
 
  private:
+  void open_metrics();
+  void write_again();
   void show(const Json& event);
 
   RunPaths paths_;
-  MetricsLog metrics_;
+  std::string path_;  // of metrics.jsonl
+  int descriptor_ = -1;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
 };
 

@@ -96,12 +96,11 @@ void adopt_trained_weights(Model& model, TrainableSet& trainables, bool tied) {
   trainables.publish();
 }
 
-Session::Session(const Plan& plan, Job job, c10::Device device, std::string model_name)
-    : plan(plan), job(std::move(job)), device(device), model_name(std::move(model_name)) {}
+Session::Session(const Plan& plan) : plan(plan), job(plan.job), model_name(plan.job.model.path) {}
 Session::~Session() = default;
 
 std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begins, const EventSink& emit) {
-  auto session = std::make_unique<Session>(plan, plan.job, c10::DeviceType::CPU, plan.job.model.path);
+  auto session = std::make_unique<Session>(plan);
   Session& s = *session;
   auto start = Clock::now();
   s.device = open_device(plan.device_name());

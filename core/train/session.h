@@ -22,12 +22,12 @@ class Reference;
 class ValueNetwork;
 
 struct Session {
-  Session(const Plan& plan, Job job, c10::Device device, std::string model_name);
+  explicit Session(const Plan& plan);
   ~Session();
 
   Plan plan;
   Job job;  // plan.job, here because everything below refers to it
-  c10::Device device;
+  c10::Device device = c10::DeviceType::CPU;
   World world;  // of one rank
   std::string model_name;  // the base model as result files name it: job.model.path without secrets
   std::vector<AdapterSite> sites;

@@ -42,6 +42,12 @@ void add(StepWindow& window, const StepStats& stats);
 // and metrics. `last` are the stats of the newest.
 Json step_facts(const StepWindow& window, const StepStats& last);
 
+// Sums over the supervised tokens of one example.
+struct ExampleLoss {
+  int64_t supervised_tokens = 0;
+  double loss = 0;  // Σ −logp, natural logarithm
+};
+
 struct EvalStats {
   double loss = 0;  // the objective's mean over the whole split: by supervised token, by answer, or by pair
   Metrics metrics;

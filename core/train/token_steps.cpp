@@ -12,15 +12,6 @@
 
 namespace forge {
 
-Parts cut_step(const Job& job, const DataSet& data, const std::vector<int64_t>& examples, int64_t divisor) {
-  Job smaller = job;
-  const auto divide = [&](std::optional<int64_t>& size) {
-    if (size) size = std::max<int64_t>(1, *size / divisor);
-  };
-  divide(smaller.train.micro_batch_size), divide(smaller.train.micro_batch_tokens);
-  return micro_batches(examples, data.atom_lengths(), smaller);
-}
-
 namespace {
 
 // Answers the prompts together, as far as a micro-batch of training has room for them. None is
@@ -107,7 +98,7 @@ class TokenSteps : public StepSource {
 
  private:
   Parts cut(const TrainState& state, int64_t divisor) {
-    return cut_step(session_.job, data_.train, steps_[state.step], divisor);
+    return micro_batches(steps_[state.step], data_.train.atom_lengths(), session_.job, divisor);
   }
   int64_t evaluation_batch(int64_t divisor) const {
     return std::max<int64_t>(1, evaluation_tokens(session_.plan) / divisor);

@@ -2,13 +2,9 @@
 // Steps over the rows of data.train, epoch after epoch. The samples of a run (core/run/samples.h) are
 // answered before the first and after the last; they never end a run: without the memory for them
 // there are none.
-#include "core/data/batch/packing.h"
 #include "core/train/step_source.h"
 
 namespace forge {
-
-// Returns the micro-batches of a step's examples, `divisor` times smaller than planned.
-Parts cut_step(const Job& job, const DataSet& data, const std::vector<int64_t>& examples, int64_t divisor);
 
 // Data sets of a run.
 struct RunData {

@@ -153,7 +153,9 @@ class Trainer {
   // Runs before there is anything to save in a checkpoint. A run that is stopped here does it
   // again, with the same result.
   void look_at_data() {
-    const auto cut = [this](const std::vector<int64_t>& step) { return cut_step(job(), data_.train, step, divisor_); };
+    const auto cut = [this](const std::vector<int64_t>& step) {
+      return micro_batches(step, data_.train.atom_lengths(), job(), divisor_);
+    };
     const auto smallest = [&] {
       const std::vector<int64_t> step = epoch_steps(data_.train.atom_lengths(), job(), 0)[0];
       return cut(step).size() == step.size();

@@ -217,7 +217,7 @@ Step step(const Setting& setting, c10::ScalarType type, const std::string& provi
   const auto tokens = static_cast<double>(batch.supervised_tokens());
   result.loss = network.forward_backward(tensors, {.divisor = tokens, .loss_scale = 1, .tokens = static_cast<double>(batch.tokens())}).loss / tokens;
   tensors.training = false;
-  for (const ExampleLoss& loss : network.evaluate(tensors)) result.evaluated.push_back(loss.loss);
+  for (const SequenceSums& sums : network.answers(tensors)) result.evaluated.push_back(-sums.logp);
   for (Trainable& item : trainables.items())
     result.grads.emplace_back(item.parameter.name, item.grad.clone());
   return result;

@@ -148,8 +148,8 @@ TEST_CASE("packing on and off give the same loss of every token") {
     Batch batch;
     for (const Example& example : list) batch.append(example);
     std::vector<double> values;
-    for (const ExampleLoss& loss : network.evaluate(to_tensors(batch, spec, at::kFloat, model.device)))
-      values.push_back(loss.loss);
+    for (const SequenceSums& sums : network.answers(to_tensors(batch, spec, at::kFloat, model.device)))
+      values.push_back(-sums.logp);
     return values;
   };
   // Examples that train one token each: the loss of an example is the loss of that token.

@@ -140,11 +140,15 @@ Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_
   return epoch_steps(lengths, in_prompts, epoch);
 }
 
-Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job) {
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths,
+                    const Job& job, int64_t divisor) {
   const auto& [size, tokens] = std::tie(job.train.micro_batch_size, job.train.micro_batch_tokens);
   FORGE_CHECK(job.data.packing ? tokens && *tokens >= 1 : size && *size >= 1,
               "the micro-batch is not planned yet");
-  return micro_batches(step, lengths, job.data.packing, {tokens.value_or(INT64_MAX), size.value_or(INT64_MAX)});
+  const auto part = [&](const std::optional<int64_t>& most) {
+    return most ? std::max<int64_t>(1, *most / divisor) : INT64_MAX;
+  };
+  return micro_batches(step, lengths, job.data.packing, {part(tokens), part(size)});
 }
 
 Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, bool packing, const MicroBatch& most) {

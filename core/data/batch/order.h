@@ -25,8 +25,10 @@ Parts prompt_batches(const std::vector<int64_t>& lengths, const Job& job, int64_
 
 // Returns the micro-batches of one step. With packing: best fit into `micro_batch_tokens`, so that
 // they are few and full (a longer example has a micro-batch of its own). Without: in order, up to
-// `micro_batch_size` examples and, if it is set, `micro_batch_tokens` tokens.
-Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths, const Job& job);
+// `micro_batch_size` examples and, if it is set, `micro_batch_tokens` tokens. They are `divisor`
+// times smaller than the job says.
+Parts micro_batches(const std::vector<int64_t>& step, const std::vector<int64_t>& lengths,
+                    const Job& job, int64_t divisor = 1);
 
 // The limits of a micro-batch: train.micro_batch_tokens and train.micro_batch_size.
 struct MicroBatch {

@@ -6,12 +6,6 @@
 namespace forge {
 namespace {
 
-int64_t tokens_of(const std::vector<int64_t>& part, const std::vector<int64_t>& lengths) {
-  int64_t tokens = 0;
-  for (int64_t index : part) tokens += lengths[static_cast<size_t>(index)];
-  return tokens;
-}
-
 // Returns positions in `items`, longest example first, ties in order.
 std::vector<size_t> longest_first(const std::vector<int64_t>& items, const std::vector<int64_t>& lengths) {
   std::vector<std::pair<int64_t, size_t>>
@@ -71,8 +65,10 @@ Parts best_fit(const std::vector<int64_t>& items, const std::vector<int64_t>& le
 
 void BatchFill::add(const Parts& more, const std::vector<int64_t>& lengths, int64_t token_budget) {
   for (const auto& part : more) {
+    int64_t tokens = 0;
+    for (int64_t index : part) tokens += lengths[static_cast<size_t>(index)];
     ++parts;
-    used_tokens += std::min(tokens_of(part, lengths), token_budget);
+    used_tokens += std::min(tokens, token_budget);
     budget_tokens += token_budget;
   }
 }

@@ -2,6 +2,7 @@
 // Processes one chunk of rows on one thread: parses, chooses the split, converts, makes examples,
 // notes what is lost.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,8 +12,6 @@
 #include "core/data/examples/row_look.h"
 #include "core/data/read/expand.h"
 #include "core/data/read/row_stream.h"
-#include "core/data/rows/keys.h"
-#include "core/data/rows/mapping.h"
 
 namespace forge {
 
@@ -58,40 +57,13 @@ struct ChunkResult {
   std::map<std::string, UnreadKey> unread;
 };
 
-class ChunkWorker {
- public:
-  // Keeps a reference to `maker`; `files` are the stream's. Weights count in the training split
-  // only, and after the eval rows were taken out, so that a repeated row is never in both.
-  // With `look`, also looks at what the rows say.
-  ChunkWorker(const ExampleMaker& maker, const std::vector<SourceFile>& files, EvalShare share, int64_t seed,
-              bool look = false);
-  // May be called from any number of threads at once.
-  ChunkResult run(const RowChunk& chunk) const;
+// Processes a chunk. May be called from any number of threads at once.
+using ChunkWorker = std::function<ChunkResult(const RowChunk& chunk)>;
 
- private:
-  struct File {
-    std::string path;
-    RowMapping mapping;
-    double weight;
-    Stated stated;
-  };
-  // Returns the row's meaning; nothing when it has faults.
-  std::optional<Row> convert(const SourceRow& source, const File& file, RowFormat format,
-                             std::vector<std::string>& unread, RowFaults& faults, ChunkResult& result) const;
-  void note_unread(const std::vector<std::string>& names, const SourceRow& source, const File& file,
-                   ChunkResult& result) const;
-  void add_faults(const RowFaults& faults, const SourceRow& source, const File& file, ChunkResult& result) const;
-  void run_row(const SourceRow& source, const RowChunk& chunk, ChunkResult& result) const;
-  void add(const SourceRow& source, RowExamples made, int64_t copies, ChunkResult& result) const;
-  RowExamples make(const Row& row, RoleTokens* roles) const;
-  bool belongs(const std::string& content) const;
-  int64_t copies(const std::string& content, double weight) const;
-
-  const ExampleMaker& maker_;
-  std::vector<File> files_;
-  EvalShare share_;
-  int64_t seed_;
-  bool look_;
-};
+// Keeps a reference to `maker`; `sources` are the files of the stream. Weights count in the
+// training split only, and after the eval rows were taken out, so that a repeated row is never in
+// both. With `look`, also looks at what the rows say.
+ChunkWorker chunk_worker(const ExampleMaker& maker, const std::vector<SourceFile>& sources,
+                         const EvalShare& share, int64_t seed, bool look);
 
 }  // namespace forge

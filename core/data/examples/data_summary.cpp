@@ -10,14 +10,6 @@
 namespace forge {
 namespace {
 
-struct TextField {
-  const char* key;
-  std::string DataSummary::*member;
-};
-constexpr TextField kTexts[] = {{"content_hash", &DataSummary::content_hash},
-                                {"cache_path", &DataSummary::cache_path},
-                                {"format", &DataSummary::format},
-                                {"lost_rows_path", &DataSummary::lost_rows_path}};
 constexpr CountField<DataSummary> kCounts[] = {{"rows", &DataSummary::rows},
                                                {"examples", &DataSummary::examples},
                                                {"tokens", &DataSummary::tokens},
@@ -30,6 +22,25 @@ constexpr CountField<DataSummary> kCounts[] = {{"rows", &DataSummary::rows},
                                                {"untrained", &DataSummary::untrained},
                                                {"sampled_rows", &DataSummary::sampled_rows}};
 
+// `formats` are the names of the summary's formats. The plans of older runs do not have the later
+// members.
+constexpr auto kMembers = [](auto& summary, auto& formats, auto&& member) {
+  member("content_hash", summary.content_hash, "");
+  member("cache_path", summary.cache_path, "");
+  member("format", summary.format, "");
+  member("lost_rows_path", summary.lost_rows_path, "");
+  member.later("advice", summary.advice, "");
+  member.later("formats", formats, "");
+  for (const auto& [key, count] : kCounts) member(key, summary.*count, "", at_least(0));
+  for (const auto& [key, count] : kCutCounts) member.later(key, summary.cuts.*count, "", at_least(0));
+  member.later("longest_pair", summary.pairs.longest, "", at_least(0));
+  for (const auto& [key, count] : kPairCounts) member.later(key, summary.pairs.*count, "", at_least(0));
+  member.later("unsampled", summary.unsampled, "", at_least(0));
+  member.later("unread_keys", summary.unread_keys, "", at_least(0));
+  member.rare("columns", summary.columns, "", at_least(0));
+  member("estimated", summary.estimated, "");
+};
+
 RowFormat format_named(const std::string& name) {
   const std::optional<RowFormat> format = enum_of<RowFormat>(name);
   if (!format) throw MemberFault("formats: " + name + " is no format of rows");
@@ -40,40 +51,18 @@ RowFormat format_named(const std::string& name) {
 
 Json to_json(const DataSummary& summary) {
   Json json = Json::object();
-  for (const TextField& field : kTexts) json[field.key] = summary.*field.member;
-  json["advice"] = summary.advice;
-  json["formats"] = Json::array();
-  for (RowFormat format : summary.formats) json["formats"].push_back(name_of(format));
-  for (const auto& field : kCounts) json[field.key] = summary.*field.member;
-  for (const auto& field : kCutCounts) json[field.key] = summary.cuts.*field.member;
-  json["longest_pair"] = summary.pairs.longest;
-  for (const auto& field : kPairCounts) json[field.key] = summary.pairs.*field.member;
-  json["unsampled"] = summary.unsampled;
-  json["unread_keys"] = Json::object();
-  for (const auto& [key, rows] : summary.unread_keys) json["unread_keys"][key] = rows;
-  if (!summary.columns.empty()) json["columns"] = summary.columns;
-  json["estimated"] = summary.estimated;
+  std::vector<std::string> formats;
+  for (RowFormat format : summary.formats) formats.push_back(name_of(format));
+  kMembers(summary, formats, MemberWriter{json});
   return json;
 }
 
 DataSummary data_summary_from_json(const Json& json) {
   DataSummary summary;
-  MemberReader member{json};
   try {
-    for (const TextField& field : kTexts) member(field.key, summary.*field.member, "");
-    member.later("advice", summary.advice, "");
     std::vector<std::string> formats;
-    member.later("formats", formats, "");
+    kMembers(summary, formats, MemberReader{json});
     for (const std::string& name : formats) summary.formats.push_back(format_named(name));
-    for (const auto& field : kCounts) member(field.key, summary.*field.member, "", at_least(0));
-    // The plans of older runs do not have these.
-    for (const auto& field : kCutCounts) member.later(field.key, summary.cuts.*field.member, "", at_least(0));
-    member.later("longest_pair", summary.pairs.longest, "", at_least(0));
-    for (const auto& field : kPairCounts) member.later(field.key, summary.pairs.*field.member, "", at_least(0));
-    member.later("unsampled", summary.unsampled, "", at_least(0));  // plans from before weights existed have none
-    member.later("unread_keys", summary.unread_keys, "", at_least(0));
-    member.later("columns", summary.columns, "", at_least(0));
-    member("estimated", summary.estimated, "");
   } catch (const MemberFault& fault) {
     throw Error(ErrorKind::data,
                 std::string("a data summary with a missing or wrong member: ") + fault.what());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <span>
 
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
@@ -81,6 +82,56 @@ std::vector<std::string> roles_of(const ChatRow& chat, const RenderedRow& render
   return roles;
 }
 
+Example tokenise(const Tokenizer& tokenizer, const RenderedRow& rendered,
+                 std::vector<TokenSpan>& spans) {
+  std::vector<TextSegment> segments;
+  int64_t begin = 0;
+  for (const RenderedRow::Run& run : rendered.runs) {
+    const auto length = static_cast<size_t>(run.end - begin);
+    segments.push_back(
+        {std::string_view(rendered.text).substr(static_cast<size_t>(begin), length), run.trusted});
+    begin = run.end;
+  }
+  Example example;
+  if (rendered.document && tokenizer.adds_bos() && tokenizer.bos_id()) {
+    example.ids.push_back(*tokenizer.bos_id());
+    example.supervised.push_back(0);
+  }
+  spans = tokenizer.encode_segments(segments);
+  mark_trained(spans, rendered.trained, example);
+  if (rendered.document) {
+    example.ids.push_back(*tokenizer.eos_id());
+    example.supervised.push_back(1);
+  }
+  return example;
+}
+
+// True if the template writes a token after the answer in `range` by which servers of the model
+// know its end. `spans` begin with the answer's, and `run` is the last of its runs.
+bool teaches_end(const Tokenizer& tokenizer, const RenderedRow& rendered,
+                 std::span<const TokenSpan> spans, const ByteRange& range, size_t run) {
+  if (!rendered.runs[run].trusted) return false;
+  const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
+  for (const TokenSpan& token : spans) {
+    if (token.begin >= range.end) break;
+    if (token.begin >= begin && (tokenizer.is_mark(token.id) || token.id == tokenizer.eos_id())) return true;
+  }
+  return false;
+}
+
+// Counts the parts that `spans` of a rendered row do not teach.
+void count_untaught(const Tokenizer& tokenizer, const RenderedRow& rendered,
+                    const std::vector<TokenSpan>& spans, RowExamples& made) {
+  size_t run = 0, span = 0;
+  for (const ByteRange& range : rendered.trained) {
+    while (span < spans.size() && spans[span].end <= range.begin) ++span;
+    made.cuts.glued += span < spans.size() && spans[span].begin < range.begin;
+    while (run + 1 < rendered.runs.size() && rendered.runs[run].end < range.end) ++run;
+    made.cuts.endless += !rendered.document && !rendered.runs.empty() &&
+                         !teaches_end(tokenizer, rendered, std::span(spans).subspan(span), range, run);
+  }
+}
+
 }  // namespace
 
 std::string problem_key(const Error& error) {
@@ -110,53 +161,6 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ChatTemplate* chat_
     throw Error(ErrorKind::environment,
                 "the tokenizer names no end-of-sequence token (eos_token), expected one")
         .hint("add eos_token to tokenizer_config.json");
-}
-
-Example ExampleMaker::tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const {
-  std::vector<TextSegment> segments;
-  int64_t begin = 0;
-  for (const RenderedRow::Run& run : rendered.runs) {
-    const auto length = static_cast<size_t>(run.end - begin);
-    segments.push_back(
-        {std::string_view(rendered.text).substr(static_cast<size_t>(begin), length), run.trusted});
-    begin = run.end;
-  }
-  Example example;
-  if (rendered.document && tokenizer_.adds_bos() && tokenizer_.bos_id()) {
-    example.ids.push_back(*tokenizer_.bos_id());
-    example.supervised.push_back(0);
-  }
-  spans = tokenizer_.encode_segments(segments);
-  mark_trained(spans, rendered.trained, example);
-  if (rendered.document) {
-    example.ids.push_back(*tokenizer_.eos_id());
-    example.supervised.push_back(1);
-  }
-  return example;
-}
-
-// True if the template writes a token after the answer in `range` by which servers of the model
-// know its end. `spans` begin with the answer's, and `run` is the last of its runs.
-bool ExampleMaker::teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const {
-  if (!rendered.runs[run].trusted) return false;
-  const int64_t begin = std::max(range.begin, run > 0 ? rendered.runs[run - 1].end : 0);
-  for (const TokenSpan& token : spans) {
-    if (token.begin >= range.end) break;
-    if (token.begin >= begin && (tokenizer_.is_mark(token.id) || token.id == tokenizer_.eos_id())) return true;
-  }
-  return false;
-}
-
-void ExampleMaker::count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                                  RowExamples& made) const {
-  size_t run = 0, span = 0;
-  for (const ByteRange& range : rendered.trained) {
-    while (span < spans.size() && spans[span].end <= range.begin) ++span;
-    made.cuts.glued += span < spans.size() && spans[span].begin < range.begin;
-    while (run + 1 < rendered.runs.size() && rendered.runs[run].end < range.end) ++run;
-    made.cuts.endless += !rendered.document && !rendered.runs.empty() && !teaches_end(rendered, std::span(spans).subspan(span), range, run);
-  }
-  count_unknown(rendered.text, spans, made);
 }
 
 void ExampleMaker::count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
@@ -190,9 +194,10 @@ Example ExampleMaker::tokens_by_kind(const Row& row, std::vector<std::string>* r
                                : text ? render_text(*text)
                                       : render_prompt(std::get<PromptRow>(row), chat_template_);
   std::vector<TokenSpan> spans;
-  Example example = tokenise(rendered, spans);
+  Example example = tokenise(tokenizer_, rendered, spans);
   if (made) {
-    count_untaught(rendered, spans, *made);
+    count_untaught(tokenizer_, rendered, spans, *made);
+    count_unknown(rendered.text, spans, *made);
     made->unsaid.insert(made->unsaid.end(), rendered.unsaid.begin(), rendered.unsaid.end());
     const bool bare = pair ? !pair->prompt.empty() : prompt && prompt->chat.messages.empty();
     made->cuts.bare_prompts += chat_template_ && bare;
@@ -248,6 +253,12 @@ bool ExampleMaker::past(int64_t tokens, const std::optional<int64_t>& most, cons
   return true;
 }
 
+bool ExampleMaker::past_sides(int64_t prompt, int64_t completion, int64_t whole,
+                              RowExamples& made) const {
+  return past(prompt, data_.max_prompt_length, "data.max_prompt_length", whole, made) ||
+         past(completion, data_.max_completion_length, "data.max_completion_length", whole, made);
+}
+
 bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
   const int64_t prompt = first_trained(whole), length = std::ssize(whole.ids);
   const int64_t completion = length - prompt;
@@ -255,10 +266,7 @@ bool ExampleMaker::cut_parts(Example& whole, RowExamples& made) const {
   const bool long_completion =
       data_.max_completion_length && completion > *data_.max_completion_length;
   if (!long_prompt && !long_completion) return true;
-  if (data_.overlong != Overlong::truncate)
-    return !past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) &&
-           !past(completion, data_.max_completion_length, "data.max_completion_length", length,
-                 made);
+  if (data_.overlong != Overlong::truncate) return !past_sides(prompt, completion, length, made);
   const int64_t begin = long_prompt ? prompt - *data_.max_prompt_length : 0;
   const int64_t end = long_completion ? prompt + *data_.max_completion_length : length;
   const bool bos = begin > 0 && tokenizer_.bos_id() && whole.ids[0] == *tokenizer_.bos_id();
@@ -302,16 +310,18 @@ void ExampleMaker::cut(Example whole, RowExamples& made) const {
 }
 
 RowExamples ExampleMaker::make(const Row& row, RoleTokens* roles) const {
-  if (reads_source()) return make_sourced(row, roles);
-  if (const auto* text = std::get_if<TextRow>(&row); text && !separator().empty()) {
-    const std::vector<std::string> documents = documents_of(*text, separator());
-    if (documents.empty()) return RowExamples{.untrained = true, .problem = "the row holds separators alone"};
-    return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
-  }
-  const auto* chat = std::get_if<ChatRow>(&row);
-  if (!chat || objective_.type() == ObjectiveType::pretrain || objective_.as<LikelihoodConfig>().train_on != TrainOn::each_assistant)
-    return make_one(row, roles);
   try {
+    if (reads_source()) return make_sourced(row, roles);
+    if (const auto* text = std::get_if<TextRow>(&row); text && !separator().empty()) {
+      const std::vector<std::string> documents = documents_of(*text, separator());
+      if (documents.empty())
+        return RowExamples{.untrained = true, .problem = "the row holds separators alone"};
+      return make_apart(documents.size(), [&](size_t i) { return Row(TextRow{documents[i]}); }, roles);
+    }
+    const auto* chat = std::get_if<ChatRow>(&row);
+    if (!chat || objective_.type() == ObjectiveType::pretrain ||
+        objective_.as<LikelihoodConfig>().train_on != TrainOn::each_assistant)
+      return make_one(row, roles);
     const std::vector<size_t> turns = turns_apart(*chat);
     const auto turn = [&](size_t i) { return Row(up_to_turn(*chat, turns[i])); };
     return turns.empty() ? make_one(row, roles) : make_apart(turns.size(), turn, roles);
@@ -341,23 +351,17 @@ RowExamples ExampleMaker::make_apart(size_t count, const std::function<Row(size_
 
 RowExamples ExampleMaker::make_one(const Row& row, RoleTokens* roles) const {
   RowExamples made;
-  int64_t length = 0;
-  try {
-    Example whole = tokens_of(row, roles, &made);
-    count_unsaid(made);
-    length = static_cast<int64_t>(whole.ids.size());
-    const bool is_prompt = std::holds_alternative<PromptRow>(row);
-    if (!is_prompt && !trains(whole)) {
-      made.untrained = true;
-      made.problem = "no token of the row is trained";
-      return made;
-    }
-    cut(std::move(whole), made);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    return RowExamples{.problem = error.what(), .problem_key = problem_key(error)};
+  Example whole = tokens_of(row, roles, &made);
+  count_unsaid(made);
+  const int64_t length = std::ssize(whole.ids);
+  const bool is_prompt = std::holds_alternative<PromptRow>(row);
+  if (!is_prompt && !trains(whole)) {
+    made.untrained = true;
+    made.problem = "no token of the row is trained";
+    return made;
   }
-  if (std::holds_alternative<PromptRow>(row)) return made;  // no trained tokens
+  cut(std::move(whole), made);
+  if (is_prompt) return made;  // no trained tokens
   // Parts of a split row that hold context only are left out. A row of which nothing remains is no
   // fault of the data, and one long question must not stop a run: it is dropped for its length.
   std::erase_if(made.examples, [](const Example& example) { return !trains(example); });

@@ -55,7 +55,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -126,13 +125,8 @@ class ExampleMaker {
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  Example tokenise(const RenderedRow& rendered, std::vector<TokenSpan>& spans) const;
   // Fills `roles` with the role of each token.
   Example tokens_by_kind(const Row& row, std::vector<std::string>* roles, RowExamples* made) const;
-  bool teaches_end(const RenderedRow& rendered, std::span<const TokenSpan> spans, const ByteRange& range, size_t run) const;
-  // Counts the parts that `spans` of a rendered row do not teach.
-  void count_untaught(const RenderedRow& rendered, const std::vector<TokenSpan>& spans,
-                      RowExamples& made) const;
   void count_unknown(std::string_view text, const std::vector<TokenSpan>& spans,
                      RowExamples& made) const;
   void cut(Example whole, RowExamples& made) const;
@@ -143,20 +137,19 @@ class ExampleMaker {
   bool cut_parts(Example& whole, RowExamples& made) const;
   std::optional<std::string> answer_problem(const AnswersRow& row, RoleTokens* roles, RowExamples& made) const;
   void cut_answers(const std::vector<Example*>& sides, RowExamples& made) const;
-  // Refuses a row for drop and error if it has more `tokens`, of `whole`, than the `most` that a
-  // key states. Returns true if it does.
+  // Both refuse a row for drop and error, and return true: past() if it has more `tokens`, of
+  // `whole`, than the `most` that a key states, past_sides() if a side is longer than its limit.
   bool past(int64_t tokens, const std::optional<int64_t>& most, const std::string& key,
             int64_t whole, RowExamples& made) const;
+  bool past_sides(int64_t prompt, int64_t completion, int64_t whole, RowExamples& made) const;
+  void require_embedded(const Example& example) const;
   RowExamples make_sourced(const Row& row, RoleTokens* roles) const;
-  std::vector<TokenSpan> wrapped(const std::string& text, bool ends) const;
   // Returns false if the row is refused.
   bool fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSpan>& answer, RowExamples& made) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
   ObjectiveConfig objective_;
-  void require_embedded(const Example& example) const;
-
   ExampleModel model_;
   DataConfig data_;
   int64_t max_length_;

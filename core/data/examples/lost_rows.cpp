@@ -17,8 +17,8 @@ std::string lost_rows_path(const std::string& cache_path) {
   return std::filesystem::path(cache_path).replace_extension(".lost.jsonl").string();
 }
 
-LostRows::LostRows(BadRow policy, std::string cache_path)
-    : policy_(policy), cache_path_(std::move(cache_path)) {}
+LostRows::LostRows(BadRow policy, const std::string& cache_path)
+    : policy_(policy), path_(cache_path.empty() ? "" : lost_rows_path(cache_path)) {}
 
 LostRows::~LostRows() {
   if (file_) ::unlink(temporary_.c_str());
@@ -40,12 +40,8 @@ void LostRows::add(const ChunkResult& result, const std::string& source) {
 }
 
 void LostRows::list(const LostRow& row, const std::string& source) {
-  if (cache_path_.empty()) return;
-  if (!file_) {
-    const std::string path = lost_rows_path(cache_path_);
-    temporary_ = temporary_of(path);
-    file_ = std::make_unique<OutputFile>(temporary_);
-  }
+  if (path_.empty()) return;
+  if (!file_) file_ = std::make_unique<OutputFile>(temporary_ = temporary_of(path_));
   const Json line{{"source", std::filesystem::absolute(source).string()},
                   {"line", row.line},
                   {"place", row.place},
@@ -79,12 +75,11 @@ std::string LostRows::finish() {
   if (!file_) return "";
   file_->sync_and_close();
   file_.reset();
-  const std::string path = lost_rows_path(cache_path_);
   std::error_code error;
-  std::filesystem::rename(temporary_, path, error);
-  if (error) throw Error(ErrorKind::environment, path + ": cannot replace: " + error.message());
-  sync_directory(std::filesystem::path(path).parent_path().string());
-  return path;
+  std::filesystem::rename(temporary_, path_, error);
+  if (error) throw Error(ErrorKind::environment, path_ + ": cannot replace: " + error.message());
+  sync_directory(std::filesystem::path(path_).parent_path().string());
+  return path_;
 }
 
 }  // namespace forge

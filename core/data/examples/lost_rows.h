@@ -21,7 +21,7 @@ std::string lost_rows_path(const std::string& cache_path);
 class LostRows {
  public:
   // An empty `cache_path` writes no list.
-  LostRows(BadRow policy, std::string cache_path);
+  LostRows(BadRow policy, const std::string& cache_path);
   ~LostRows();  // without finish(): removes the unfinished list
   LostRows(const LostRows&) = delete;
   LostRows& operator=(const LostRows&) = delete;
@@ -39,7 +39,7 @@ class LostRows {
   void list(const LostRow& row, const std::string& source);
 
   BadRow policy_;
-  std::string cache_path_, temporary_;
+  std::string path_, temporary_;  // of the list
   std::unique_ptr<OutputFile> file_;
   struct UnreadKey {
     KeyFault first;

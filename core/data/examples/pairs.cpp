@@ -86,9 +86,7 @@ std::optional<std::string> ExampleMaker::answer_problem(const AnswersRow& row, R
         return answer.name + ": no token of the answer is trained";
       }
       if (data_.overlong != Overlong::truncate &&
-          (past(prompt, data_.max_prompt_length, "data.max_prompt_length", length, made) ||
-           past(length - prompt, data_.max_completion_length, "data.max_completion_length", length,
-                made) ||
+          (past_sides(prompt, length - prompt, length, made) ||
            past(length, max_length_, "data.max_length", length, made)))
         return answer.name + ": " + made.problem;
       made.examples.push_back(std::move(side));

@@ -38,30 +38,27 @@ std::vector<TokenSpan> part_of(const TokensRow& row, uint8_t mask) {
   return tokens;
 }
 
-}  // namespace
-
 // Tokenises a text with its template's tokens, for the encoder, or with `ends`, so that eos is
 // last, for the decoder.
-std::vector<TokenSpan> ExampleMaker::wrapped(const std::string& text, bool ends) const {
-  std::vector<TokenSpan> tokens = tokenizer_.encode_segments({{text, false}}, /*add_special_tokens=*/true);
-  const int32_t eos = *tokenizer_.eos_id();
+std::vector<TokenSpan> wrapped(const Tokenizer& tokenizer, const std::string& text, bool ends) {
+  std::vector<TokenSpan> tokens = tokenizer.encode_segments({{text, false}}, /*add_special_tokens=*/true);
+  const int32_t eos = *tokenizer.eos_id();
   if (ends && (tokens.empty() || tokens.back().id != eos)) tokens.push_back({eos, 0, 0});
   return tokens;
 }
+
+}  // namespace
 
 bool ExampleMaker::fit_sides(std::vector<TokenSpan>& source, std::vector<TokenSpan>& answer, RowExamples& made) const {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   const int64_t positions = model_.most_positions > 0 ? model_.most_positions : kAny;
   const int64_t all = size_of(source) + 1 + size_of(answer), whole_answer = size_of(answer);
   int64_t most_source = std::min(data_.max_prompt_length.value_or(kAny), positions), most_answer = std::min(data_.max_completion_length.value_or(kAny), positions);
-  if (data_.overlong != Overlong::truncate) {
-    return !past(size_of(source), data_.max_prompt_length, "data.max_prompt_length", all, made) &&
-           !past(size_of(answer), data_.max_completion_length, "data.max_completion_length", all,
-                 made) &&
+  if (data_.overlong != Overlong::truncate)
+    return !past_sides(size_of(source), size_of(answer), all, made) &&
            !past(std::max(size_of(source), size_of(answer)), positions,
                  "the model's max_position_embeddings", all, made) &&
            !past(all, max_length_, "data.max_length", all, made);
-  }
   shorten(answer, most_answer, TruncationSide::right);
   shorten(source, most_source, data_.truncation_side);
   // If both do not fit, the source is cut until the answer has half of the room.
@@ -85,30 +82,25 @@ RowExamples ExampleMaker::make_sourced(const Row& row, RoleTokens* roles) const 
     made.problem = "expected two texts, a source and its answer: the model is an encoder-decoder";
     return made;
   }
-  try {
-    std::vector<TokenSpan> source = pair ? wrapped(pair->prompt, false) : part_of(*tokens, kSource);
-    std::vector<TokenSpan> answer = pair ? wrapped(pair->completion, true) : part_of(*tokens, 1);
-    if (source.empty()) {
-      made.problem = "an empty source, which leaves the encoder nothing to read";
-      return made;
-    }
-    if (pair) count_unknown(pair->prompt, source, made), count_unknown(pair->completion, answer, made);
-    if (roles) {
-      (*roles)["prompt"].all += size_of(source), (*roles)["template"].all += 1;
-      (*roles)["completion"].all += size_of(answer), (*roles)["completion"].trained += size_of(answer);
-    }
-    if (!fit_sides(source, answer, made)) return made;
-    Example example;
-    const auto add = [&](int32_t id, uint8_t mask) { example.ids.push_back(id), example.supervised.push_back(mask); };
-    for (const TokenSpan& token : source) add(token.id, kSource);
-    add(static_cast<int32_t>(model_.decoder_start_id), 0);
-    for (const TokenSpan& token : answer) add(token.id, 1);
-    require_embedded(example);
-    made.examples.push_back(std::move(example));
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    made = {.problem = error.what()};
+  std::vector<TokenSpan> source = pair ? wrapped(tokenizer_, pair->prompt, false) : part_of(*tokens, kSource);
+  std::vector<TokenSpan> answer = pair ? wrapped(tokenizer_, pair->completion, true) : part_of(*tokens, 1);
+  if (source.empty()) {
+    made.problem = "an empty source, which leaves the encoder nothing to read";
+    return made;
   }
+  if (pair) count_unknown(pair->prompt, source, made), count_unknown(pair->completion, answer, made);
+  if (roles) {
+    (*roles)["prompt"].all += size_of(source), (*roles)["template"].all += 1;
+    (*roles)["completion"].all += size_of(answer), (*roles)["completion"].trained += size_of(answer);
+  }
+  if (!fit_sides(source, answer, made)) return made;
+  Example example;
+  const auto add = [&](int32_t id, uint8_t mask) { example.ids.push_back(id), example.supervised.push_back(mask); };
+  for (const TokenSpan& token : source) add(token.id, kSource);
+  add(static_cast<int32_t>(model_.decoder_start_id), 0);
+  for (const TokenSpan& token : answer) add(token.id, 1);
+  require_embedded(example);
+  made.examples.push_back(std::move(example));
   return made;
 }
 

@@ -6,6 +6,7 @@
 #include "core/data/read/source_readers.h"
 #include "core/data/rows/advice.h"
 #include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
 #include "core/data/rows/rows.h"
 #include "core/lib/base/text.h"
 
@@ -22,26 +23,21 @@ constexpr size_t kFirstObject = size_t{1} << 20;
 
 // True for members of a row that are lists.
 bool is_list_of_row(const std::string& key) {
-  constexpr std::string_view kLists[] = {"messages",   "conversations",  "conversation", "prompt",
-                                         "completion", "chosen",         "rejected",     "history",
-                                         "tools",      "functions",      "ids",          "input_ids",
-                                         "labels",     "attention_mask", "images"};
-  const auto in = [&](const auto& names) {
-    return std::find(std::begin(names), std::end(names), key) != std::end(names);
-  };
-  return in(kLists) || in(kTokenMasks);
+  return among("messages conversations conversation prompt completion chosen rejected history "
+               "tools functions ids input_ids labels attention_mask images",
+               key) ||
+         std::ranges::count(kTokenMasks, key) > 0;
 }
 
 // True if a list under a name of turns holds rows in their place: lists of turns, or objects with
 // such a list of their own.
 bool holds_rows(const std::string& key, const Json& list) {
   constexpr const char* kTurns[] = {"messages", "conversations", "conversation"};
-  const auto is_key = [&](const char* name) { return key == name; };
-  if (list.empty() || std::none_of(std::begin(kTurns), std::end(kTurns), is_key)) return false;
+  if (list.empty() || std::ranges::count(kTurns, key) == 0) return false;
   const auto has_turns = [&](const char* name) {
     return list[0].is_object() && list[0].contains(name) && list[0][name].is_array();
   };
-  return list[0].is_array() || std::any_of(std::begin(kTurns), std::end(kTurns), has_turns);
+  return list[0].is_array() || std::ranges::any_of(kTurns, has_turns);
 }
 
 // True if a file's only object is a row, not a container of rows.
@@ -59,18 +55,12 @@ bool holds_objects(const std::string& path) {
   skip_blanks(reader);
   if (reader.peek() != '{') return false;
   std::string text;
-  int64_t depth = 0;
-  bool quoted = false, escaped = false;
+  ValueText object;
   do {
-    const int c = reader.peek();
-    if (c < 0 || text.size() >= kFirstObject) return false;
-    if (c == '"' && !escaped) quoted = !quoted;
-    escaped = quoted && c == '\\' && !escaped;
-    if (!quoted && (c == '{' || c == '[')) ++depth;
-    if (!quoted && (c == '}' || c == ']')) --depth;
-    text += static_cast<char>(c);
+    if (reader.peek() < 0 || text.size() >= kFirstObject) return false;
+    text += static_cast<char>(reader.peek());
     reader.advance();
-  } while (depth > 0);
+  } while (!object.ends_with(text.back()));
   skip_blanks(reader);
   return reader.peek() == '{' || (reader.peek() < 0 && is_row(text));
 }
@@ -102,11 +92,12 @@ class JsonArray : public RowSource {
 
  private:
   void skip_blanks() { forge::skip_blanks(reader_); }
+  PlaceInFile here() const { return {reader_.path(), reader_.line(), reader_.column()}; }
   [[noreturn]] void unexpected(const std::string& expected) {
     const int c = reader_.peek();
     const std::string found =
         c < 0 ? "the file ends here" : std::string("found '") + static_cast<char>(c) + "'";
-    fail_at(reader_.path(), reader_.line(), reader_.column(), found + ", expected " + expected);
+    throw PlacedError(ErrorKind::data, here(), found + ", expected " + expected);
   }
   void expect(char c, const std::string& what) {
     if (reader_.peek() != c) unexpected(what);
@@ -117,7 +108,8 @@ class JsonArray : public RowSource {
   // any other members.
   void find_array() {
     skip_blanks();
-    if (reader_.peek() < 0) fail_at(reader_.path(), 1, 1, "empty, expected a JSON array of rows");
+    if (reader_.peek() < 0)
+      throw PlacedError(ErrorKind::data, {reader_.path()}, "empty, expected a JSON array of rows");
     if (reader_.peek() == '[') return reader_.advance();
     expect('{', "[ (an array of rows) or { (an object that holds one)");
     in_object_ = true;
@@ -134,9 +126,10 @@ class JsonArray : public RowSource {
       else if (reader_.peek() != '}')
         unexpected("a comma or }");
     }
-    fail_at(reader_.path(), reader_.line(), reader_.column(),
-            "the object holds no array, expected one array of rows",
-            deeper.empty() ? "" : "the rows lie under " + deeper + ": write that list alone to a file, as jq '." + deeper + "' does");
+    throw PlacedError(ErrorKind::data, here(), "the object holds no array, expected one array of rows",
+                      deeper.empty() ? ""
+                                     : "the rows lie under " + deeper +
+                                           ": write that list alone to a file, as jq '." + deeper + "' does");
   }
 
   // Returns the path of the rows that lie deeper within a member; empty if there are none, or if it
@@ -165,16 +158,17 @@ class JsonArray : public RowSource {
       expect(',', "a comma or }");
       const std::string key = skip_key();
       if (reader_.peek() == '[') {
-        const int64_t line = reader_.line(), column = reader_.column();
+        const PlaceInFile second = here();
         reader_.advance();
         skip_blanks();
         const bool rows = reader_.peek() == '{' || reader_.peek() == '[';
-        fail_at(reader_.path(), line, column,
-                "a second array in the object, " + key + " beside " + array_key_ + ", expected one array of rows",
-                array_key_ == "\"columns\"" && (key == "\"index\"" || key == "\"data\"")
-                    ? "pandas wrote it with orient=\"split\"; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)"
-                : !rows ? "this is a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")"
-                        : "write each array to a file of its own: jq '.[" + array_key_ + "]' OLD.json > NEW.json");
+        throw PlacedError(
+            ErrorKind::data, second,
+            "a second array in the object, " + key + " beside " + array_key_ + ", expected one array of rows",
+            array_key_ == "\"columns\"" && (key == "\"index\"" || key == "\"data\"")
+                ? "pandas wrote it with orient=\"split\"; write df.to_json(\"train.jsonl\", orient=\"records\", lines=True)"
+            : !rows ? "this is a dictionary of columns: write datasets.Dataset.from_dict(columns).to_json(\"train.jsonl\")"
+                    : "write each array to a file of its own: jq '.[" + array_key_ + "]' OLD.json > NEW.json");
       }
       SourceRow ignored;
       read_value(ignored);
@@ -189,29 +183,17 @@ class JsonArray : public RowSource {
   // Skips one value.
   void read_value(SourceRow& row) {
     row = {reader_.line(), reader_.column(), ""};
-    int64_t depth = 0;
-    bool quoted = false, any = false;
-    while (true) {
-      const int c = reader_.peek();
-      if (c < 0) unexpected(quoted ? "the end of a text" : "the rest of the value");
-      // A bare word or number ends before a delimiter.
-      if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}' || c == ':' || is_blank(c))) break;
-      take(row);
-      any = true;
-      if (quoted && c == '\\' && reader_.peek() >= 0)
-        take(row);
-      else if (c == '"')
-        quoted = !quoted;
-      else if (!quoted && (c == '{' || c == '['))
-        ++depth;
-      else if (!quoted && (c == '}' || c == ']'))
-        --depth;
-      if (!quoted && depth == 0 && (c == '"' || c == '}' || c == ']')) break;
+    ValueText value;
+    for (bool any = false, ended = false; !ended; any = true) {
+      if (reader_.peek() < 0) unexpected(value.quoted() ? "the end of a text" : "the rest of the value");
+      const char c = static_cast<char>(reader_.peek());
+      if (value.ends_before(c) && !any) unexpected("a value");
+      if (value.ends_before(c)) return;
+      take(c, row);
+      ended = value.ends_with(c);
     }
-    if (!any) unexpected("a value");
   }
-  void take(SourceRow& row) {
-    const char c = static_cast<char>(reader_.peek());
+  void take(char c, SourceRow& row) {
     if (row.too_long == 0 && static_cast<int64_t>(row.text.size()) < kMaxRowBytes)
       row.text += c;
     else

@@ -1,6 +1,6 @@
 // Finds the position of a value in a row's text. Values carry no positions: faults are rare, so the
 // text is read again for each.
-#include "core/data/read/sources.h"
+#include "core/data/read/source_readers.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
@@ -50,24 +50,9 @@ class Scanner {
     skip_blanks();
   }
   void skip_value() {
-    int64_t depth = 0;
-    bool quoted = false;
-    for (; position_ < text_.size(); ++position_) {
-      const char c = text_[position_];
-      if (quoted && c == '\\') {
-        ++position_;
-        continue;
-      }
-      if (c == '"') quoted = !quoted;
-      if (quoted) continue;
-      if (depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':')) return;
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']') --depth;
-      if (depth == 0 && (c == '"' || c == '}' || c == ']')) {
-        ++position_;
-        return;
-      }
-    }
+    ValueText value;
+    while (position_ < text_.size() && !value.ends_before(text_[position_]))
+      if (value.ends_with(text_[position_++])) return;
   }
 
   std::string_view text_;
@@ -77,12 +62,9 @@ class Scanner {
 }  // namespace
 
 PlaceInFile place_of_byte(const SourceRow& row, size_t byte, const std::string& path) {
-  int64_t line = row.line, column = row.column;
-  for (char c : std::string_view(row.text).substr(0, byte)) {
-    column = c == '\n' ? 1 : column + ((static_cast<unsigned char>(c) >> 6) != 2);
-    line += c == '\n';
-  }
-  return {path, line, column};
+  PlaceInFile place{path, row.line, row.column};
+  for (char c : std::string_view(row.text).substr(0, byte)) place.pass(c);
+  return place;
 }
 
 std::string place_of(const SourceRow& row, const std::string& pointer) {

@@ -126,11 +126,6 @@ bool RowStream::next(RowChunk& chunk) {
   return false;
 }
 
-bool RowStream::has_format(RowFormat format) const {
-  return std::any_of(formats_.begin(), formats_.end(),
-                     [&](const Detected& detected) { return detected.format == format; });
-}
-
 std::vector<RowFormat> RowStream::formats() const {
   std::vector<RowFormat> formats;
   for (const Detected& detected : formats_)

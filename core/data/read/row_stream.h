@@ -44,7 +44,6 @@ class RowStream {
   std::string formats_text() const;
   // Returns the advice of the first file that has one (Detected::advice).
   std::string advice() const;
-  bool has_format(RowFormat format) const;
 
  private:
   bool may_take(const SourceFile& file) const;

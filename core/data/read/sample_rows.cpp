@@ -55,21 +55,19 @@ class RowSamples {
  private:
   void add_column(const Json& row, const std::string& column, RowFaults& faults) {
     const Json* value = find_column(row, column);
-    RewardSample sample;
-    if (const Json* prompt = find_column(row, options_.prompt)) set_prompt(*prompt, sample);
     if (!value || value->is_null()) {
       faults.push_back({"", "the row has no " + column + ", expected a completion"});
       return;
     }
-    if (const std::optional<std::string> text = text_of(*value)) {
-      sample.completion = *text;
-      samples_.push_back(sample);
+    const bool one = text_of(*value).has_value();
+    if (!one && (!value->is_array() || value->empty())) {
+      faults.push_back({"/" + column, column + " is neither a text nor a list of texts"});
       return;
     }
-    const bool list = value->is_array() && !value->empty();
-    if (!list) faults.push_back({"/" + column, column + " is neither a text nor a list of texts"});
-    for (size_t i = 0; list && i < value->size(); ++i) {
-      const std::optional<std::string> text = text_of((*value)[i]);
+    RewardSample sample;
+    if (const Json* prompt = find_column(row, options_.prompt)) set_prompt(*prompt, sample);
+    for (size_t i = 0; i < (one ? 1 : value->size()); ++i) {
+      const std::optional<std::string> text = text_of(one ? *value : (*value)[i]);
       if (!text) faults.push_back({"/" + column + "/" + std::to_string(i), "a completion is not a text"});
       sample.completion = text.value_or("");
       samples_.push_back(sample);

@@ -20,9 +20,4 @@ bool add_line(ByteReader& reader, SourceRow& row, std::string& piece) {
   return any;
 }
 
-void fail_at(const std::string& path, int64_t line, int64_t column, const std::string& problem,
-             const std::string& hint) {
-  throw PlacedError(ErrorKind::data, {path, line, column}, problem, hint);
-}
-
 }  // namespace forge

@@ -83,7 +83,8 @@ class PlainText : public RowSource {
       row.text += piece_;
       if (reader_.column() == 1) row.text += '\n';
       if (static_cast<int64_t>(row.text.size()) > kMaxDocumentBytes)
-        fail_at(reader_.path(), row.line, 1, "a document of more than " + format_bytes(kMaxDocumentBytes));
+        throw PlacedError(ErrorKind::data, {reader_.path(), row.line, 1},
+                          "a document of more than " + format_bytes(kMaxDocumentBytes));
     }
     return true;
   }

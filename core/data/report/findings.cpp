@@ -30,8 +30,6 @@ constexpr auto kFindingsMembers = [](auto& findings, auto&& member) {
 
 void to_json(Json& json, const DataFinding& finding) { json = write_members(finding, kFindingMembers); }
 void from_json(const Json& json, DataFinding& finding) { read_members(json, finding, kFindingMembers); }
-void to_json(Json& json, const DataFindings& findings) { json = write_members(findings, kFindingsMembers); }
-void from_json(const Json& json, DataFindings& findings) { read_members(json, findings, kFindingsMembers); }
 
 DataFindings findings_of(const DataReport& report) {
   DataFindings findings{{}, report.limits()};
@@ -69,8 +67,8 @@ std::optional<DataFindings> stored_findings(const std::string& path) {
   if (!file_exists(path)) return std::nullopt;
   try {
     DataFindings findings;
-    read_value(parse_json(read_file(path, int64_t{16} << 20, ErrorKind::environment), path, ErrorKind::environment),
-               findings);
+    read_members(parse_json(read_file(path, int64_t{16} << 20, ErrorKind::environment), path, ErrorKind::environment),
+                 findings, kFindingsMembers);
     for (const DataFinding& finding : findings.found) is_warning(finding);
     return findings;
   } catch (const std::exception&) {
@@ -79,8 +77,7 @@ std::optional<DataFindings> stored_findings(const std::string& path) {
 }
 
 void store_findings(const DataFindings& findings, const std::string& path) {
-  Json json;
-  to_json(json, findings);
+  const Json json = write_members(findings, kFindingsMembers);
   try {
     write_file_durably(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const Error&) {

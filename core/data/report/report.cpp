@@ -180,8 +180,6 @@ void DataReport::find_similar() {
 }
 
 PackingEfficiency DataReport::packing() const {
-  PackingEfficiency result{max_length_, 0, 0, 0};
-  if (train_lengths_.empty()) return result;
   std::vector<int64_t> all(train_lengths_.size());
   std::iota(all.begin(), all.end(), 0);
   BatchFill padded, in_order, packed;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <span>
 #include <string_view>
 
 #include "core/data/rows/common_columns.h"
@@ -16,15 +15,11 @@ namespace {
 
 using Rows = std::vector<LocatedRow>;
 
-constexpr std::string_view kAnswers[] = {"response", "answer",     "completion", "output",
-                                         "reply",    "generation", "candidate",  "conversation"};
-constexpr std::string_view kChoices[] = {"better_response_id", "winner", "preference", "preferred", "choice",
-                                         "chosen_id",          "better", "label"};
-constexpr std::string_view kRanks[] = {"ranks", "rank", "scores", "ratings", "rewards", "labels", "ranking"};
-
-bool among(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+constexpr std::string_view kAnswers =
+    "response answer completion output reply generation candidate conversation";
+constexpr std::string_view kChoices =
+    "better_response_id winner preference preferred choice chosen_id better label";
+constexpr std::string_view kRanks = "ranks rank scores ratings rewards labels ranking";
 
 bool is_numbered(const Json& object) {
   if (!object.is_object() || object.empty()) return false;
@@ -66,8 +61,7 @@ std::string second_of(const std::string& first) {
 }
 
 // Returns " by KEY" for the first key of these names, other than `itself`; empty if there is none.
-std::string judged_by(const Json& row, std::span<const std::string_view> names,
-                      const std::string& itself) {
+std::string judged_by(const Json& row, std::string_view names, const std::string& itself) {
   for (const auto& [key, unused] : row.items())
     if (key != itself && among(names, folded(key))) return " by " + key;
   return "";

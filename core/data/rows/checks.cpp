@@ -4,6 +4,7 @@
 #include <cctype>
 #include <span>
 
+#include "core/data/rows/keys.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
@@ -25,20 +26,16 @@ std::string empty_answer(const Turn& turn) {
 }
 
 // Finds texts that tables write for a missing value. A question that ends in a line of one of the
-// first six is a first column to which a second one was joined.
+// first list is a first column to which a second one was joined.
 std::string missing_value(const Turn& turn) {
-  static constexpr std::string_view kWords[] = {
-      "nan", "-nan", "nat", "<na>",      "#n/a",  "#null!", "none",    "null",   "nil",
-      "n/a", "na",   "#na", "undefined", "none.", "#ref!",  "#value!", "#name?", "#div/0!"};
-  constexpr size_t kAlsoInLines = 6;
-  const auto is_word = [](std::string_view text, size_t words) {
-    return std::ranges::count(std::span(kWords).first(words), lower(text)) > 0;
-  };
+  constexpr std::string_view kAlsoInLines = "nan -nan nat <na> #n/a #null!";
+  constexpr std::string_view kOthers =
+      "none null nil n/a na #na undefined none. #ref! #value! #name? #div/0!";
   const std::string whole(trim(turn.text)),
       last(trim(std::string_view(turn.text).substr(turn.text.rfind('\n') + 1)));
-  if (is_word(whole, std::size(kWords)))
+  if (among(kAlsoInLines, lower(whole)) || among(kOthers, lower(whole)))
     return "the whole text is \"" + whole + "\": a value that was missing in a table?";
-  if (is(turn, "user") && is_word(last, kAlsoInLines))
+  if (is(turn, "user") && among(kAlsoInLines, lower(last)))
     return "the last line is \"" + last + "\": a value that was missing in a table?";
   return "";
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <span>
+#include <iterator>
 #include <string_view>
 
 #include "core/data/rows/formats/format.h"
@@ -13,24 +13,22 @@ namespace forge {
 namespace {
 
 using Rows = std::vector<LocatedRow>;
-using Names = std::span<const char* const>;
 
-constexpr const char* kAsks[] = {"instruction", "question", "query", "problem", "human", "user"};
-constexpr const char* kReplies[] = {"output",   "response",  "answer", "completion",
-                                    "solution", "assistant", "reply"};
+// Names of columns, with blanks between.
+constexpr std::string_view kAsks = "instruction question query problem human user";
+constexpr std::string_view kReplies = "output response answer completion solution assistant reply";
 // Columns that hold a task's input and output, though nothing says which task it is.
-constexpr const char* kMaterial[] = {"article", "document", "dialogue", "passage",
-                                     "text",    "source",   "prompt",   "title"};
-constexpr const char* kMade[] = {"summary", "highlights", "abstract", "target", "translation"};
+constexpr std::string_view kMaterial = "article document dialogue passage text source prompt title";
+constexpr std::string_view kMade = "summary highlights abstract target translation";
 // Names that published sets for encoder-decoders use for the source and the target.
-constexpr const char* kSources[] = {"input", "source", "document", "article", "dialogue", "passage", "text"};
-constexpr const char* kTargets[] = {"target", "summary", "highlights", "abstract"};
-constexpr const char* kSystems[] = {"system_prompt", "system_message"};
+constexpr std::string_view kSources = "input source document article dialogue passage text";
+constexpr std::string_view kTargets = "target summary highlights abstract";
+constexpr std::string_view kSystems = "system_prompt system_message";
 
 // True if at least one row has such a value under the key and no row has another kind; null does
 // not count.
 template <class Is>
-bool all_are(const Rows& rows, const char* key, Is is) {
+bool all_are(const Rows& rows, const std::string& key, Is is) {
   bool any = false;
   for (const auto& [row, line] : rows) {
     const Json* value = member(row, key);
@@ -39,21 +37,21 @@ bool all_are(const Rows& rows, const char* key, Is is) {
   }
   return any;
 }
-bool has_text(const Rows& rows, const char* key) {
+bool has_text(const Rows& rows, const std::string& key) {
   return all_are(rows, key, [](const Json& value) { return value.is_string(); });
 }
-bool has_any(const Rows& rows, const char* key) {
+bool has_any(const Rows& rows, const std::string& key) {
   return all_are(rows, key, [](const Json&) { return true; });
 }
 
 // Returns the columns of texts that have one of these names, in capitals or not, in the order of
 // the names.
-std::vector<std::string> texts(const Rows& rows, Names names) {
+std::vector<std::string> texts(const Rows& rows, std::string_view names) {
   std::vector<std::string> found;
   if (rows.empty() || !rows[0].row.is_object()) return found;
-  for (const char* name : names)
+  for (const std::string& name : split(names, ' '))
     for (const auto& [key, unused] : rows[0].row.items())
-      if (lower(key) == name && has_text(rows, key.c_str())) found.push_back(key);
+      if (lower(key) == name && has_text(rows, key)) found.push_back(key);
   return found;
 }
 
@@ -103,7 +101,7 @@ std::string template_proposal(const Rows& rows, const std::string& ask) {
     return "prompt: \"" + prompt + "\\n\" and completion: \"" + in_braces(answer) + "\"";
   };
   if (all_are(rows, "answers", squad)) return written("answers.text.0");
-  for (const char* reply : kReplies)
+  for (const std::string& reply : split(kReplies, ' '))
     if (all_are(rows, reply, [](const Json& value) { return value.is_number() || value.is_string(); }))
       return written(reply);
   return "";
@@ -121,10 +119,9 @@ std::string pairs_proposal(const std::vector<std::string>& asks, const std::vect
 
 // True for a column that numbers or places its row: an id, the index that pandas wrote, an address.
 bool is_mark(const std::string& key) {
-  constexpr std::string_view kMarks[] = {"id", "uid", "uuid", "guid", "idx", "index", "key", "hash", "url", "uri", "link"};
   const std::string name = folded(key);
-  return std::find(std::begin(kMarks), std::end(kMarks), name) != std::end(kMarks) || ends_with(name, "_id") ||
-         starts_with(name, "unnamed") || starts_with(name, "__index");
+  return among("id uid uuid guid idx index key hash url uri link", name) ||
+         ends_with(name, "_id") || starts_with(name, "unnamed") || starts_with(name, "__index");
 }
 
 // True if a row has a text under the key of which `holds` is true.
@@ -163,7 +160,7 @@ std::string own_names_proposal(const Rows& rows) {
   std::vector<std::string> names;
   if (rows.empty() || !rows[0].row.is_object()) return "";
   for (const auto& [key, unused] : rows[0].row.items())
-    if (has_text(rows, key.c_str()) && any_text(rows, key, has_letters)) names.push_back(key);
+    if (has_text(rows, key) && any_text(rows, key, has_letters)) names.push_back(key);
   if (names.empty()) return "";
   names = telling_names(rows, names);
   const std::string document = "columns: " + columns_text({{"text", names.back()}}) + " with objective: pretrain";
@@ -172,19 +169,13 @@ std::string own_names_proposal(const Rows& rows) {
          (names.size() > 2 ? ", or others of " + join(names, ", ") : "");
 }
 
-std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& more) {
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
-
 }  // namespace
 
 std::string yaml_name(const std::string& name) {
-  constexpr std::string_view kValues[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
   const auto inner = [](unsigned char c) { return std::isalnum(c) || c >= 0x80 || c == '_' || c == '.' || c == '-' || c == ' '; };
   const bool is_plain = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') && name.back() != ' ' &&
                         std::all_of(name.begin(), name.end(), inner) &&
-                        std::find(std::begin(kValues), std::end(kValues), lower(name)) == std::end(kValues);
+                        !among("null true false yes no on off y n", lower(name));
   return is_plain ? name : Json(name).dump();
 }
 
@@ -211,7 +202,7 @@ std::map<std::string, std::string> further_columns(const Rows& rows, RowFormat f
 
 CommonColumns common_columns(const Rows& rows) {
   std::vector<std::string> asks = texts(rows, kAsks);
-  const std::vector<std::string> replies = texts(rows, kReplies);
+  std::vector<std::string> replies = texts(rows, kReplies);
   if (asks.empty() && has_text(rows, "input")) asks.emplace_back("input");
   CommonColumns common{RowFormat::alpaca, {}, ""};
   if (asks.size() == 1) add(common.columns, "instruction", asks[0]);
@@ -227,9 +218,8 @@ CommonColumns common_columns(const Rows& rows) {
   CommonColumns turns = turn_list(rows);
   if (turns.format != RowFormat::automatic || !turns.proposal.empty()) return turns;
   common = {};
-  common.proposal =
-      pairs_proposal(joined(asks, asks.empty() ? texts(rows, kMaterial) : std::vector<std::string>{}),
-                     joined(replies, texts(rows, kMade)));
+  std::ranges::move(texts(rows, kMade), std::back_inserter(replies));
+  common.proposal = pairs_proposal(asks.empty() ? texts(rows, kMaterial) : asks, replies);
   if (common.proposal.empty() && !asks.empty()) common.proposal = template_proposal(rows, asks[0]);
   if (common.proposal.empty()) common.proposal = own_names_proposal(rows);
   return common;

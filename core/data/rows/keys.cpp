@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <span>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -14,69 +14,59 @@
 namespace forge {
 namespace {
 
-using Keys = std::span<const std::string_view>;
-
-// Keys are compared as `folded` writes them.
+// Lists of keys, for among(). Keys are compared as `folded` writes them.
 // Keys of what a model is given besides the question, under the names used in public data sets.
-constexpr std::string_view kContext[] = {"system", "system_prompt", "system_message", "context", "history",
-                                         "tools",  "functions",     "choices",        "options"};
+constexpr std::string_view kContext =
+    "system system_prompt system_message context history tools functions choices options";
 // Rarer names of such keys, in rows that have an answer. Names that are harmless in some sets are
 // not here but only counted: `evidence` and `source` are citations too (FEVER), `title` names an
 // article (SQuAD).
-// clang-format off
-constexpr std::string_view kContextToo[] = {
-    "system_instruction", "system_instructions", "sys_prompt", "sys_message", "sys_msg", "system_msg",
-    "contexts", "ctxs", "sql_context", "retrieved_context", "retrieved_contexts", "document", "documents",
-    "docs", "retrieved_docs", "passage", "retrieved_documents", "passages", "chat_history",
-    "dialog_history", "dialogue_history", "message_history", "conversation_history", "previous_messages",
-    "previous_turns", "available_tools", "tool_definitions", "tool_schemas", "function_schemas",
-    "answer_choices"};
-// clang-format on
-constexpr std::string_view kMedia[] = {"image",  "images",  "video",    "videos", "audio",
-                                       "audios", "picture", "pictures", "photo",  "photos"};
+constexpr std::string_view kContextToo =
+    "system_instruction system_instructions sys_prompt sys_message sys_msg system_msg contexts "
+    "ctxs sql_context retrieved_context retrieved_contexts document documents docs "
+    "retrieved_docs passage retrieved_documents passages chat_history dialog_history "
+    "dialogue_history message_history conversation_history previous_messages previous_turns "
+    "available_tools tool_definitions tool_schemas function_schemas answer_choices";
+constexpr std::string_view kMedia =
+    "image images video videos audio audios picture pictures photo photos";
 // Endings of a key such as `image_…` that points to a picture elsewhere. Ids are only counted:
 // YouTube-Commons has texts with a video_id.
-constexpr std::string_view kMediaPlace[] = {"path", "paths", "file", "files", "filename", "filenames",
-                                            "url",  "urls",  "uri",  "bytes", "base64",   "data"};
+constexpr std::string_view kMediaPlace =
+    "path paths file files filename filenames url urls uri bytes base64 data";
 // Keys that some format would train on or put before the answer.
-constexpr std::string_view kSaid[] = {"instruction", "input",    "question", "query",         "prompt",
-                                      "completion",  "response", "answer",   "answers",       "output",
-                                      "summary",     "text",     "messages", "conversations", "chosen",
-                                      "rejected",    "role"};
-constexpr std::string_view kJudged[] = {"score",  "rank",  "rating",  "reward",
-                                        "scores", "ranks", "ratings", "rewards"};
+constexpr std::string_view kSaid =
+    "instruction input question query prompt completion response answer answers output summary "
+    "text messages conversations chosen rejected role";
+constexpr std::string_view kJudged = "score rank rating reward scores ranks ratings rewards";
 // Keys that say that an answer is bad, by false, 0 or a word. Other keys are only counted:
 // StackExchange's `accepted`, since an answer that was not accepted is not bad, and `votes` and
 // `stars`.
-constexpr std::string_view kFlags[] = {"label",        "kto_tag",   "is_correct",   "correct",   "desirable",
-                                       "is_desirable", "preferred", "is_preferred", "is_good",   "thumbs_up",
-                                       "verdict",      "feedback",  "quality",      "judgement", "judgment"};
-constexpr std::string_view kBadWords[] = {"bad",         "wrong",        "incorrect",  "rejected",
-                                          "undesirable", "dispreferred", "thumbs_down"};
+constexpr std::string_view kFlags =
+    "label kto_tag is_correct correct desirable is_desirable preferred is_preferred is_good "
+    "thumbs_up verdict feedback quality judgement judgment";
+constexpr std::string_view kBadWords =
+    "bad wrong incorrect rejected undesirable dispreferred thumbs_down";
 // Keys that say how much a row counts, if the value is not 1 or true.
-constexpr std::string_view kWeights[] = {"weight",        "weights",       "loss_weight", "loss_weights",
-                                         "sample_weight", "token_weights", "train"};
-constexpr std::string_view kLists[] = {
-    "messages", "conversations", "conversation",      "prompt",           "completion",
-    "chosen",   "rejected",      "rejected_messages", "preferred_output", "non_preferred_output"};
+constexpr std::string_view kWeights =
+    "weight weights loss_weight loss_weights sample_weight token_weights train";
+constexpr std::string_view kLists =
+    "messages conversations conversation prompt completion chosen rejected rejected_messages "
+    "preferred_output non_preferred_output";
 // Keys of a turn that are not reported. A call's id only links it, and `unsaid` finds thoughts that
 // a template leaves out.
-constexpr std::string_view kTurn[] = {"role",         "content",           "from",      "value",
-                                      "tool_calls",   "function_call",     "input",     "output",
-                                      "tool_call_id", "reasoning_content", "reasoning", "thinking",
-                                      "thought"};
+constexpr std::string_view kTurn =
+    "role content from value tool_calls function_call input output tool_call_id "
+    "reasoning_content reasoning thinking thought";
 
 // Keys of a turn that tell other trainers, but not forge, which part of it is trained: a list of
 // parts (axolotl's train_detail), or a flag of which 1 may mean trained or left out.
-constexpr std::string_view kTurnParts[] = {"mask",          "masked",    "train_detail", "training_detail",
-                                           "train_on_turn", "trainable", "ignore_loss",  "no_loss"};
-
-bool holds(Keys keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+constexpr std::string_view kTurnParts =
+    "mask masked train_detail training_detail train_on_turn trainable ignore_loss no_loss";
 
 // True if the key is of a picture's path, address or bytes.
 bool points_to_media(std::string_view key) {
   const size_t last = key.rfind('_');
-  return last != key.npos && holds(kMedia, key.substr(0, last)) && holds(kMediaPlace, key.substr(last + 1));
+  return last != key.npos && among(kMedia, key.substr(0, last)) && among(kMediaPlace, key.substr(last + 1));
 }
 
 bool is_blank(const Json& value) {
@@ -98,48 +88,33 @@ bool is_chat(const Json& row, RowFormat format, bool has_template) {
           (prompt && prompt->is_array()) || (member(row, "instruction") && has_template));
 }
 
-Keys keys_of_answer(const Json& row) {
-  static constexpr std::string_view kMessages[] = {"messages", "label", "kto_tag", "score", "reward"};
-  static constexpr std::string_view kTurns[] = {"conversations", "label", "kto_tag", "score", "reward"};
-  static constexpr std::string_view kPair[] = {"prompt", "completion", "label", "kto_tag", "score", "reward"};
-  static constexpr std::string_view kAlpaca[] = {"instruction", "input",   "output", "history", "tool_calls",
-                                                 "label",       "kto_tag", "score",  "reward"};
-  return member(row, "messages")        ? Keys(kMessages)
-         : member(row, "conversations") ? Keys(kTurns)
-         : member(row, "instruction")   ? Keys(kAlpaca)
-                                        : Keys(kPair);
-}
-
-Keys keys_of_preference(const Json& row) {
-  static constexpr std::string_view kPair[] = {"prompt", "chosen", "rejected", "margin"};
-  static constexpr std::string_view kEntries[] = {"conversations", "chosen", "rejected", "margin"};
-  static constexpr std::string_view kReplaced[] = {"messages", "rejected_response", "rejected_messages", "margin"};
-  static constexpr std::string_view kOutputs[] = {"input", "preferred_output", "non_preferred_output",
-                                                  "margin"};
-  const Json* chosen = member(row, "chosen");
-  return !chosen               ? (member(row, "preferred_output") ? Keys(kOutputs) : Keys(kReplaced))
-         : chosen->is_object() ? Keys(kEntries)
-                               : Keys(kPair);
-}
-
 // Returns the keys that the format reads beside `system`, `tools` and `functions` of conversations.
-Keys keys_read(const Json& row, RowFormat format) {
-  // The last four are those of `forge data --dump`.
-  static constexpr std::string_view kTokens[] = {"input_ids", "ids",    "labels", "attention_mask",
-                                                 "text",      "source", "line",   "label"};
-  static constexpr std::string_view kMessages[] = {"messages"};
-  static constexpr std::string_view kSharegpt[] = {"conversations", "conversation"};
-  static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output", "history", "tool_calls"};
-  static constexpr std::string_view kPair[] = {"prompt", "completion"};
-  static constexpr std::string_view kText[] = {"text"};
-  static constexpr std::pair<RowFormat, Keys> kRead[] = {
-      {RowFormat::tokens, kTokens},          {RowFormat::messages, kMessages},
-      {RowFormat::sharegpt, kSharegpt},      {RowFormat::alpaca, kAlpaca},
-      {RowFormat::prompt_completion, kPair}, {RowFormat::text, kText}};
-  for (const auto& [known, keys] : kRead)
-    if (format == known) return keys;
-  if (format == RowFormat::preference) return keys_of_preference(row);
-  return format == RowFormat::kto || format == RowFormat::reward ? keys_of_answer(row) : Keys();
+std::string_view keys_read(const Json& row, RowFormat format) {
+  const Json* chosen = member(row, "chosen");
+  switch (format) {
+    case RowFormat::tokens:  // the last four are those of `forge data --dump`
+      return "input_ids ids labels attention_mask text source line label";
+    case RowFormat::messages: return "messages";
+    case RowFormat::sharegpt: return "conversations conversation";
+    case RowFormat::alpaca: return "instruction input output history tool_calls";
+    case RowFormat::prompt_completion: return "prompt completion";
+    case RowFormat::text: return "text";
+    case RowFormat::preference:
+      if (chosen && chosen->is_object()) return "conversations chosen rejected margin";
+      if (chosen) return "prompt chosen rejected margin";
+      if (member(row, "preferred_output")) return "input preferred_output non_preferred_output margin";
+      return "messages rejected_response rejected_messages margin";
+    case RowFormat::kto:
+    case RowFormat::reward:
+      if (member(row, "messages")) return "messages label kto_tag score reward";
+      if (member(row, "conversations")) return "conversations label kto_tag score reward";
+      if (member(row, "instruction"))
+        return "instruction input output history tool_calls label kto_tag score reward";
+      return "prompt completion label kto_tag score reward";
+    case RowFormat::automatic:
+    case RowFormat::prompt: break;
+  }
+  return "";
 }
 
 // Collects all texts in a value, except speakers' names.
@@ -176,10 +151,10 @@ bool is_numbers(const Json& value) {
 // True if the value says that an answer is bad. Labels may be classes: numbers and words such as
 // "negative" or "no" are those of GLUE and BoolQ.
 bool says_bad(std::string_view key, const Json& value) {
-  if (!holds(kFlags, key)) return false;
+  if (!among(kFlags, key)) return false;
   if (value.is_boolean()) return !value.get<bool>() || key == "label";
   const std::string word = value.is_string() ? folded(value.get_ref<const std::string&>()) : "";
-  if (holds(kBadWords, word)) return true;
+  if (among(kBadWords, word)) return true;
   const bool graded = key == "label" || key == "quality" || key == "feedback";
   return !graded && (value == 0 || value == -1 || word == "false" || word == "no" || word == "0");
 }
@@ -210,9 +185,9 @@ class KeyCheck {
       const bool beside = chat && (key == "system" || key == "tools" || key == "functions");
       const bool mask = rules_.format == RowFormat::tokens &&
                         std::ranges::find(kTokenMasks, key) != std::end(kTokenMasks);
-      if (!beside && !mask && !holds(read_, key))
+      if (!beside && !mask && !among(read_, key))
         check_unread(key, value);
-      else if (holds(kLists, key))
+      else if (among(kLists, key))
         check_turns(key, value);
     }
   }
@@ -231,13 +206,13 @@ class KeyCheck {
     const std::string key = folded(name);
     const std::string rows = std::string(" is not read in ") + name_of(rules_.format) + " rows";
     const std::string ignore = "ignore: [" + name + "]";
-    if (holds(kMedia, key)) return media_problem(ignore);
+    if (among(kMedia, key)) return media_problem(ignore);
     // An illustration of a text is no fault: recipes and news have an image_url.
     if (points_to_media(key) && rules_.format != RowFormat::text)
       return media_problem(ignore, " points to what is not text");
     if (rules_.format == RowFormat::tokens) return token_problem(key, value);
-    const bool context = holds(kContext, key) ||
-                         (rules_.format != RowFormat::text && holds(kContextToo, key) && !value.is_number());
+    const bool context = among(kContext, key) ||
+                         (rules_.format != RowFormat::text && among(kContextToo, key) && !value.is_number());
     if (context && !is_said(value, kPhrase))
       return rows +
              ", and the model would learn to answer without it: name its place with columns, or with "
@@ -248,7 +223,7 @@ class KeyCheck {
         std::string(", or write format: ") + name_of(rules_.format) + " to leave it out";
     const bool chat = rules_.format == RowFormat::messages || rules_.format == RowFormat::sharegpt;
     const bool said = key != "role" && (is_said(value, 1) || repeats(value));
-    if (holds(kSaid, key) && !chat && !said)
+    if (among(kSaid, key) && !chat && !said)
       return rows +
              ", and part of what they say would not be learned: name its place with columns, or with "
              "prompt and completion" +
@@ -257,7 +232,7 @@ class KeyCheck {
       if (std::string problem = preference_problem(name, value); !problem.empty()) return problem;
     const bool answers = rules_.format != RowFormat::text && rules_.format != RowFormat::preference &&
                          rules_.format != RowFormat::kto && rules_.format != RowFormat::reward;
-    if (answers && (says_bad(key, value) || (holds(kJudged, key) && (is_numbers(value) || value == false))))
+    if (answers && (says_bad(key, value) || (among(kJudged, key) && (is_numbers(value) || value == false))))
       return rows + ", and answers would be learned alike, good or bad: choose rows by it beforehand" +
              format;
     if (weighs(key, value))
@@ -303,7 +278,7 @@ class KeyCheck {
     return "";
   }
   static bool weighs(const std::string& key, const Json& value) {
-    return holds(kWeights, key) &&
+    return among(kWeights, key) &&
            (value.is_boolean() ? !value.get<bool>() : !value.is_string() && is_numbers(value) && value != 1);
   }
   static std::string media_problem(const std::string& ignore, const std::string& what = " is not text") {
@@ -314,7 +289,7 @@ class KeyCheck {
   std::vector<std::string_view> read_texts() const {
     std::vector<std::string_view> texts;
     for (const auto& [key, inner] : row_.items())
-      if (holds(read_, key)) collect_texts(inner, texts);
+      if (among(read_, key)) collect_texts(inner, texts);
     return texts;
   }
   static constexpr size_t kPhrase = 12;  // shorter contexts occur in answers by chance
@@ -338,12 +313,12 @@ class KeyCheck {
     for (size_t i = 0; i < turns.size(); ++i) {
       if (!turns[i].is_object()) continue;
       for (const auto& [key, value] : turns[i].items()) {
-        if (is_blank(value) || holds(kTurn, key) || is_training_flag(key)) continue;
+        if (is_blank(value) || among(kTurn, key) || is_training_flag(key)) continue;
         std::string problem;
         if (is_media_key(key))
           problem = media_problem("ignore: [" + key + "]",
-                                  holds(kMedia, folded(key)) ? " is not text" : " points to what is not text");
-        else if (holds(kTurnParts, folded(key)))
+                                  among(kMedia, folded(key)) ? " is not text" : " points to what is not text");
+        else if (among(kTurnParts, folded(key)))
           problem = " is not read in turns, and what it leaves out would be trained: write train: "
                     "true or false on the turn, or leave it out with ignore: [" + key + "]";
         if (!problem.empty())
@@ -362,7 +337,7 @@ class KeyCheck {
   const KeyRules& rules_;
   std::vector<std::string>& unread_;
   RowFaults& faults_;
-  Keys read_;
+  std::string_view read_;
 };
 
 // True if a question has <image> without a closing tag, which XML and HTML would write.
@@ -372,6 +347,15 @@ bool asks_with_picture(const Turn& turn) {
 }
 
 }  // namespace
+
+bool among(std::string_view words, std::string_view word) {
+  if (word.empty() || word.find(' ') != word.npos) return false;
+  for (size_t at = words.find(word); at != words.npos; at = words.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return true;
+  }
+  return false;
+}
 
 std::string folded(std::string_view key) {
   std::string name;
@@ -388,7 +372,7 @@ std::string folded(std::string_view key) {
   return name;
 }
 
-bool is_media_key(std::string_view key) { return holds(kMedia, folded(key)) || points_to_media(folded(key)); }
+bool is_media_key(std::string_view key) { return among(kMedia, folded(key)) || points_to_media(folded(key)); }
 
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults) {
   // Reward functions read the other keys of prompt rows.

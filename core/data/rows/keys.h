@@ -39,6 +39,9 @@ struct KeyRules {
 // changes nothing. `row` is one that the format converts.
 void check_keys(const Json& row, const KeyRules& rules, std::vector<std::string>& unread, RowFaults& faults);
 
+// True if a word is among these, between which there are blanks.
+bool among(std::string_view words, std::string_view word);
+
 // Returns a key without regard to its spelling: "SYSTEM", "System" and "system", "chat_history",
 // "chatHistory" and "Chat-History".
 std::string folded(std::string_view key);

@@ -54,9 +54,7 @@ void parse_structured_cells(Json& row, RowFaults& faults) {
 void parse_word_cells(Json& row) {
   for (const char* key : {"label", "kto_tag"}) {
     const Json* cell = member(row, key);
-    const std::string word = cell && cell->is_string() ? lower(cell->get<std::string>()) : "";
-    if (word == "true" || word == "1") row[key] = true;
-    if (word == "false" || word == "0") row[key] = false;
+    if (const auto value = cell && cell->is_string() ? label_value(*cell) : std::nullopt) row[key] = *value;
   }
   for (const char* key : {"score", "reward"}) {
     const Json* cell = member(row, key);

@@ -50,7 +50,7 @@ struct Format {
   RowFormat format;
   const char* keys;  // keys that mark rows of this format
   bool (*matches)(const Json& row);
-  Row (*convert)(const Json& row, const RowOptions& options, RowFaults& faults);
+  Converter* convert;
 };
 
 const Format kFormats[] = {
@@ -224,11 +224,10 @@ void add(Hasher& hasher, const AnswersRow& row) {
 }  // namespace
 
 bool marks_format(std::string_view field) {
-  constexpr std::string_view kMarks[] = {
-      "input_ids", "ids", "messages", "conversations", "conversation", "instruction", "output",
-      "prompt", "completion", "text", "chosen", "rejected", "rejected_messages",
-      "rejected_response", "preferred_output", "non_preferred_output", "label", "kto_tag"};
-  return std::find(std::begin(kMarks), std::end(kMarks), field) != std::end(kMarks);
+  return among("input_ids ids messages conversations conversation instruction output prompt "
+               "completion text chosen rejected rejected_messages rejected_response "
+               "preferred_output non_preferred_output label kto_tag",
+               field);
 }
 
 Detected detect_format(const std::vector<LocatedRow>& rows, const std::string& path, bool sources) {

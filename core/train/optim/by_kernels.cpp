@@ -34,7 +34,7 @@ void update(ComputeDevice& device, const AdamW& rule, const UpdateStep& step, co
 }
 
 void update(ComputeDevice& device, const AdamW8bit& rule, const UpdateStep& step, const UpdateStretch& s) {
-  if (s.kind == StateKind::plain) return update(device, AdamW{rule.beta1, rule.beta2, rule.eps}, step, s);
+  if (s.kind == StateKind::plain) return update(device, static_cast<const AdamW&>(rule), step, s);
   auto args = common<AdamW8bitUpdate>(step, s);
   args.mean = s.state[0].data_ptr<uint8_t>(), args.square = s.state[1].data_ptr<uint8_t>();
   args.mean_absmax = numbers(s.state[2]), args.square_absmax = numbers(s.state[3]);

@@ -48,7 +48,7 @@ void update(const AdamW& rule, const Range& r, const UpdateStretch& s) {
 }
 
 void update(const AdamW8bit& rule, const Range& r, const UpdateStretch& s) {
-  if (s.kind == StateKind::plain) return update(AdamW{rule.beta1, rule.beta2, rule.eps}, r, s);
+  if (s.kind == StateKind::plain) return update(static_cast<const AdamW&>(rule), r, s);
   const auto part = [&](size_t i, int64_t block) { return s.state[i].narrow(0, r.begin / block, r.count / block); };
   const StateMap with_sign(true, r.weight.device()), without(false, r.weight.device());
   at::Tensor mean = with_sign.decode(part(0, 1), part(2, kStateBlock)),
@@ -73,11 +73,6 @@ void update(const Sgd& rule, const Range& r, const UpdateStretch& s) {
   r.weight.sub_(grad, r.rate);
 }
 
-double mean_square(const at::Tensor& values, int64_t count) {
-  const double norm = at::linalg_vector_norm(values).item<double>();
-  return norm * norm / static_cast<double>(count);
-}
-
 // Updates like transformers' Adafactor (Shazeer & Stern, 2018) without relative steps: β₂ₜ = 1 −
 // t^−0.8, an update whose root mean square is at most 1, no first moment. The gradient's buffer is
 // overwritten with the update; padding has gradient 0 and stays.
@@ -100,7 +95,8 @@ void update(const Adafactor&, const Range& r, const UpdateStretch& s) {
     square.mul_(1 - fresh).addcmul_(grad, grad, fresh).add_(kSmallest * fresh);
     grad.mul_(square.rsqrt());
   }
-  const double size = std::sqrt(mean_square(grad, count)) / kLargestUpdate;
+  const double norm = at::linalg_vector_norm(grad).item<double>();
+  const double size = std::sqrt(norm * norm / static_cast<double>(count)) / kLargestUpdate;
   r.weight.mul_(1 - r.rate * r.decay).sub_(r.grad, r.rate / std::max(1.0, size));
 }
 

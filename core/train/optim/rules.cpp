@@ -10,7 +10,7 @@ OptimizerRule rule_of(const OptimizerConfig& config) {
     case OptimizerType::adamw:
       return AdamW{betas[0], betas[1], config.eps};
     case OptimizerType::adamw_8bit:
-      return AdamW8bit{betas[0], betas[1], config.eps};
+      return AdamW8bit{{betas[0], betas[1], config.eps}};
     case OptimizerType::lion:
       return Lion{betas[0], betas[1]};
     case OptimizerType::adafactor:
@@ -25,20 +25,12 @@ OptimizerRule rule_of(const OptimizerConfig& config) {
   return Sgd{config.momentum.value_or(0)};
 }
 
-namespace {
-
-UpdateNumbers numbers_of(const AdamW& rule, double rate, int64_t number) { return update_numbers(rate, rule.beta1, rule.beta2, number); }
-UpdateNumbers numbers_of(const AdamW8bit& rule, double rate, int64_t number) { return update_numbers(rate, rule.beta1, rule.beta2, number); }
-UpdateNumbers numbers_of(const Muon& rule, double rate, int64_t number) { return numbers_of(rule.other, rate, number); }
-template <class Rule>
-UpdateNumbers numbers_of(const Rule&, double rate, int64_t) {
-  return {.lr = static_cast<float>(rate)};
-}
-
-}  // namespace
-
 UpdateNumbers numbers_of(const OptimizerRule& rule, double learning_rate, int64_t number) {
-  return std::visit([&](const auto& r) { return numbers_of(r, learning_rate, number); }, rule);
+  const auto* muon = std::get_if<Muon>(&rule);
+  const AdamW* adamw = muon ? &muon->other : std::get_if<AdamW>(&rule);
+  if (const auto* in_bytes = std::get_if<AdamW8bit>(&rule)) adamw = in_bytes;
+  if (adamw) return update_numbers(learning_rate, adamw->beta1, adamw->beta2, number);
+  return {.lr = static_cast<float>(learning_rate)};
 }
 
 bool by_parameter(const OptimizerRule& rule) { return std::holds_alternative<Adafactor>(rule); }

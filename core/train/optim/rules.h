@@ -16,9 +16,7 @@ namespace forge {
 struct AdamW {
   double beta1, beta2, eps;
 };
-struct AdamW8bit {
-  double beta1, beta2, eps;
-};
+struct AdamW8bit : AdamW {};
 struct Lion {
   double beta1, beta2;
 };

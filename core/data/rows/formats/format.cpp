@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/data/rows/common_columns.h"
+#include "core/data/rows/keys.h"
 #include "core/job/row_template.h"
 #include "core/lib/base/text.h"
 
@@ -59,19 +60,17 @@ namespace {
 // Returns the likely role of a speaker, by words that data sets use for those who ask, those who
 // answer and tools; empty if unknown.
 std::string likely_role(const std::string& name) {
-  static constexpr const char* kAsking[] = {"human",   "customer", "client", "caller",  "question", "student",
-                                            "patient", "prompter", "person", "visitor", "buyer",    "q"};
-  static constexpr const char* kAnswering[] = {"gpt",     "chatgpt", "agent",  "bot",    "ai",       "model",
-                                               "chatbot", "support", "answer", "doctor", "operator", "teacher",
-                                               "tutor",   "expert",  "a"};
-  static constexpr const char* kReturning[] = {"ipython",       "observation",   "environment", "tool_response",
-                                               "tool_result",   "function_response", "api",      "output"};
+  constexpr std::string_view kReturning =
+      "ipython observation environment tool_response tool_result function_response api output";
+  constexpr std::string_view kAsking =
+      "human customer client caller question student patient prompter person visitor buyer q";
+  constexpr std::string_view kAnswering =
+      "gpt chatgpt agent bot ai model chatbot support answer doctor operator teacher tutor "
+      "expert a";
   const std::string word = lower(name);
-  const auto is = [&](const char* known) { return word == known; };
-  if (std::any_of(std::begin(kReturning), std::end(kReturning), is)) return "tool";
-  if (std::any_of(std::begin(kAsking), std::end(kAsking), is)) return "user";
-  if (std::any_of(std::begin(kAnswering), std::end(kAnswering), is)) return "assistant";
-  return "";
+  if (among(kReturning, word)) return "tool";
+  if (among(kAsking, word)) return "user";
+  return among(kAnswering, word) ? "assistant" : "";
 }
 
 // True if a fault that is counted by this key has been added.

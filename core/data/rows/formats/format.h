@@ -9,16 +9,9 @@
 
 namespace forge {
 
-Row convert_messages(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_sharegpt(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_alpaca(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_prompt_completion(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_text(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_tokens(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_preference(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_kto(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_reward(const Json& row, const RowOptions& options, RowFaults& faults);
-Row convert_prompt(const Json& row, const RowOptions& options, RowFaults& faults);
+using Converter = Row(const Json& row, const RowOptions& options, RowFaults& faults);
+Converter convert_messages, convert_sharegpt, convert_alpaca, convert_prompt_completion,
+    convert_text, convert_tokens, convert_preference, convert_kto, convert_reward, convert_prompt;
 
 // Returns the member called `key`, or nullptr if it is absent or null, or `object` is none.
 const Json* member(const Json& object, const std::string& key);

@@ -1,32 +1,29 @@
 // {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}: ShareGPT's shape
 // and its variants; [{"input": …, "output": …}] as Capybara has it.
 #include "core/data/rows/formats/format.h"
+#include "core/data/rows/keys.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
 
 struct Speaker {
-  const char* from;
   const char* role;
+  std::string_view names;  // in `from`, with blanks between
 };
 // All role names seen in public data sets and in other trainers' presets.
 constexpr Speaker kSpeakers[] = {
-    {"human", "user"},          {"user", "user"},
-    {"prompter", "user"},       {"gpt", "assistant"},
-    {"assistant", "assistant"}, {"chatgpt", "assistant"},
-    {"bing", "assistant"},      {"bard", "assistant"},
-    {"model", "assistant"},     {"bot", "assistant"},
-    {"system", "system"},       {"tool", "tool"},
-    {"observation", "tool"},    {"function_response", "tool"},
-    {"tool_response", "tool"},  {"function_call", "call"},
-    {"tool_call", "call"},
+    {"user", "human user prompter"},
+    {"assistant", "gpt assistant chatgpt bing bard model bot"},
+    {"system", "system"},
+    {"tool", "tool observation function_response tool_response"},
+    {"call", "function_call tool_call"},
 };
 
 // Returns the speaker of this name, in capitals or not; nullptr if none is known.
 const Speaker* speaker_of(const std::string& from) {
   for (const Speaker& speaker : kSpeakers)
-    if (lower(from) == speaker.from) return &speaker;
+    if (among(speaker.names, lower(from))) return &speaker;
   return nullptr;
 }
 
