@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <ranges>
 #include <string_view>
 #include <utility>
 
