@@ -5,7 +5,6 @@
 
 #include "core/learn/reward/answer.h"
 #include "core/learn/reward/child_process.h"
-#include "core/learn/reward/reward_item.h"
 #include "core/lib/base/text.h"
 #include "core/lib/net/http_many.h"
 

@@ -94,7 +94,7 @@ Verifier verifier_of(const JsonSchemaReward& reward, const std::string& key) {
       std::make_shared<JsonSchema>(read_schema(*reward.schema, key + ".schema"), key + ".schema");
   return [schema, where = reward.where, partial = reward.partial](const RewardSample& sample) {
     const std::optional<Json> value = find_json(sample.completion, where);
-    if (!value) return Score::of(0, "no JSON in \"" + shortened(sample.completion) + "\"");
+    if (!value) return Score::of(0, "no JSON in " + in_quotes(sample.completion));
     const std::string problem = schema->problem(*value);
     return problem.empty() ? Score::of(1, "valid") : Score::of(partial, problem);
   };
