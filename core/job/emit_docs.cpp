@@ -52,8 +52,7 @@ std::string type_text(const Field& field) {
 
 // Returns a default number as a person writes it: 0.0002, not 2e-04; 32, not 32.0.
 std::string number_text(const Json& value) {
-  if (!value.is_number_float()) return dump_json(value);
-  return format_number(value.get<double>());
+  return value.is_number_float() ? format_number(value.get<double>()) : dump_json(value);
 }
 
 std::string default_text(const Field& field, const void* object) {

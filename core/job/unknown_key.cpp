@@ -241,15 +241,14 @@ class Explainer {
     if (faults_.full()) return faults_.add(member.key_at, key, "unknown key");
     const Help help_here = help(member.key, member.value, place);
     const std::string known = join(keys_of(fields_of(place.section)), ", ");
-    if (!help_here.text.empty())
-      faults_.add(member.key_at, key, "unknown key", help_here.text);
-    else if (top)
-      faults_.add(member.key_at, key, "unknown key",
-                  has_help_below(member, place)
-                      ? "forge has no such section; the keys under it that forge knows are listed"
-                      : "known here: " + known);
-    else if (place.known && !place.section.empty())
-      faults_.add(member.key_at, key, "unknown key", "known in " + place.section + ": " + known);
+    std::string hint = help_here.text;
+    if (hint.empty() && top)
+      hint = has_help_below(member, place)
+                 ? "forge has no such section; the keys under it that forge knows are listed"
+                 : "known here: " + known;
+    else if (hint.empty() && place.known && !place.section.empty())
+      hint = "known in " + place.section + ": " + known;
+    if (!hint.empty()) faults_.add(member.key_at, key, "unknown key", hint);
     if (!help_here.guess) go_below(member, place, key);
   }
 

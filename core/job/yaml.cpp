@@ -164,11 +164,6 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  // Records the fault without throwing: yaml-cpp reads an unclosed [ as a key before it notices the
-  // missing ].
-  void refuse_key(const Position& at) {
-    if (bad_key_.line == 0) bad_key_ = at;
-  }
   void add(Node value) {
     if (stack_.empty()) {
       root_ = std::move(value);
@@ -186,7 +181,8 @@ class Builder : public YAML::EventHandler {
   }
   void take_key(Open& map, Node key) {
     if (!key.is_scalar()) {
-      refuse_key(key.at);
+      // No fault is thrown yet: yaml-cpp reads an unclosed [ as a key, and then misses its ].
+      if (bad_key_.line == 0) bad_key_ = key.at;
       key.scalar = "?" + std::to_string(map.node.members.size());
     }
     if (key.scalar == "<<") fail(key.at, "merge keys (<<) are not supported", "share keys with extends");
