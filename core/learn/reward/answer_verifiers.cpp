@@ -5,7 +5,6 @@
 #include "core/learn/reward/math_node.h"
 #include "core/learn/reward/number.h"
 #include "core/learn/reward/verifiers.h"
-#include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 
 namespace forge {

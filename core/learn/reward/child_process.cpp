@@ -189,31 +189,24 @@ std::optional<std::string> ChildProcess::exit_reason() const {
   return "was killed by signal " + status + " (" + ::strsignal(info.si_status) + ")";
 }
 
-void ChildProcess::ended(const std::string& why) {
-  alive_ = false;
-  why_ended_ = why;
-}
-
 void ChildProcess::exchange() {
   if (!alive_) return;
   // This is checked before reading, so that the last output is read after it.
-  std::optional<std::string> exited = exit_reason();
+  std::optional<std::string> why = exit_reason();
   write_some();
   read_from(output_, incoming_);
   read_from(errors_, standard_error_);
   if (standard_error_.size() > 2 * kKeptErrors)
     standard_error_.erase(0, standard_error_.size() - kKeptErrors);
   // The pipes of a process close a moment before it is seen to have ended.
-  for (int turn = 0; output_ < 0 && !exited && turn < 40; ++turn) {
+  for (int turn = 0; output_ < 0 && !why && turn < 40; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    exited = exit_reason();
+    why = exit_reason();
   }
-  if (exited)
-    ended(*exited);
-  else if (output_ < 0)
-    ended("closed its standard output");
-  else if (input_ < 0)
-    ended("closed its standard input");
+  if (!why && output_ < 0) why = "closed its standard output";
+  if (!why && input_ < 0) why = "closed its standard input";
+  alive_ = !why;
+  why_ended_ = why.value_or("");
 }
 
 std::optional<std::string> ChildProcess::next_line() {

@@ -67,7 +67,6 @@ class ChildProcess {
  private:
   void read_from(int& descriptor, std::string& into);
   void write_some();
-  void ended(const std::string& why);
   std::optional<std::string> exit_reason() const;
 
   int64_t pid_ = -1;
