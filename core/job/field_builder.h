@@ -42,12 +42,12 @@ void write_member(M& member, FieldValue value) {
   }
 }
 
-// Kinds of the types of FieldValue, in its order.
+// Kinds of the types of FieldValue, in its order. No member is a monostate.
 constexpr FieldKind kKinds[] = {
-    FieldKind::boolean,  // of monostate, which no member is
-    FieldKind::boolean,     FieldKind::integer,    FieldKind::number,        FieldKind::text,
-    FieldKind::texts,       FieldKind::numbers,    FieldKind::integers,      FieldKind::integer_map,
-    FieldKind::number_map,  FieldKind::integer_lists, FieldKind::text_map,   FieldKind::scalar_map,
+    FieldKind(),
+    FieldKind::boolean,    FieldKind::integer,       FieldKind::number,   FieldKind::text,
+    FieldKind::texts,      FieldKind::numbers,       FieldKind::integers, FieldKind::integer_map,
+    FieldKind::number_map, FieldKind::integer_lists, FieldKind::text_map, FieldKind::scalar_map,
 };
 
 template <class M>
