@@ -133,6 +133,14 @@ std::vector<std::string> reference_answers(const Json& row, const std::string& c
   return answers;
 }
 
+std::optional<Json> try_json(std::string_view text) {
+  try {
+    return parse_json(text, "", ErrorKind::data, {.wide_integers = true});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::string kept_info(std::string_view info) {
   constexpr size_t kMost = 4096;
   size_t end = std::min(info.size(), kMost);

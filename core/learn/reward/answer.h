@@ -37,6 +37,9 @@ std::optional<std::string_view> last_boxed(std::string_view text);
 // path; for a list all its items, any of which may be met. Throws CannotJudge when there is none.
 std::vector<std::string> reference_answers(const Json& row, const std::string& column);
 
+// Returns the JSON that a text is, with integers past 64 bits as doubles; nothing if it is none.
+std::optional<Json> try_json(std::string_view text);
+
 // Returns the beginning of a judge's remark that is kept with its score, at most 4 KiB: batches
 // hold thousands.
 std::string kept_info(std::string_view info);

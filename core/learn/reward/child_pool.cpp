@@ -76,11 +76,7 @@ class ChildPool::Worker {
     ready_ = true;
   }
   Json parse(const std::string& line) const {
-    try {
-      Json reply = parse_json(line, "reply", ErrorKind::environment, {.wide_integers = true});
-      if (reply.is_object()) return reply;
-    } catch (const Error&) {
-    }
+    if (std::optional<Json> reply = try_json(line); reply && reply->is_object()) return std::move(*reply);
     const bool nan = line.find("NaN") != line.npos || line.find("Infinity") != line.npos;
     fail("it wrote " + shown(line) +
          (nan ? ", and JSON has no NaN and no infinity" + settings_.nan_hint : ", expected one line of JSON for each completion"));
