@@ -22,7 +22,7 @@ std::vector<Fault> faults_of(const Error& error) {
   std::vector<Fault> faults;
   if (const auto* job = dynamic_cast<const JobErrors*>(&error))
     for (const Diagnostic& fault : job->faults())
-      faults.push_back({error.kind(), {fault.file, fault.line, fault.column}, fault.key, fault.message, fault.hint});
+      faults.push_back({error.kind(), fault.at, fault.key, fault.message, fault.hint});
   else if (const auto* keyed = dynamic_cast<const KeyError*>(&error))
     for (const KeyFault& fault : keyed->faults())
       faults.push_back({error.kind(), fault.place, fault.key, fault.message, error.hint()});

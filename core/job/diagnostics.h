@@ -7,7 +7,6 @@
 //   faults.throw_if_any();
 //   // job.yaml:3:9: adapter.rank: 0 is outside 1 to 65536
 //   // job.yaml:4:3: adapter.ranks: unknown key (did you mean "rank"?)
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,7 @@
 namespace forge {
 
 struct Diagnostic {
-  std::string file;
-  int64_t line = 0, column = 0;  // from 1; 0: no line
+  Position at;
   std::string key;               // dotted; empty: the file as a whole
   std::string message;
   std::string hint;  // the remedy
@@ -43,7 +41,7 @@ class Diagnostics {
  public:
   void add(const Position& at, std::string key, std::string message, std::string hint = "");
   void add(const JobErrors& errors);
-  bool empty() const { return faults_.empty(); }
+  const std::vector<Diagnostic>& all() const { return faults_; }
   bool full() const { return faults_.size() >= kFaultLimit; }
   // True if a fault is about `section`, a key below it, or a file as a whole.
   bool concern(const std::string& section) const;
@@ -57,8 +55,5 @@ class Diagnostics {
   std::vector<Diagnostic> faults_;
   int64_t untold_ = 0;  // faults beyond kFaultLimit
 };
-
-// Returns `text` with every occurrence of `secret` replaced by "***".
-std::string redact(std::string text, const std::string& secret);
 
 }  // namespace forge

@@ -9,59 +9,50 @@
 namespace forge {
 namespace {
 
+// Texts of kinds that have the same for every key.
+const std::map<FieldKind, std::string> kTypeTexts{
+    {FieldKind::boolean, "true, false"},
+    {FieldKind::bytes, "bytes"},
+    {FieldKind::seconds, "time"},
+    {FieldKind::texts, "list of texts"},
+    {FieldKind::numbers, "list of numbers"},
+    {FieldKind::integers, "list of whole numbers"},
+    {FieldKind::integer_map, "names to whole numbers"},
+    {FieldKind::integer_lists, "list of whole numbers, or names to such lists"},
+    {FieldKind::number_map, "names to numbers"},
+    {FieldKind::text_map, "names to texts"},
+    {FieldKind::scalar_map, "names to values"},
+    {FieldKind::section, "keys"},
+};
+
 std::string type_text(const Field& field) {
-  auto with_auto = [&](std::string text) { return field.automatic ? text + " or `auto`" : text; };
+  const std::string or_auto = field.automatic ? " or `auto`" : "";
   switch (field.kind) {
-    case FieldKind::boolean:
-      return "true, false";
     case FieldKind::integer:
-      return with_auto("whole number");
+      return "whole number" + or_auto;
     case FieldKind::number:
-      return with_auto("number");
-    case FieldKind::bytes:
-      return "bytes";
-    case FieldKind::seconds:
-      return "time";
+      return "number" + or_auto;
     case FieldKind::text:
       return field.path ? "path" : "text";
     case FieldKind::choice: {
-      std::vector<std::string> words;
-      for (const auto* list : {&field.choices, &field.also})
-        for (const std::string& word : *list) words.push_back("`" + word + "`");
+      std::vector<std::string> words = accepted_words(field);
+      for (std::string& word : words) word = "`" + word + "`";
       if (field.automatic) words.push_back("`auto`");
       return join(words, " ");
     }
-    case FieldKind::texts:
-      return "list of texts";
-    case FieldKind::numbers:
-      return "list of numbers";
-    case FieldKind::integers:
-      return "list of whole numbers";
-    case FieldKind::integer_map:
-      return "names to whole numbers";
-    case FieldKind::integer_lists:
-      return "list of whole numbers, or names to such lists";
-    case FieldKind::number_map:
-      return "names to numbers";
-    case FieldKind::text_map:
-      return "names to texts";
-    case FieldKind::scalar_map:
-      return "names to values";
     case FieldKind::targets:
       return (field.choices.empty() ? "" : "`all-linear`, ") + std::string("list of names, or regex");
-    case FieldKind::section:
-      return "keys";
     case FieldKind::sections:
       return std::string(field.shorthand == "path" ? "file, or list of files or {" : "list of words or {") +
              join(keys_of(field.fields), ", ") + "}";
+    default:
+      return kTypeTexts.at(field.kind);
   }
-  return "";
 }
 
 // Returns a default number as a person writes it: 0.0002, not 2e-04; 32, not 32.0.
 std::string number_text(const Json& value) {
-  if (!value.is_number_float()) return dump_json(value);
-  return format_number(value.get<double>());
+  return value.is_number_float() ? format_number(value.get<double>()) : dump_json(value);
 }
 
 std::string default_text(const Field& field, const void* object) {
@@ -79,9 +70,8 @@ std::string default_text(const Field& field, const void* object) {
 }
 
 std::string range_and_unit(const Field& field) {
-  std::string text = range_text(field);
-  if (field.unit.empty() || field.kind == FieldKind::bytes || field.kind == FieldKind::seconds) return text;
-  return text.empty() ? field.unit : text + " " + field.unit;
+  const std::string text = range_text(field);
+  return text + (text.empty() || field.unit.empty() ? "" : " ") + field.unit;
 }
 
 std::string escaped(std::string text) {

@@ -8,17 +8,14 @@
 namespace forge {
 namespace {
 
-void add_range(Json& schema, const Field& field, bool whole) {
+Json ranged(const char* type, const Field& field) {
+  Json schema{{"type", type}};
+  const bool whole = std::string_view(type) == "integer";
   auto number = [&](double value) { return whole ? Json(static_cast<int64_t>(value)) : Json(value); };
   if (std::isfinite(field.minimum))
     schema[field.above_minimum ? "exclusiveMinimum" : "minimum"] = number(field.minimum);
   if (std::isfinite(field.maximum))
     schema[field.below_maximum ? "exclusiveMaximum" : "maximum"] = number(field.maximum);
-}
-
-Json ranged(const char* type, const Field& field) {
-  Json schema{{"type", type}};
-  add_range(schema, field, std::string_view(type) == "integer");
   return schema;
 }
 
@@ -69,11 +66,8 @@ Json forms(const Field& field, void* object) {
           {ranged("number", field), {{"type", "string"}, {"pattern", "^([0-9.]+ *[smhd] *)+$"}}});
     case FieldKind::text:
       return Json::array({text_schema()});
-    case FieldKind::choice: {
-      Json words = field.choices;
-      for (const std::string& word : field.also) words.push_back(word);
-      return Json::array({{{"enum", std::move(words)}}});
-    }
+    case FieldKind::choice:
+      return Json::array({{{"enum", accepted_words(field)}}});
     case FieldKind::texts:
       return one_or_list(text_schema(), Json::object());
     case FieldKind::targets:

@@ -7,24 +7,33 @@ namespace {
 
 constexpr size_t kShortestSecret = 4;  // hiding a shorter one would hide half of every text
 
+constexpr std::string_view kSmall = "abcdefghijklmnopqrstuvwxyz";
+
 bool is_variable_name(const std::string& name) {
-  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  for (char c : name)
-    if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')))
-      return false;
-  return true;
+  static const std::string letters = std::string(kSmall) + "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  return !name.empty() && letters.find(name[0]) != letters.npos &&
+         name.find_first_not_of(letters + "0123456789") == name.npos;
 }
 
-bool is_capital(const std::string& name) { return name.find_first_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos; }
+bool is_capital(const std::string& name) { return name.find_first_of(kSmall) == std::string::npos; }
 
 class Substitution {
  public:
-  // `sealed`: every variable counts as a secret here, whatever its name.
-  Substitution(Node& node, bool sealed, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
-      : node_(node), sealed_(sealed), environment_(environment), secrets_(secrets), faults_(faults) {}
+  Substitution(const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults)
+      : environment_(environment), secrets_(secrets), faults_(faults) {}
 
-  void run() {
-    const std::string text = node_.scalar;
+  // Replaces the references below `node`. Headers hold credentials, and so does a URL before its @:
+  // there every variable counts as a secret, whatever its name.
+  void below(Node& node, bool header) {
+    const auto has = [&](const char* part) { return node.scalar.find(part) != std::string::npos; };
+    if (node.is_scalar() && has("${")) replace(node, header || (has("://") && has("@")));
+    for (Node& item : node.items) below(item, header);
+    for (Member& member : node.members) below(member.value, header || member.key == "headers");
+  }
+
+ private:
+  void replace(Node& node, bool sealed) {
+    const std::string text = node.scalar;
     std::string result;
     size_t at = 0;
     for (size_t open = text.find("${"); open != std::string::npos; open = text.find("${", at)) {
@@ -35,49 +44,48 @@ class Substitution {
       }
       size_t close = text.find('}', open);
       if (close == std::string::npos) {
-        refuse("${ is not closed", "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
+        refuse(node, "${ is not closed",
+               "write ${env:NAME} or ${env:NAME:-default}, or $${ for the text ${");
         return;
       }
-      result += text.substr(at, open - at) + value_of(text.substr(open + 2, close - open - 2));
+      result += text.substr(at, open - at);
+      result += value_of(text.substr(open + 2, close - open - 2), node, sealed);
       at = close + 1;
     }
-    if (node_.faulty) return;  // stays as written: not an empty value
-    node_.scalar = result + text.substr(at);
-    node_.quoting = Quoting::either;
-    if (node_.scalar.empty()) node_.kind = NodeKind::null;
+    if (node.faulty) return;  // stays as written: not an empty value
+    node.scalar = result + text.substr(at);
+    node.quoting = Quoting::either;
+    if (node.scalar.empty()) node.kind = NodeKind::null;
   }
-
- private:
-  std::string refuse(std::string message, std::string hint = "") {
-    node_.faulty = true;
-    faults_.add(node_.at, "", std::move(message), std::move(hint));
+  std::string refuse(Node& node, std::string message, std::string hint = "") {
+    node.faulty = true;
+    faults_.add(node.at, "", std::move(message), std::move(hint));
     return "";
   }
   // ${NAME} in capitals is a shell's spelling of ${env:NAME}. ${name} is another tool's reference
   // to a key.
-  std::string value_of(const std::string& written) {
+  std::string value_of(const std::string& written, Node& node, bool sealed) {
     const bool stated = written.starts_with("env:");
     const std::string reference = stated ? written.substr(4) : written;
     const size_t fallback = reference.find(":-");
     const bool has_fallback = fallback != std::string::npos;
     const std::string name = reference.substr(0, fallback);
-    if (!is_variable_name(name) || (!stated && !is_capital(name))) {
-      return refuse("${" + written + "} does not name an environment variable",
+    if (!is_variable_name(name) || (!stated && !is_capital(name)))
+      return refuse(node, "${" + written + "} does not name an environment variable",
                     "write the value itself, or ${env:NAME} or ${env:NAME:-default}; $${ is the text ${");
-    }
     std::optional<std::string> value = environment_(name);
     // The default also replaces an empty variable, as in a shell.
     if (has_fallback && (!value || value->empty())) return reference.substr(fallback + 2);
     if (!value)
-      return refuse("the environment variable " + name + " is not set",
+      return refuse(node, "the environment variable " + name + " is not set",
                     "set it, or write ${env:" + name + ":-default}");
-    if (!valid_utf8(*value)) return refuse("the environment variable " + name + " is not valid UTF-8");
-    if (looks_secret(name, *value) || (sealed_ && value->size() >= kShortestSecret)) secrets_.push_back({name, *value});
+    if (!valid_utf8(*value))
+      return refuse(node, "the environment variable " + name + " is not valid UTF-8");
+    if (looks_secret(name, *value) || (sealed && value->size() >= kShortestSecret))
+      secrets_.push_back({name, *value});
     return *value;
   }
 
-  Node& node_;
-  bool sealed_;
   const Environment& environment_;
   std::vector<Secret>& secrets_;
   Diagnostics& faults_;
@@ -122,22 +130,8 @@ ExpandedPath expand_path(const std::string& path, const Environment& environment
   return result;
 }
 
-namespace {
-
-// Replaces the references below `node`. Headers hold credentials, and so does a URL before its @.
-void substitute(Node& node, bool header, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults) {
-  const bool named_in_url = node.scalar.find("://") != std::string::npos && node.scalar.find('@') != std::string::npos;
-  if (node.is_scalar() && node.scalar.find("${") != std::string::npos)
-    Substitution(node, header || named_in_url, environment, secrets, faults).run();
-  for (Node& item : node.items) substitute(item, header, environment, secrets, faults);
-  for (Member& member : node.members)
-    substitute(member.value, header || member.key == "headers", environment, secrets, faults);
-}
-
-}  // namespace
-
 void substitute_environment(Node& node, const Environment& environment, std::vector<Secret>& secrets, Diagnostics& faults) {
-  substitute(node, false, environment, secrets, faults);
+  Substitution(environment, secrets, faults).below(node, false);
 }
 
 }  // namespace forge

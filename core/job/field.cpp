@@ -20,23 +20,21 @@ std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std
 namespace {
 
 template <class Wanted>
-void collect(const std::vector<Field>& fields, const std::string& prefix, Wanted wanted,
-             std::vector<std::string>& keys) {
-  for (const Field& field : fields)
-    if (field.kind == FieldKind::section)
-      collect(field.fields, prefix + field.key + ".", wanted, keys);
-    else if (wanted(field))
-      keys.push_back(prefix + field.key);
-}
-
-template <class Wanted>
 std::vector<std::string> keys_where(Wanted wanted) {
-  std::vector<std::string> keys;
-  collect(job_fields(), "", wanted, keys);
+  std::vector<std::string> keys = value_keys();
+  std::erase_if(keys, [&](const std::string& key) { return !wanted(*find_field(key)); });
   return keys;
 }
 
 }  // namespace
+
+std::vector<std::string> value_keys() {
+  std::vector<std::string> keys = dotted_keys(job_fields());
+  std::erase_if(keys, [](const std::string& key) {
+    return find_field(key)->kind == FieldKind::section || inside_list(key);
+  });
+  return keys;
+}
 
 std::vector<std::string> keys_of_role(KeyRole role) {
   return keys_where([&](const Field& field) { return field.role == role; });
@@ -50,6 +48,12 @@ std::vector<std::string> keys_of(const std::vector<Field>& fields) {
   std::vector<std::string> keys;
   for (const Field& field : fields) keys.push_back(field.key);
   return keys;
+}
+
+std::vector<std::string> accepted_words(const Field& field) {
+  std::vector<std::string> words = field.choices;
+  words.insert(words.end(), field.also.begin(), field.also.end());
+  return words;
 }
 
 const Field* field_of(const std::vector<Field>& fields, const std::string& key) {
@@ -73,26 +77,6 @@ bool inside_list(const std::string& dotted) {
   for (size_t dot = dotted.find('.'); dot != std::string::npos; dot = dotted.find('.', dot + 1))
     if (const Field* field = find_field(dotted.substr(0, dot)); field && field->kind == FieldKind::sections) return true;
   return false;
-}
-
-namespace {
-
-void add_keys_of_others(const std::vector<Field>& fields, const std::string& type, const std::string& prefix,
-                        std::vector<KeyOfOthers>& keys) {
-  for (const Field& field : fields)
-    if (!field.fields.empty())
-      add_keys_of_others(field.fields, type, prefix + field.key + ".", keys);
-    else if (!field.types.empty() && std::find(field.types.begin(), field.types.end(), type) == field.types.end())
-      keys.push_back({prefix + field.key, field.types});
-}
-
-}  // namespace
-
-std::vector<KeyOfOthers> keys_of_others(const std::vector<Field>& fields, const void* object) {
-  std::vector<KeyOfOthers> keys;
-  for (const Field& field : fields)
-    if (field.picks_type) add_keys_of_others(fields, std::get<std::string>(field.get(object)), "", keys);
-  return keys;
 }
 
 std::string range_text(const Field& field) {

@@ -76,8 +76,10 @@ struct Field {
   bool required = false;
   bool path = false;          // relative to the file that states it
   KeyRole role = KeyRole::none;
-  bool makes_examples = false;  // affects which examples rows give, so it is part of the token cache's key
-  std::string unit;           // tokens, examples, seconds …
+  // True if it affects which examples rows give, so that it is part of the token cache's key. Not
+  // stated inside lists.
+  bool makes_examples = false;
+  std::string unit;           // tokens, examples, steps …
   std::string when_unset;     // meaning of null or the default, if the value alone does not tell it
   std::string share_key;      // the key to use for a share instead of a count
   bool picks_type = false;    // the section's type, which decides about its other keys
@@ -99,13 +101,17 @@ const std::vector<Field>& job_fields();
 
 // Returns every dotted key below `fields` ("adapter.rank"), sections included.
 std::vector<std::string> dotted_keys(const std::vector<Field>& fields, const std::string& prefix = "");
-// Returns the keys of `role` that hold a value of their own: no sections, nothing inside lists of
-// structs.
+// Returns the dotted keys of a job that hold a value of their own: no sections, nothing inside
+// lists of structs.
+std::vector<std::string> value_keys();
+// Returns the value_keys() of `role`.
 std::vector<std::string> keys_of_role(KeyRole role);
 // Like keys_of_role(), for keys that decide which examples the rows give.
 std::vector<std::string> keys_that_make_examples();
 // Returns the keys of a table, without those inside its sections.
 std::vector<std::string> keys_of(const std::vector<Field>& fields);
+// Returns the words that a file may have for a key with choices.
+std::vector<std::string> accepted_words(const Field& field);
 // Returns the entry of a key in a table; nullptr if there is none.
 const Field* field_of(const std::vector<Field>& fields, const std::string& key);
 // Returns the entry of a dotted key; nullptr if there is none.
@@ -113,13 +119,6 @@ const Field* find_field(const std::string& dotted);
 // True if a key belongs to the items of a list ("data.train.path"), so that it has no single value
 // in a job.
 bool inside_list(const std::string& dotted);
-// A key that the type of its section does not have.
-struct KeyOfOthers {
-  std::string key;  // dotted, inside the section
-  std::vector<std::string> types;  // the types that have it
-};
-// Returns the keys of a section's other types; none if its keys do not depend on a type.
-std::vector<KeyOfOthers> keys_of_others(const std::vector<Field>& fields, const void* object);
 // Returns "1 to 65536", "above 0", "0 or more", "0 to below 1"; empty without limits.
 std::string range_text(const Field& field);
 

@@ -42,43 +42,42 @@ void write_member(M& member, FieldValue value) {
   }
 }
 
-// Return the kind of a plain member by its type.
-constexpr FieldKind plain_kind(const bool*) { return FieldKind::boolean; }
-constexpr FieldKind plain_kind(const int64_t*) { return FieldKind::integer; }
-constexpr FieldKind plain_kind(const double*) { return FieldKind::number; }
-constexpr FieldKind plain_kind(const std::string*) { return FieldKind::text; }
-constexpr FieldKind plain_kind(const std::vector<std::string>*) { return FieldKind::texts; }
-constexpr FieldKind plain_kind(const std::vector<double>*) { return FieldKind::numbers; }
-constexpr FieldKind plain_kind(const std::vector<int64_t>*) { return FieldKind::integers; }
-constexpr FieldKind plain_kind(const InOrder<int64_t>*) { return FieldKind::integer_map; }
-constexpr FieldKind plain_kind(const InOrder<double>*) { return FieldKind::number_map; }
-constexpr FieldKind plain_kind(const std::map<std::string, std::vector<int64_t>>*) {
-  return FieldKind::integer_lists;
-}
-constexpr FieldKind plain_kind(const std::map<std::string, std::string>*) { return FieldKind::text_map; }
-constexpr FieldKind plain_kind(const std::map<std::string, Scalar>*) { return FieldKind::scalar_map; }
+// Kinds of the types of FieldValue, in its order. No member is a monostate.
+constexpr FieldKind kKinds[] = {
+    FieldKind(),
+    FieldKind::boolean,    FieldKind::integer,       FieldKind::number,   FieldKind::text,
+    FieldKind::texts,      FieldKind::numbers,       FieldKind::integers, FieldKind::integer_map,
+    FieldKind::number_map, FieldKind::integer_lists, FieldKind::text_map, FieldKind::scalar_map,
+};
 
 template <class M>
-constexpr FieldKind kind_of() {
+FieldKind kind_of() {
   if constexpr (IsOptional<M>::value)
     return kind_of<typename M::value_type>();
   else if constexpr (std::is_enum_v<M>)
     return FieldKind::choice;
   else
-    return plain_kind(static_cast<const M*>(nullptr));
+    return kKinds[FieldValue(M()).index()];
 }
 
 struct Entry {
   Field field;
   operator Field() { return std::move(field); }
 
-  Entry& kind(FieldKind kind) { return field.kind = kind, *this; }
-  Entry& range(double minimum, double maximum) {
-    return field.minimum = minimum, field.maximum = maximum, *this;
+  Entry& range(double minimum, double maximum, std::string unit = "") {
+    field.maximum = maximum;
+    return at_least(minimum, std::move(unit));
   }
-  Entry& at_least(double minimum) { return field.minimum = minimum, *this; }
-  Entry& above(double minimum) { return field.minimum = minimum, field.above_minimum = true, *this; }
+  Entry& at_least(double minimum, std::string unit = "") {
+    return field.minimum = minimum, field.unit = std::move(unit), *this;
+  }
+  Entry& above(double minimum, std::string unit = "") {
+    field.above_minimum = true;
+    return at_least(minimum, std::move(unit));
+  }
   Entry& below(double maximum) { return field.maximum = maximum, field.below_maximum = true, *this; }
+  Entry& bytes(double minimum) { return field.kind = FieldKind::bytes, at_least(minimum); }
+  Entry& seconds() { return field.kind = FieldKind::seconds, above(0); }
   Entry& length(int64_t length) { return field.length = length, *this; }
   Entry& words(std::vector<std::string> words) { return field.choices = std::move(words), *this; }
   Entry& also(std::vector<std::string> words) { return field.also = std::move(words), *this; }
@@ -88,7 +87,6 @@ struct Entry {
   Entry& path() { return field.path = true, *this; }
   Entry& role(KeyRole role) { return field.role = role, *this; }
   Entry& makes_examples() { return field.makes_examples = true, *this; }
-  Entry& unit(std::string unit) { return field.unit = std::move(unit), *this; }
   Entry& when_unset(std::string text) { return field.when_unset = std::move(text), *this; }
   Entry& share_key(std::string key) { return field.share_key = std::move(key), *this; }
   Entry& shorthand(std::string key) { return field.shorthand = std::move(key), *this; }

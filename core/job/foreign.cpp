@@ -183,8 +183,8 @@ std::string rules_key(std::string key) {
 // Returns the rule for a value of forge's key; null for words that the key accepts as they are.
 const ValueRule* rule_of(const std::string& key, const std::string& word) {
   if (const Field* field = find_field(rules_key(key)))
-    for (const auto* own : {&field->choices, &field->also})
-      if (std::find(own->begin(), own->end(), word) != own->end()) return nullptr;
+    for (const std::string& own : accepted_words(*field))
+      if (own == word) return nullptr;
   return rule_for(foreign_value_rules(key), word);
 }
 
@@ -193,9 +193,8 @@ const ValueRule* rule_of(const std::string& key, const std::string& word) {
 std::string spelling_hint(const std::string& key, const std::string& word) {
   const Field* field = find_field(rules_key(key));
   if (!field) return "";
-  for (const auto* own : {&field->choices, &field->also})
-    for (const std::string& choice : *own)
-      if (choice != word && lower(choice) == lower(word)) return "write " + choice;
+  for (const std::string& own : accepted_words(*field))
+    if (own != word && lower(own) == lower(word)) return "write " + own;
   return "";
 }
 

@@ -13,29 +13,29 @@ const Node* text_of(const Node& section, const char* key) {
   return node && node->is_scalar() && !node->scalar.empty() ? node : nullptr;
 }
 
-class Rewriting {
- public:
-  Rewriting(const Environment& environment, std::map<std::string, Origin>& derived, Diagnostics& faults)
-      : cache_(environment), derived_(derived), faults_(faults) {}
+struct Rewriting {
+  HubCache cache;
+  std::map<std::string, Origin>& derived;
+  Diagnostics& faults;
 
   void section(Node& section, const std::string& key, HubKind kind) {
     if (!section.is_map()) return;
     const Node *repo = text_of(section, "repo"), *revision = text_of(section, "revision");
     if (!repo) {
       if (revision)
-        faults_.add(revision->at, key + ".revision", "has no effect: there is no " + key + ".repo", "name the repository, or remove it");
+        faults.add(revision->at, key + ".revision", "has no effect: there is no " + key + ".repo", "name the repository, or remove it");
       return;
     }
     if (!is_hub_name(repo->scalar)) {
-      faults_.add(repo->at, key + ".repo", "\"" + repo->scalar + "\" is not the name of a hub repository, expected org/name",
-                  "for a folder or file on this machine use " + key + ".path");
+      faults.add(repo->at, key + ".repo", "\"" + repo->scalar + "\" is not the name of a hub repository, expected org/name",
+                 "for a folder or file on this machine use " + key + ".path");
       repo_is_faulty(section);
       return;
     }
     HubRepository repository{kind, repo->scalar};
     if (revision) repository.revision = revision->scalar;
     if (!is_hub_revision(repository.revision)) {
-      faults_.add(revision->at, key + ".revision", "\"" + revision->scalar + "\" is not a branch, a tag or a commit");
+      faults.add(revision->at, key + ".revision", "\"" + revision->scalar + "\" is not a branch, a tag or a commit");
       repo_is_faulty(section);
       return;
     }
@@ -43,14 +43,13 @@ class Rewriting {
     Node* path = section.find("path");
     const std::string inside = path && path->is_scalar() ? path->scalar : "";
     if (std::filesystem::path(inside).is_absolute()) return;
-    const std::string folder = cache_.snapshot(repository);
+    const std::string folder = cache.snapshot(repository);
     const std::string whole = inside.empty() ? folder : folder + "/" + inside;
     Node value = scalar_node(std::filesystem::absolute(whole).lexically_normal().string(), at);
     section.set("path", std::move(value));
-    derived_[key + ".path"] = {OriginKind::derived, at, repository.name + " in the hub's cache (" + at.text() + ")"};
+    derived[key + ".path"] = {OriginKind::derived, at, repository.name + " in the hub's cache (" + at.text() + ")"};
   }
 
- private:
   // Marks a missing path as faulty, so that it is not reported as well.
   static void repo_is_faulty(Node& section) {
     if (section.find("path")) return;
@@ -58,16 +57,12 @@ class Rewriting {
     path.faulty = true;
     section.set("path", std::move(path));
   }
-
-  HubCache cache_;
-  std::map<std::string, Origin>& derived_;
-  Diagnostics& faults_;
 };
 
 }  // namespace
 
 void rewrite_hub_names(Node& root, const Environment& environment, std::map<std::string, Origin>& derived, Diagnostics& faults) {
-  Rewriting rewriting(environment, derived, faults);
+  Rewriting rewriting{HubCache(environment), derived, faults};
   if (Node* model = root.find("model")) rewriting.section(*model, "model", HubKind::model);
   Node* data = root.find("data");
   if (!data || !data->is_map()) return;

@@ -14,7 +14,6 @@
 #include <variant>
 #include <vector>
 
-#include "core/job/auto.h"
 #include "core/job/in_order.h"
 #include "core/job/objective_config.h"
 #include "core/job/reward_config.h"

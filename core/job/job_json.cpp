@@ -17,11 +17,10 @@ Json json_of(const std::map<std::string, Scalar>& scalars) {
 namespace {
 
 Json json_of(const FieldValue& value, const Field& field) {
-  if (std::holds_alternative<std::monostate>(value)) return field.automatic ? Json("auto") : Json(nullptr);
   return std::visit(
-      [](const auto& item) -> Json {
+      [&](const auto& item) -> Json {
         if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::monostate>)
-          return nullptr;
+          return field.automatic ? Json("auto") : Json(nullptr);
         else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, Scalar>>)
           return forge::json_of(item);
         else if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::map<std::string, std::vector<int64_t>>>)
@@ -32,45 +31,11 @@ Json json_of(const FieldValue& value, const Field& field) {
       value);
 }
 
-Json object_of(const std::vector<Field>& fields, const void* object);
-
-}  // namespace
-
-Json value_of(const Field& field, const void* object) {
-  if (field.kind == FieldKind::section) return object_of(field.fields, field.member_of(object));
-  if (field.kind != FieldKind::sections) return json_of(field.get(object), field);
-  Json list = Json::array();
-  for (size_t i = 0; i < field.size(object); ++i)
-    list.push_back(object_of(field.fields, field.element(const_cast<void*>(object), i)));
-  return list;
-}
-
-namespace {
-
 Json object_of(const std::vector<Field>& fields, const void* object) {
   Json result = Json::object();
   for (const Field& field : fields) result[field.key] = value_of(field, object);
   return result;
 }
-
-}  // namespace
-
-Json to_json(const Job& job) { return object_of(job_fields(), &job); }
-
-Job job_from_json(const Json& value, const std::string& name) {
-  Job job;
-  Parsed parsed;
-  Diagnostics faults;
-  Node node = node_of(value, name);
-  if (!node.is_map()) faults.add(node.at, "", describe(node) + ", expected a job");
-  // The texts came out of a job, so 2026 may be a name here: JSON says which values are text.
-  else
-    parse_section(node, job_fields(), &job, "", nullptr, parsed, faults);
-  faults.throw_if_any();
-  return job;
-}
-
-namespace {
 
 // A key's entry, and the struct that its table describes.
 struct Place {
@@ -94,6 +59,30 @@ Place place_of(const Job& job, const std::string& dotted_key) {
 }
 
 }  // namespace
+
+Json value_of(const Field& field, const void* object) {
+  if (field.kind == FieldKind::section) return object_of(field.fields, field.member_of(object));
+  if (field.kind != FieldKind::sections) return json_of(field.get(object), field);
+  Json list = Json::array();
+  for (size_t i = 0; i < field.size(object); ++i)
+    list.push_back(object_of(field.fields, field.element(const_cast<void*>(object), i)));
+  return list;
+}
+
+Json to_json(const Job& job) { return object_of(job_fields(), &job); }
+
+Job job_from_json(const Json& value, const std::string& name) {
+  Job job;
+  Parsed parsed;
+  Diagnostics faults;
+  Node node = node_of(value, name);
+  if (!node.is_map()) faults.add(node.at, "", describe(node) + ", expected a job");
+  // The texts came out of a job, so 2026 may be a name here: JSON says which values are text.
+  else
+    parse_section(node, job_fields(), &job, "", nullptr, parsed, faults);
+  faults.throw_if_any();
+  return job;
+}
 
 Json value_of(const Job& job, const std::string& dotted_key) {
   const Place place = place_of(job, dotted_key);

@@ -12,7 +12,7 @@ namespace {
 
 class NodeBuilder : public nlohmann::json_sax<Json> {
  public:
-  NodeBuilder(std::string_view text, const std::string& name) : text_(text), here_{name, 1, 1} {}
+  NodeBuilder(std::string_view text, const std::string& name) : text_(text), here_{name} {}
   Node take() { return std::move(root_); }
 
   bool null() override { return add(token(NodeKind::null)); }
@@ -33,8 +33,8 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (stack_.back().node.members.size() >= kMapKeyLimit)
-      throw JobErrors({{here_.file, here_.line, here_.column, "",
-                        "more than " + format_count(kMapKeyLimit) + " keys in one map", ""}});
+      throw JobErrors(
+          {{here(), "", "more than " + format_count(kMapKeyLimit) + " keys in one map", ""}});
     stack_.back().key_at = token(NodeKind::scalar).at;
     stack_.back().key = std::move(name);
     return true;
@@ -50,23 +50,14 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
     Position key_at;
   };
 
-  void step() {
-    char c = text_[cursor_++];
-    if (c == '\n') {
-      ++here_.line;
-      here_.column = 1;
-    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
-      ++here_.column;
-    }
-  }
+  Position here() const { return {here_.file, here_.line, here_.column}; }
+  void step() { here_.pass(text_[cursor_++]); }
   // Returns a node at the next token's first byte. Leaves the cursor after the token.
   Node token(NodeKind kind) {
     while (cursor_ < text_.size() &&
            std::string_view(" \t\r\n,:").find(text_[cursor_]) != std::string_view::npos)
       step();
-    Node node;
-    node.kind = kind;
-    node.at = here_;
+    Node node{.kind = kind, .at = here()};
     size_t begin = cursor_;
     char first = cursor_ < text_.size() ? text_[cursor_] : ' ';
     if (first == '"') {
@@ -110,7 +101,7 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
   }
 
   std::string_view text_;
-  Position here_;
+  PlaceInFile here_;
   size_t cursor_ = 0;
   Node root_;
   std::vector<Open> stack_;
@@ -120,12 +111,12 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
 
 Node parse_json_node(std::string_view text, const std::string& name) {
   if (static_cast<int64_t>(text.size()) > kNodeTextLimit)
-    throw JobErrors({{name, 1, 1, "", "larger than " + format_bytes(kNodeTextLimit),
+    throw JobErrors({{{name, 1, 1}, "", "larger than " + format_bytes(kNodeTextLimit),
                       "a job is a small file: check that this is one"}});
   try {
     parse_json(text, name, ErrorKind::job, {kNodeDepthLimit, kNodeCountLimit});
   } catch (const PlacedError& error) {
-    throw JobErrors({{name, error.at().line, error.at().column, "", error.problem(), ""}});
+    throw JobErrors({{{name, error.at().line, error.at().column}, "", error.problem(), ""}});
   }
   NodeBuilder builder(text, name);
   Json::sax_parse(text.begin(), text.end(), &builder);
@@ -133,12 +124,8 @@ Node parse_json_node(std::string_view text, const std::string& name) {
 }
 
 Node node_of(const Json& value, const std::string& name) {
-  Position at{name, 0, 0};
-  if (value.is_null()) {
-    Node node;
-    node.at = at;
-    return node;
-  }
+  const Position at{name, 0, 0};
+  if (value.is_null()) return {.at = at};
   if (value.is_string()) return scalar_node(value.get<std::string>(), at, Quoting::quoted);
   if (value.is_array()) {
     std::vector<Node> items;

@@ -68,16 +68,15 @@ class Reader {
   Node read(const std::string& path, const Position& stated, std::vector<std::string> open) {
     Node result = map_node({}, {path, 1, 1});
     std::string whole = absolute(path, cwd_);
-    if (std::find(open.begin(), open.end(), whole) != open.end()) {
-      faults_.add(stated, "extends", path + " extends itself");
+    const auto refuse = [&](const std::string& message, const std::string& hint = "") {
+      faults_.add(stated, "extends", message, hint);
       layers_.complete = false;
       return result;
-    }
-    if (static_cast<int>(open.size()) >= kExtendsDepth) {
-      faults_.add(stated, "extends", "more than " + std::to_string(kExtendsDepth) + " files deep");
-      layers_.complete = false;
-      return result;
-    }
+    };
+    if (std::find(open.begin(), open.end(), whole) != open.end())
+      return refuse(path + " extends itself");
+    if (static_cast<int>(open.size()) >= kExtendsDepth)
+      return refuse("more than " + std::to_string(kExtendsDepth) + " files deep");
     if (open.empty()) require_job(path);
     std::string text;
     try {
@@ -86,9 +85,7 @@ class Reader {
       const std::string hint =
           exists(whole) ? error.hint() : near_path_hint(open.empty() ? path : whole, error.hint());
       if (open.empty()) throw Error(ErrorKind::job, error.what()).hint(hint);
-      layers_.complete = false;
-      faults_.add(stated, "extends", error.what(), hint);
-      return result;
+      return refuse(error.what(), hint);
     }
     if (open.empty()) layers_.text = text;
     layers_.files.push_back(path);
@@ -98,8 +95,8 @@ class Reader {
       layers_.complete = false;
       return result;
     }
-    std::vector<Node> bases = take_extends(*own);
-    for (const Node& base : bases) merge(result, read(beside(base.scalar, path), base.at, open));
+    for (const Node& base : take_extends(*own))
+      merge(result, read(beside(base.scalar, path), base.at, open));
     result.at = own->at;
     merge(result, std::move(*own));
     return result;
@@ -187,24 +184,16 @@ class Reader {
   Layers& layers_;
 };
 
-// Turns a scalar in place of a section or list of sections into the member it is short for.
+// Turns a scalar into the section that it is short for.
+void wrap(Node& value, const std::string& shorthand) {
+  if (value.is_scalar()) value = map_node({Member{shorthand, value.at, value}}, value.at);
+}
+
+// Turns a short form of a section or list of sections into the long one.
 void expand(Node& value, const Field& field) {
-  auto wrap = [&](Node inner) {
-    Position at = inner.at;
-    return map_node({Member{field.shorthand, at, std::move(inner)}}, at);
-  };
-  if (field.kind == FieldKind::section) {
-    if (value.is_scalar()) value = wrap(std::move(value));
-    return;
-  }
-  if (value.is_map() || value.is_scalar()) {
-    Position at = value.at;
-    std::vector<Node> items;
-    items.push_back(std::move(value));
-    value = list_node(std::move(items), at);
-  }
-  for (Node& item : value.items)
-    if (item.is_scalar()) item = wrap(std::move(item));
+  if (field.kind == FieldKind::section) return wrap(value, field.shorthand);
+  if (value.is_map() || value.is_scalar()) value = list_node({value}, value.at);
+  for (Node& item : value.items) wrap(item, field.shorthand);
 }
 
 void expand_below(Node& node, const std::vector<Field>& fields) {

@@ -95,8 +95,8 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     type->scalar = preset->type;
     derived["objective.type"] = {OriginKind::derived, at, name + " is " + preset->type + " with other keys"};
   }
-  const auto derive = [&](Node& top, const std::string& section, const std::string& dotted, const std::string& value) {
-    Node* parent = &top;
+  const auto derive = [&](const std::string& dotted, const std::string& value) {
+    Node* parent = &root;
     const std::vector<std::string> parts = split(dotted, '.');
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
       if (!parent->find(parts[i])) parent->set(parts[i], map_node({}, at));
@@ -106,7 +106,7 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     const Node* old = parent->find(parts.back());
     if (old && !old->is_null()) return;
     parent->set(parts.back(), scalar_node(value, at, Quoting::either));
-    derived[section + dotted] = {OriginKind::derived, at, reason};
+    derived[dotted] = {OriginKind::derived, at, reason};
   };
   const Node* policy = objective->find("policy");
   const Node* kl = objective->find("kl");
@@ -117,12 +117,10 @@ void rewrite_preset(Node& root, std::map<std::string, Origin>& derived) {
     if (other_policy && (starts_with(key, "clip_") || std::string_view(key) == "ratio")) continue;
     if (no_kl && starts_with(key, "kl.")) continue;
     if (std::string_view(key) == "lambda_length" && objective->find("lambda_policy")) continue;
-    derive(*objective, "objective.", key, value);
+    derive(std::string("objective.") + key, value);
   }
-  if (name != "dapo" || first_reward(root).empty()) return;
-  if (!root.find("rollout")) root.set("rollout", map_node({}, at));
-  if (Node* rollout = root.find("rollout"); rollout->is_map())
-    derive(*rollout, "rollout.", "dynamic_sampling.reward", first_reward(root));
+  if (name == "dapo" && !first_reward(root).empty())
+    derive("rollout.dynamic_sampling.reward", first_reward(root));
 }
 
 // Sets the defaults that depend on where the file is.
@@ -229,11 +227,7 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   parse_section(layers.root, options.rewards_only ? reward_job_fields() : job_fields(), &loaded.job, "", resolve, parsed,
                 faults);
 
-  for (const std::string& key : dotted_keys(job_fields())) {
-    const Field* field = find_field(key);
-    if (field->kind != FieldKind::section && !inside_list(key))
-      loaded.origins[key] = {};
-  }
+  for (const std::string& key : value_keys()) loaded.origins[key] = {};
   for (const auto& [key, at] : parsed.given) loaded.origins[key] = {OriginKind::given, at};
   for (auto& [key, origin] : derived) loaded.origins[key] = std::move(origin);
   fill_defaults(loaded, path, resolve, parsed);

@@ -36,16 +36,9 @@ Node map_node(std::vector<Member> members, Position at) {
 }
 
 std::string describe(const Node& node) {
-  switch (node.kind) {
-    case NodeKind::null:
-      return "nothing";
-    case NodeKind::list:
-      return "a list";
-    case NodeKind::map:
-      return "a map of keys";
-    case NodeKind::scalar:
-      break;
-  }
+  if (node.is_null()) return "nothing";
+  if (node.is_list()) return "a list";
+  if (node.is_map()) return "a map of keys";
   // A pasted text is shown as at most one line.
   std::string shown = node.scalar.substr(0, 60);
   while (!shown.empty() && !valid_utf8(shown)) shown.pop_back();

@@ -3,11 +3,15 @@
 // member of a struct that they share. Values that are not set depend on the type
 // (core/learn/objective/objective.h).
 #include <cstdint>
+#include <optional>
 
-#include "core/job/auto.h"
 #include "core/job/one_of.h"
 
 namespace forge {
+
+// A value that is written `auto` in the file, and that the plan then decides.
+template <class T>
+using Auto = std::optional<T>;
 
 enum class ObjectiveType { sft, pretrain, dpo, simpo, orpo, cpo, kto, reward, grpo, ppo };
 enum class TrainOn { assistant, last_assistant, each_assistant, completion, all };

@@ -4,7 +4,6 @@
 
 #include "core/job/foreign.h"
 #include "core/job/scalars.h"
-#include "core/job/unknown_key.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
 #include "core/lib/base/typo.h"
@@ -84,7 +83,8 @@ class ValueReader {
       Reading<double> number = read_number(node);
       bool share = number.value && *number.value > 0 && *number.value < 1;
       if (share && !field_.share_key.empty())
-        reading.hint = "for a share of all steps use " + sibling(field_.share_key);
+        reading.hint =
+            "for a share of all steps use " + key_.substr(0, key_.rfind('.') + 1) + field_.share_key;
       if (field_.automatic)
         reading.expected = reading.expected.empty() ? "auto or one" : reading.expected + " or auto";
       return take(std::move(reading), node);
@@ -96,18 +96,13 @@ class ValueReader {
   std::string elsewhere(const Node& node) const {
     return node.is_scalar() ? foreign_value_hint(key_, node.scalar) : "";
   }
-  std::string sibling(const std::string& name) const {
-    size_t dot = key_.rfind('.');
-    return (dot == std::string::npos ? "" : key_.substr(0, dot + 1)) + name;
-  }
   std::optional<FieldValue> text(const Node& node) {
     std::optional<FieldValue> value = take(read_text(node), node);
     if (value && std::get<std::string>(*value).empty()) return refuse(node.at, "the text is empty");
     return value;
   }
   std::optional<FieldValue> choice(const Node& node) {
-    std::vector<std::string> words = field_.choices;
-    words.insert(words.end(), field_.also.begin(), field_.also.end());
+    std::vector<std::string> words = accepted_words(field_);
     if (field_.automatic) words.push_back("auto");
     if (!node.is_scalar()) return refuse(node.at, describe(node) + ", expected " + alternatives(words));
     const std::string& word = node.scalar;
@@ -232,12 +227,6 @@ void set_type(const Node& node, const std::vector<Field>& fields, void* object) 
   }
 }
 
-// Returns the form of an item in a list of sections: "a file or {path, …}", "a word or {type, …}".
-std::string item_form(const Field& field) {
-  const bool path = field.shorthand == "path";
-  return std::string(path ? "a file" : "a word") + " or {" + field.shorthand + ", …}";
-}
-
 void parse_list(const Node& node, const Field& field, void* object, const std::string& key,
                 const ResolvePath& resolve, Parsed& parsed, Diagnostics& faults) {
   if (!node.is_list()) {
@@ -252,7 +241,9 @@ void parse_list(const Node& node, const Field& field, void* object, const std::s
       parse_section(node.items[i], field.fields, field.element(object, i), item_key + ".", resolve, parsed,
                     faults);
     else
-      faults.add(node.items[i].at, item_key, describe(node.items[i]) + ", expected " + item_form(field));
+      faults.add(node.items[i].at, item_key,
+                 describe(node.items[i]) + ", expected a " +
+                     (field.shorthand == "path" ? "file" : "word") + " or {" + field.shorthand + ", …}");
   }
 }
 
@@ -334,12 +325,7 @@ std::string value_problem(const Field& field, const std::string& key, const Node
     return "";
   Diagnostics faults;
   ValueReader(field, key, faults).read(node);
-  try {
-    faults.throw_if_any();
-  } catch (const JobErrors& errors) {
-    return errors.faults()[0].message;
-  }
-  return "";
+  return faults.all().empty() ? "" : faults.all()[0].message;
 }
 
 }  // namespace forge

@@ -38,4 +38,10 @@ std::string alternatives(const std::vector<std::string>& words);
 // does.
 std::string value_problem(const Field& field, const std::string& key, const Node& node);
 
+// Adds the faults of a key of `map` that the section `prefix` ("", "optimizer.", "data.train[0].")
+// does not have, and of the keys below it. A fault says what the key is here, why forge has none,
+// or which name of the section it probably misspells.
+void refuse_unknown_key(const Member& member, const Node& map, const std::string& prefix,
+                        Diagnostics& faults);
+
 }  // namespace forge

@@ -181,12 +181,12 @@ class PolicyRules : RuleFaults {
       fault("adapter.dropout", "the policy being trained would not be the one that drew", "write dropout: 0");
     if (job_.train.neftune_alpha > 0)
       fault("train.neftune_alpha", "the policy being trained would not be the one that drew", "write 0");
-    for (const auto* sources : {&job_.data.train, &job_.data.eval})
-      for (size_t i = 0; i < sources->size(); ++i)
-        if ((*sources)[i].format != RowFormat::automatic && (*sources)[i].format != RowFormat::prompt)
-          fault(std::string(sources == &job_.data.train ? "data.train[" : "data.eval[") + std::to_string(i) + "].format",
-                name_of((*sources)[i].format) + " rows contain an answer, and " + name_of(job_.objective.type()) + " draws its own",
-                "write format: prompt; other columns stay with the row for rewards");
+    each_source([&](const DataSource& source, const std::string& key) {
+      if (source.format != RowFormat::automatic && source.format != RowFormat::prompt)
+        fault(key + "format",
+              name_of(source.format) + " rows contain an answer, and " + name_of(job_.objective.type()) + " draws its own",
+              "write format: prompt; other columns stay with the row for rewards");
+    });
   }
 
   const PolicyConfig& policy_ = job_.objective.as<PolicyConfig>();

@@ -26,7 +26,7 @@ class RewardRules : RuleFaults {
     for (size_t i = 0; i < job_.rewards.size(); ++i) {
       at_ = "rewards[" + std::to_string(i) + "]";
       const RewardConfig& reward = job_.rewards[i];
-      keys_of_type(reward);
+      keys_of_other_types(find_field("rewards")->fields, at_ + ".", name_of(reward.type()));
       needed(reward);
       values(reward);
       name(i);
@@ -41,14 +41,6 @@ class RewardRules : RuleFaults {
     if (found == parsed_.given.end()) found = parsed_.given.find(at_ + ".type");
     faults_.add(found == parsed_.given.end() ? file_ : found->second, at_ + "." + key, std::move(message),
                 std::move(hint));
-  }
-
-  void keys_of_type(const RewardConfig& reward) {
-    for (const KeyOfOthers& other : keys_of_others(find_field("rewards")->fields, &reward))
-      if (given(at_ + "." + other.key))
-        fault(other.key,
-              "has no effect: it belongs to " + alternatives(other.types) + ", not to " + name_of(reward.type()),
-              "remove it");
   }
 
   void needed(const RewardConfig& reward) {
@@ -136,14 +128,12 @@ class RewardRules : RuleFaults {
   }
   // Checks `requires`. It may only name an earlier reward, so that there are no cycles.
   void gate(size_t i) {
-    std::vector<std::string> before, all;
-    for (size_t k = 0; k < job_.rewards.size(); ++k) {
-      all.push_back(job_.rewards[k].name);
-      if (k < i) before.push_back(all.back());
-    }
+    std::vector<std::string> all;
+    for (const RewardConfig& reward : job_.rewards) all.push_back(reward.name);
     const std::string& wanted = *job_.rewards[i].needs;
-    if (std::find(before.begin(), before.end(), wanted) != before.end()) return;
-    const bool later = std::find(all.begin(), all.end(), wanted) != all.end();
+    const auto found = static_cast<size_t>(std::find(all.begin(), all.end(), wanted) - all.begin());
+    if (found < i) return;
+    const bool later = found < all.size();
     fault("requires",
           later ? "\"" + wanted + "\" is not listed before this one"
                 : "\"" + wanted + "\" is not the name of a reward" + did_you_mean(wanted, all),

@@ -219,8 +219,7 @@ class Rules : RuleFaults {
 
   void objective() {
     const ObjectiveType type = job_.objective.type();
-    for (const KeyOfOthers& other : keys_of_others(find_field("objective")->fields, &job_.objective))
-      no_effect("objective." + other.key, "it belongs to " + alternatives(other.types) + ", not to " + name_of(type));
+    keys_of_other_types(find_field("objective")->fields, "objective.", name_of(type));
     const auto* objective = job_.objective.find<LikelihoodConfig>();
     if (!objective) return job_.objective.find<PolicyConfig>() ? void() : preference();  // check_policy
     const bool all = objective->train_on == TrainOn::all;
@@ -228,22 +227,16 @@ class Rules : RuleFaults {
       if (!all) no_effect("objective.train_on", "pretrain trains on every token");
       return;
     }
-    auto check = [&](const std::vector<DataSource>& sources, const std::string& list) {
-      for (size_t i = 0; i < sources.size(); ++i) {
-        RowFormat format = sources[i].format;
-        std::string key = list + "[" + std::to_string(i) + "].format";
-        bool chat = format == RowFormat::messages || format == RowFormat::sharegpt;
-        // Token rows may carry their own mask.
-        if (format == RowFormat::text && !all)
-          fault(key, "text has no " + name_of(objective->train_on) + " to train on",
-                "write objective: pretrain, or objective.train_on: all");
-        if (chat && objective->train_on == TrainOn::completion)
-          fault(key, name_of(format) + " has no completion to train on",
-                "completion needs prompt_completion or alpaca rows; for chats write train_on: assistant");
-      }
-    };
-    check(job_.data.train, "data.train");
-    check(job_.data.eval, "data.eval");
+    each_source([&](const DataSource& source, const std::string& key) {
+      const bool chat = source.format == RowFormat::messages || source.format == RowFormat::sharegpt;
+      // Token rows may carry their own mask.
+      if (source.format == RowFormat::text && !all)
+        fault(key + "format", "text has no " + name_of(objective->train_on) + " to train on",
+              "write objective: pretrain, or objective.train_on: all");
+      if (chat && objective->train_on == TrainOn::completion)
+        fault(key + "format", name_of(source.format) + " has no completion to train on",
+              "completion needs prompt_completion or alpaca rows; for chats write train_on: assistant");
+    });
   }
 
   void preference() {
@@ -303,18 +296,13 @@ class Rules : RuleFaults {
     no_effect(key + "columns", "prompt and completion name the fields themselves");
     no_effect(key + "roles", "rows of prompt and completion have no speakers");
   }
-  void sources(const std::vector<DataSource>& all, const std::string& list) {
-    for (size_t i = 0; i < all.size(); ++i) {
-      const std::string key = list + "[" + std::to_string(i) + "].";
-      check_columns(all[i], key);
-      check_templates(all[i], key);
-    }
-  }
 
   void data() {
     const DataConfig& data = job_.data;
-    sources(data.train, "data.train");
-    sources(data.eval, "data.eval");
+    each_source([&](const DataSource& source, const std::string& key) {
+      check_columns(source, key);
+      check_templates(source, key);
+    });
     for (size_t i = 0; i < data.eval.size(); ++i)
       no_effect("data.eval[" + std::to_string(i) + "].weight", "every row is evaluated once",
                 "remove it; limit and skip choose rows");
@@ -334,12 +322,10 @@ class Rules : RuleFaults {
   }
 
   void evaluation() {
-    bool has_data = !job_.data.eval.empty() || job_.data.eval_fraction > 0;
-    if (has_data) return;
+    if (!job_.data.eval.empty() || job_.data.eval_fraction > 0) return;
     const std::string why = "there is no evaluation data", hint = "set data.eval or data.eval_fraction";
-    no_effect("eval.every_steps", why, hint);
-    if (job_.eval.at_start) no_effect("eval.at_start", why, hint);
-    if (job_.eval.early_stopping.patience > 0) no_effect("eval.early_stopping.patience", why, hint);
+    for (const char* key : {"eval.every_steps", "eval.at_start", "eval.early_stopping.patience"})
+      no_effect(key, why, hint);
     if (job_.checkpoint.keep_best > 0) no_effect("checkpoint.keep_best", why, hint);
   }
 
@@ -431,6 +417,17 @@ void RuleFaults::fault(const std::string& key, std::string message, std::string 
 
 void RuleFaults::no_effect(const std::string& key, const std::string& why, const std::string& hint) {
   if (given(key) && !asks_for_nothing(parsed_, key)) fault(key, "has no effect: " + why, hint);
+}
+
+void RuleFaults::keys_of_other_types(const std::vector<Field>& fields, const std::string& prefix,
+                                     const std::string& type) {
+  for (const Field& field : fields) {
+    const std::vector<std::string>& types = field.types;
+    if (!field.fields.empty())
+      keys_of_other_types(field.fields, prefix + field.key + ".", type);
+    else if (!types.empty() && std::find(types.begin(), types.end(), type) == types.end())
+      no_effect(prefix + field.key, "it belongs to " + alternatives(types) + ", not to " + type);
+  }
 }
 
 void check_rules(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {

@@ -23,6 +23,17 @@ class RuleFaults {
   // Refuses a key that would be accepted and then ignored. A value that turns off what is off by
   // default (0, false), and no samples, are allowed.
   void no_effect(const std::string& key, const std::string& why, const std::string& hint = "remove it");
+  // Refuses the keys below `fields` that only other types have. `prefix` begins their names.
+  void keys_of_other_types(const std::vector<Field>& fields, const std::string& prefix,
+                           const std::string& type);
+  // Calls `work` with each data source and the beginning of its keys: "data.train[0].".
+  template <class Work>
+  void each_source(Work work) const {
+    const DataConfig& data = job_.data;
+    for (const auto* sources : {&data.train, &data.eval})
+      for (size_t i = 0; i < sources->size(); ++i)
+        work((*sources)[i], (sources == &data.train ? "data.train[" : "data.eval[") + std::to_string(i) + "].");
+  }
 
   const Job& job_;
   const Parsed& parsed_;

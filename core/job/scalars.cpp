@@ -1,8 +1,8 @@
 #include "core/job/scalars.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "core/lib/base/text.h"
 
@@ -49,8 +49,8 @@ NumberShape shape_of(std::string_view text) {
 std::string hint_for_number(const std::string& text) {
   std::string word = lower(text);
   std::string plain = word.starts_with("-") || word.starts_with("+") ? word.substr(1) : word;
-  if (plain.starts_with("0x")) return "write it in base 10";
-  if (plain.starts_with("0o") || plain.starts_with("0b")) return "write it in base 10";
+  if (plain.starts_with("0x") || plain.starts_with("0o") || plain.starts_with("0b"))
+    return "write it in base 10";
   if (plain == ".nan" || plain == "nan" || plain == ".inf" || plain == "inf" || plain == "infinity")
     return "it must be finite";
   std::string bare;
@@ -62,40 +62,25 @@ std::string hint_for_number(const std::string& text) {
   return "";
 }
 
-// Returns the scalar's text, or fills `reading` with the reason why it cannot be a number.
 template <class Value>
-std::optional<std::string> number_text(const Node& node, const char* expected, Reading<Value>& reading) {
-  auto refuse = [&](std::string problem, std::string hint, const char* instead = "") {
-    reading.problem = std::move(problem);
-    reading.hint = std::move(hint);
-    reading.expected = instead;
-    return std::nullopt;
-  };
-  if (!node.is_scalar()) return refuse(describe(node), "", expected);
+Reading<Value> refused(std::string problem, std::string hint = "", std::string expected = "") {
+  return {std::nullopt, std::move(problem), std::move(hint), std::move(expected)};
+}
+
+// Reads the text of a number.
+Reading<std::string> number_text(const Node& node, const char* expected) {
+  if (!node.is_scalar()) return refused<std::string>(describe(node), "", expected);
   const std::string& text = node.scalar;
   NumberShape shape = shape_of(text);
   if (node.quoting == Quoting::quoted)
-    return refuse(describe(node) + " is text", shape.number ? "remove the quotes" : "", expected);
-  if (!shape.number) return refuse(describe(node) + " is not " + expected, hint_for_number(text));
+    return refused<std::string>(describe(node) + " is text", shape.number ? "remove the quotes" : "",
+                                expected);
+  if (!shape.number)
+    return refused<std::string>(describe(node) + " is not " + expected, hint_for_number(text));
   if (shape.leading_zero)
-    return refuse(text + " begins with a zero, which some YAML readers take as base 8",
-                  "write it without the zero");
-  return text[0] == '+' ? text.substr(1) : text;
-}
-
-template <class Value>
-Reading<Value> refused(std::string problem, std::string hint = "") {
-  Reading<Value> reading;
-  reading.problem = std::move(problem);
-  reading.hint = std::move(hint);
-  return reading;
-}
-
-template <class Value>
-Reading<Value> accepted(Value value) {
-  Reading<Value> reading;
-  reading.value = std::move(value);
-  return reading;
+    return refused<std::string>(text + " begins with a zero, which some YAML readers take as base 8",
+                                "write it without the zero");
+  return {text[0] == '+' ? text.substr(1) : text};
 }
 
 bool is_switch_word(const std::string& word) { return word == "true" || word == "True" || word == "TRUE"; }
@@ -104,34 +89,32 @@ bool is_off_word(const std::string& word) { return word == "false" || word == "F
 }  // namespace
 
 Reading<double> read_number(const Node& node) {
-  Reading<double> reading;
-  std::optional<std::string> text = number_text(node, "a number", reading);
-  if (!text) return reading;
+  const auto [text, problem, hint, expected] = number_text(node, "a number");
+  if (!text) return refused<double>(problem, hint, expected);
   double value = 0;
   auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error == std::errc::result_out_of_range)
     return refused<double>(node.scalar + " is outside what a number can hold");
   if (error != std::errc() || end != text->data() + text->size())
     return refused<double>(describe(node) + " is not a number");
-  return accepted(value);
+  return {value};
 }
 
 Reading<int64_t> read_integer(const Node& node) {
-  Reading<int64_t> reading;
-  std::optional<std::string> text = number_text(node, "a whole number", reading);
-  if (!text) return reading;
+  const auto [text, problem, hint, expected] = number_text(node, "a whole number");
+  if (!text) return refused<int64_t>(problem, hint, expected);
   if (shape_of(*text).integral) {
     int64_t value = 0;
     auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc()) return refused<int64_t>(node.scalar + " does not fit 64 bits");
-    return accepted(value);
+    return {value};
   }
   Reading<double> number = read_number(node);
   if (!number.value) return refused<int64_t>(number.message(), number.hint);
   // Above 2^53 a double no longer holds every whole number.
   if (*number.value != std::floor(*number.value) || std::abs(*number.value) > 9007199254740992.0)
     return refused<int64_t>(node.scalar + " is not a whole number");
-  return accepted(static_cast<int64_t>(*number.value));
+  return {static_cast<int64_t>(*number.value)};
 }
 
 Reading<bool> read_boolean(const Node& node) {
@@ -140,8 +123,8 @@ Reading<bool> read_boolean(const Node& node) {
   if (node.quoting == Quoting::quoted)
     return refused<bool>(describe(node) + " is text, expected true or false",
                          word == "true" || word == "false" ? "remove the quotes" : "");
-  if (is_switch_word(node.scalar)) return accepted(true);
-  if (is_off_word(node.scalar)) return accepted(false);
+  if (is_switch_word(node.scalar)) return {true};
+  if (is_off_word(node.scalar)) return {false};
   std::string hint;
   if (word == "yes" || word == "on" || word == "y" || word == "1") hint = "write true";
   if (word == "no" || word == "off" || word == "n" || word == "0") hint = "write false";
@@ -157,29 +140,25 @@ Reading<std::string> read_text(const Node& node) {
                                   "write \"" + node.scalar + "\"");
   }
   if (node.scalar.find('\0') != std::string::npos) return refused<std::string>("the text holds a NUL byte");
-  return accepted(node.scalar);
+  return {node.scalar};
 }
 
 Reading<int64_t> read_bytes(const Node& node) {
   if (!node.is_scalar() || node.scalar.empty() || is_digit(node.scalar.back())) return read_integer(node);
-  struct Unit {
-    const char* name;
-    double bytes;
-  };
-  constexpr std::array kUnits{
-      Unit{"KiB", 1024.0}, Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"TiB", 1099511627776.0},
-      Unit{"KB", 1e3},     Unit{"MB", 1e6},        Unit{"GB", 1e9},           Unit{"TB", 1e12},
-      Unit{"B", 1.0}};
-  for (const Unit& unit : kUnits) {
-    if (!lower(node.scalar).ends_with(lower(unit.name))) continue;
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0}, {"tib", 1099511627776.0},
+      {"kb", 1e3},     {"mb", 1e6},        {"gb", 1e9},           {"tb", 1e12},
+      {"b", 1.0}};
+  for (const auto& [unit, unit_bytes] : kUnits) {
+    if (!lower(node.scalar).ends_with(unit)) continue;
     Node number = node;
-    number.scalar = trim(node.scalar.substr(0, node.scalar.size() - std::string_view(unit.name).size()));
+    number.scalar = trim(std::string_view(node.scalar).substr(0, node.scalar.size() - unit.size()));
     number.quoting = Quoting::plain;
     Reading<double> size = read_number(number);
     if (!size.value) break;
-    double bytes = *size.value * unit.bytes;
+    double bytes = *size.value * unit_bytes;
     if (!(std::abs(bytes) < 9e18)) return refused<int64_t>(describe(node) + " does not fit 64 bits");
-    return accepted(static_cast<int64_t>(std::llround(bytes)));
+    return {static_cast<int64_t>(std::llround(bytes))};
   }
   return refused<int64_t>(describe(node) + " is not a size", "write bytes, or 512MiB, 24GiB, 80GB");
 }
@@ -205,7 +184,7 @@ Reading<double> read_seconds(const Node& node) {
   }
   if (!good || !number.empty())
     return refused<double>(describe(node) + " is not a time", "write seconds, or 90s, 30m, 1h30m");
-  return accepted(total);
+  return {total};
 }
 
 }  // namespace forge

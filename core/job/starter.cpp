@@ -127,12 +127,7 @@ std::string starter_text(const std::string& objective) {
 
 }  // namespace
 
-std::vector<std::string> objective_names() {
-  const Field& field = *find_field("objective.type");
-  std::vector<std::string> names = field.choices;
-  names.insert(names.end(), field.also.begin(), field.also.end());
-  return names;
-}
+std::vector<std::string> objective_names() { return accepted_words(*find_field("objective.type")); }
 
 std::string starter_job(const std::string& schema, const std::string& objective) {
   return (schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n") + starter_text(objective);

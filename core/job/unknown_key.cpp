@@ -1,5 +1,4 @@
-#include "core/job/unknown_key.h"
-
+// Hints for keys that forge does not have.
 #include <algorithm>
 #include <set>
 
@@ -242,15 +241,14 @@ class Explainer {
     if (faults_.full()) return faults_.add(member.key_at, key, "unknown key");
     const Help help_here = help(member.key, member.value, place);
     const std::string known = join(keys_of(fields_of(place.section)), ", ");
-    if (!help_here.text.empty())
-      faults_.add(member.key_at, key, "unknown key", help_here.text);
-    else if (top)
-      faults_.add(member.key_at, key, "unknown key",
-                  has_help_below(member, place)
-                      ? "forge has no such section; the keys under it that forge knows are listed"
-                      : "known here: " + known);
-    else if (place.known && !place.section.empty())
-      faults_.add(member.key_at, key, "unknown key", "known in " + place.section + ": " + known);
+    std::string hint = help_here.text;
+    if (hint.empty() && top)
+      hint = has_help_below(member, place)
+                 ? "forge has no such section; the keys under it that forge knows are listed"
+                 : "known here: " + known;
+    else if (hint.empty() && place.known && !place.section.empty())
+      hint = "known in " + place.section + ": " + known;
+    if (!hint.empty()) faults_.add(member.key_at, key, "unknown key", hint);
     if (!help_here.guess) go_below(member, place, key);
   }
 
@@ -284,26 +282,26 @@ class Explainer {
   bool has_help_below(const Member& member, const Place& place) const {
     Place inner;
     if (!below(member, place, inner)) return false;
-    for (const Member* next : members_below(member.value))
+    for (const auto& [before, next] : members_below(member.value))
       if (!help(next->key, next->value, inner).text.empty()) return true;
     return false;
   }
 
-  static std::vector<const Member*> members_below(const Node& value) {
-    std::vector<const Member*> all;
-    for (const Member& member : value.members) all.push_back(&member);
-    for (const Node& item : value.items)
-      for (const Member& member : item.members) all.push_back(&member);
+  // Returns the members of a map, or of the maps in a list, each with the text before its key.
+  static std::vector<std::pair<std::string, const Member*>> members_below(const Node& value) {
+    std::vector<std::pair<std::string, const Member*>> all;
+    for (const Member& member : value.members) all.emplace_back(".", &member);
+    for (size_t i = 0; i < value.items.size(); ++i)
+      for (const Member& member : value.items[i].members)
+        all.emplace_back("[" + std::to_string(i) + "].", &member);
     return all;
   }
 
   void go_below(const Member& member, const Place& place, const std::string& key) {
     Place inner;
     if (!below(member, place, inner)) return;
-    for (const Member& next : member.value.members) explain(next, inner, key + ".", false);
-    for (size_t i = 0; i < member.value.items.size(); ++i)
-      for (const Member& next : member.value.items[i].members)
-        explain(next, inner, key + "[" + std::to_string(i) + "].", false);
+    for (const auto& [before, next] : members_below(member.value))
+      explain(*next, inner, key + before, false);
   }
 
   Diagnostics& faults_;

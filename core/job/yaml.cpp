@@ -11,13 +11,14 @@
 
 #include "core/job/diagnostics.h"
 #include "core/job/node.h"
+#include "core/lib/base/placed_error.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
 
 [[noreturn]] void fail(const Position& at, const std::string& message, const std::string& hint = "") {
-  throw JobErrors({{at.file, at.line, at.column, "", message, hint}});
+  throw JobErrors({{at, "", message, hint}});
 }
 
 // Line index that turns yaml-cpp's marks (zero-based, in bytes) into positions and offsets.
@@ -37,14 +38,12 @@ class Source {
     auto line =
         static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());
     // Positions come in text order. Counting on from the last one keeps long lines linear.
-    if (last_line_ != line || last_offset_ > offset) {
-      last_line_ = line;
+    if (last_.line != static_cast<int64_t>(line) || last_offset_ > offset) {
+      last_ = {name_, static_cast<int64_t>(line)};
       last_offset_ = starts_[line - 1];
-      last_column_ = 1;
     }
-    for (; last_offset_ < offset; ++last_offset_)
-      if ((static_cast<unsigned char>(text_[last_offset_]) >> 6) != 2) ++last_column_;
-    return {name_, static_cast<int64_t>(line), last_column_};
+    while (last_offset_ < offset) last_.pass(text_[last_offset_++]);
+    return {name_, last_.line, last_.column};
   }
   Position at(const YAML::Mark& mark) const { return at(offset(mark)); }
 
@@ -52,8 +51,8 @@ class Source {
   std::string_view text_;
   std::string name_;
   std::vector<size_t> starts_;
-  mutable size_t last_line_ = 0, last_offset_ = 0;
-  mutable int64_t last_column_ = 1;
+  mutable PlaceInFile last_{.line = 0};
+  mutable size_t last_offset_ = 0;
 };
 
 // Refuses bytes that yaml-cpp would replace, skip or misread.
@@ -139,10 +138,7 @@ class Builder : public YAML::EventHandler {
   };
 
   Node node(NodeKind kind, const YAML::Mark& mark) const {
-    Node result;
-    result.kind = kind;
-    result.at = source_.at(mark);
-    return result;
+    return {.kind = kind, .at = source_.at(mark)};
   }
   [[noreturn]] void refuse_anchor(const YAML::Mark& mark) const {
     fail(source_.at(mark), "anchors (&name) and aliases (*name) are not supported",
@@ -168,11 +164,6 @@ class Builder : public YAML::EventHandler {
     stack_.pop_back();
     add(std::move(done));
   }
-  // Records the fault without throwing: yaml-cpp reads an unclosed [ as a key before it notices the
-  // missing ].
-  void refuse_key(const Position& at) {
-    if (bad_key_.line == 0) bad_key_ = at;
-  }
   void add(Node value) {
     if (stack_.empty()) {
       root_ = std::move(value);
@@ -190,7 +181,8 @@ class Builder : public YAML::EventHandler {
   }
   void take_key(Open& map, Node key) {
     if (!key.is_scalar()) {
-      refuse_key(key.at);
+      // No fault is thrown yet: yaml-cpp reads an unclosed [ as a key, and then misses its ].
+      if (bad_key_.line == 0) bad_key_ = key.at;
       key.scalar = "?" + std::to_string(map.node.members.size());
     }
     if (key.scalar == "<<") fail(key.at, "merge keys (<<) are not supported", "share keys with extends");

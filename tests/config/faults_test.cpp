@@ -374,9 +374,7 @@ TEST_CASE("faults are values too, for --json") {
   } catch (const JobErrors& errors) {
     REQUIRE(errors.faults().size() == 1);
     const Diagnostic& fault = errors.faults()[0];
-    CHECK(fault.file == "job.yaml");
-    CHECK(fault.line == 4);
-    CHECK(fault.column == 1);
+    CHECK(fault.at.text() == "job.yaml:4:1");
     CHECK(fault.key == "sede");
     CHECK(fault.message == "unknown key");
     CHECK(fault.hint == "did you mean \"seed\"?");

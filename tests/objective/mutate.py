@@ -141,7 +141,7 @@ MUTATIONS = {
     "reinforce/value.cpp": {
         "generalized_advantages": [("sign", "gamma * next_value - values[t]", "gamma * next_value + values[t]"), ("factor", "gamma * next_value", "next_value"),
                                    ("factor", "gamma * lambda * next", "gamma * next"), ("factor", "gamma * lambda * next", "lambda * next"),
-                                   ("sign", "delta + gamma", "delta - gamma"), ("gate", "if (!mask[t]) continue;", "")],
+                                   ("sign", "delta + gamma", "delta - gamma")],
         "lambda_of_length": [("sign", "1 - 1 /", "1 + 1 /"), ("gate", "std::max(0.0,", "std::max(-1e9,"), ("factor", "alpha * static_cast<double>(tokens)", "alpha")],
         "whiten_tokens": [("divisor", "variance / (count - 1)", "variance / count"), ("sign", "(value - mean) * scale", "(value + mean) * scale"),
                           ("divisor", "1 / std::sqrt", "1 * std::sqrt"), ("gate", "if (count < 2) return;", "")],

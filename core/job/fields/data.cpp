@@ -22,49 +22,37 @@ std::vector<Field> source_fields() {
           "dpo, simpo, orpo, cpo and reward train on preference rows. kto trains on kto rows, or "
           "on both answers of preference rows. grpo and ppo train on prompt rows, sft and pretrain "
           "on the rest. reward rows (an answer with its score) can be inspected with forge data, "
-          "but no objective trains on them yet.")
-          .makes_examples(),
+          "but no objective trains on them yet."),
       key("limit", &DataSource::limit, "Use only this many rows, after those skipped.")
-          .at_least(1)
-          .unit("rows")
-          .when_unset("all rows")
-          .makes_examples(),
+          .at_least(1, "rows")
+          .when_unset("all rows"),
       key("skip", &DataSource::skip, "Skip this many rows at the beginning.")
-          .at_least(0)
-          .unit("rows")
-          .makes_examples(),
+          .at_least(0, "rows"),
       key("weight", &DataSource::weight,
           "Number of times each row is used per epoch. With 2.5, every row is used twice and half "
           "of the rows once more, chosen by the hash of the row and the seed.")
           .above(0)
-          .range(0, 1000)
-          .makes_examples(),
+          .range(0, 1000),
       key("columns", &DataSource::columns,
           "Columns that hold forge's fields: {instruction: question, output: answer.text}. from, "
           "value, role and content rename the keys of each turn.")
-          .when_unset("the columns have forge's names")
-          .makes_examples(),
+          .when_unset("the columns have forge's names"),
       key("roles", &DataSource::roles,
           "Maps the role names of the data: {Customer: user, Agent: assistant}. Known roles are system, "
           "user, assistant, tool and tool_call.")
-          .when_unset("the usual names are recognized")
-          .makes_examples(),
+          .when_unset("the usual names are recognized"),
       key("prompt", &DataSource::prompt,
           "Template for the prompt, with fields of the row in braces: \"Q: {question}\\nA:\". "
           "Double a brace to write it literally.")
-          .when_unset("the row's own prompt")
-          .makes_examples(),
+          .when_unset("the row's own prompt"),
       key("completion", &DataSource::completion, "Template for the completion. Used together with prompt.")
-          .when_unset("the row's own completion")
-          .makes_examples(),
+          .when_unset("the row's own completion"),
       key("ignore", &DataSource::ignore,
           "Keys of rows and turns to ignore, such as a context, a score or images.")
-          .when_unset("keys that would change the training are refused, others are reported")
-          .makes_examples(),
+          .when_unset("keys that would change the training are refused, others are reported"),
       key("sample_by", &DataSource::sample_by,
           "Unit of a text file that becomes one row: the whole document, a paragraph (separated by "
-          "blank lines) or a line.")
-          .makes_examples(),
+          "blank lines) or a line."),
   };
 }
 
@@ -98,8 +86,7 @@ std::vector<Field> data_fields() {
           "the chat template, and the completion becomes the assistant's turn.")
           .makes_examples(),
       key("max_length", &DataConfig::max_length, "Maximum length of an example.")
-          .range(1, 1 << 24)
-          .unit("tokens")
+          .range(1, 1 << 24, "tokens")
           .makes_examples(),
       key("overlong", &DataConfig::overlong,
           "Treatment of examples longer than max_length: truncate cuts them, drop leaves them out, "
@@ -112,15 +99,13 @@ std::vector<Field> data_fields() {
       key("max_prompt_length", &DataConfig::max_prompt_length,
           "Maximum length of the prompt, which is everything before the first trained token. "
           "overlong: truncate cuts the beginning of longer prompts.")
-          .range(1, 1 << 24)
-          .unit("tokens")
+          .range(1, 1 << 24, "tokens")
           .when_unset("no separate limit")
           .makes_examples(),
       key("max_completion_length", &DataConfig::max_completion_length,
           "Maximum length of the completion, which starts at the first trained token. overlong: "
           "truncate cuts the end of longer completions.")
-          .range(1, 1 << 24)
-          .unit("tokens")
+          .range(1, 1 << 24, "tokens")
           .when_unset("no separate limit")
           .makes_examples(),
       key("packing", &DataConfig::packing,

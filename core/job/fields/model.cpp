@@ -59,7 +59,8 @@ std::vector<Field> model_fields() {
 // A list of names, a regex or all-linear: the forms share two members, and null is the empty list.
 Field modules_key(const char* name, std::vector<std::string> AdapterConfig::*modules, bool AdapterConfig::*is_regex,
                   std::vector<std::string> words, const char* doc) {
-  Entry entry = key(name, modules, doc).kind(FieldKind::targets).words(words);
+  Entry entry = key(name, modules, doc).words(words);
+  entry.field.kind = FieldKind::targets;
   entry.field.get = [=](const void* object) -> FieldValue {
     const auto& adapter = *static_cast<const AdapterConfig*>(object);
     const std::vector<std::string>& given = adapter.*modules;

@@ -52,8 +52,7 @@ std::vector<Field> value_fields() {
           .above(0),
       key("pretrain_steps", &ValueConfig::pretrain_steps,
           "number of initial steps that train only the value network.")
-          .at_least(0)
-          .unit("steps"),
+          .at_least(0, "steps"),
   };
 }
 
@@ -160,8 +159,7 @@ std::vector<Field> objective_fields() {
           .at_least(0),
       own("updates_per_rollout", &PolicyConfig::updates_per_rollout,
           "number of optimizer steps that each rollout is split into, by prompts.")
-          .range(1, 4096)
-          .unit("steps"),
+          .range(1, 4096, "steps"),
       own("epochs_per_rollout", &PolicyConfig::epochs_per_rollout,
           "number of passes over each rollout.")
           .range(1, 64),

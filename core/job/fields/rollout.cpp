@@ -15,36 +15,27 @@ std::vector<Field> server_fields() {
   return {
       key("url", &ServerConfig::url,
           "Base URL of the API, up to and including /v1: http:// or https://.")
-          .when_unset("required by provider: http")
-          .role(KeyRole::settings),
+          .when_unset("required by provider: http"),
       key("headers", &ServerConfig::headers,
           "Headers of every request, by name. Write secrets as ${env:NAME}.")
-          .when_unset("none")
-          .role(KeyRole::settings),
+          .when_unset("none"),
       key("timeout", &ServerConfig::timeout, "Time limit for one completion.")
-          .kind(FieldKind::seconds)
-          .above(0)
-          .unit("seconds")
-          .role(KeyRole::settings),
+          .seconds(),
       key("concurrency", &ServerConfig::concurrency, "Maximum number of concurrent requests.")
-          .range(1, 1024)
-          .role(KeyRole::settings),
+          .range(1, 1024),
       key("adapter_folder", &ServerConfig::adapter_folder,
           "Absolute path at which the server sees the run's folder rollouts/adapters.")
-          .when_unset("the same path as here")
-          .role(KeyRole::settings),
+          .when_unset("the same path as here"),
       key("max_gap", &ServerConfig::max_gap,
           "Largest mean difference per token between the server's log-probabilities and the "
           "trainer's. A rollout with a larger one stops the run.")
-          .above(0)
-          .unit("nats")
-          .role(KeyRole::settings),
+          .above(0, "nats"),
       key("max_staleness", &ServerConfig::max_staleness,
           "Number of rollouts that the server generates ahead, in the background. A rollout is "
           "then drawn with weights that are this many rollouts old. With 0, each rollout is drawn "
           "just before it is trained on.")
-          .range(0, 64)
-          .unit("rollouts"),
+          .range(0, 64, "rollouts")
+          .role(KeyRole::identity),
   };
 }
 
@@ -56,18 +47,16 @@ std::vector<Field> tools_fields() {
           .when_unset("completions have one turn"),
       key("max_turns", &ToolsConfig::max_turns,
           "Maximum number of the model's turns in one completion.")
-          .range(2, 1024).unit("turns"),
+          .range(2, 1024, "turns"),
       key("on_error", &ToolsConfig::on_error,
           "Treatment of a call without an answer (a timeout, a crash or a reported error): stop "
           "the run, or leave the completion unscored."),
       key("workers", &ToolsConfig::workers,
           "Number of processes that the calls are distributed over.")
           .range(1, 256),
-      key("timeout", &ToolsConfig::timeout, "Time limit for one call.").kind(FieldKind::seconds).above(0).unit("seconds"),
+      key("timeout", &ToolsConfig::timeout, "Time limit for one call.").seconds(),
       key("memory_limit", &ToolsConfig::memory_limit, "Address space limit of each process: bytes, or a size such as 2GiB.")
-          .kind(FieldKind::bytes)
-          .at_least(1 << 20)
-          .unit("bytes")
+          .bytes(1 << 20)
           .when_unset("no limit"),
       key("environment", &ToolsConfig::environment,
           "Names of environment variables to pass on, in addition to the ones every process gets.")
@@ -151,12 +140,10 @@ std::vector<Field> reward_fields() {
           .at_least(0),
       own("ngram", &RepetitionReward::ngram,
           "length of the word sequences whose repetition is counted.")
-          .range(1, 100)
-          .unit("words"),
+          .range(1, 100, "words"),
       own("buffer", &OverlongReward::buffer,
           "number of tokens before max over which the penalty grows linearly, as in DAPO.")
-          .at_least(0)
-          .unit("tokens"),
+          .at_least(0, "tokens"),
       own("penalty", &Penalising::penalty,
           "largest penalty: scores lie between 0 and minus this.")
           .above(0),
@@ -168,14 +155,10 @@ std::vector<Field> reward_fields() {
           "number of processes that the completions are distributed over.")
           .range(1, 256),
       own("timeout", &WithTimeout::timeout, "time limit for one completion.")
-          .kind(FieldKind::seconds)
-          .above(0)
-          .unit("seconds"),
+          .seconds(),
       own("memory_limit", &CommandReward::memory_limit,
           "address space limit of each process: bytes, or a size such as 2GiB.")
-          .kind(FieldKind::bytes)
-          .at_least(1 << 20)
-          .unit("bytes")
+          .bytes(1 << 20)
           .when_unset("no limit"),
       own("environment", &CommandReward::environment,
           "names of environment variables to pass on, in addition to the ones every process gets.")
@@ -226,10 +209,10 @@ std::vector<Field> rollout_fields() {
       key("provider", &RolloutConfig::provider,
           "Source of the completions: the engine itself, with the weights being trained (here), or "
           "a server that receives each new adapter (http)."),
-      key("prompts_per_step", &RolloutConfig::prompts_per_step, "Number of prompts per rollout.").range(1, 1 << 20).unit("prompts"),
+      key("prompts_per_step", &RolloutConfig::prompts_per_step, "Number of prompts per rollout.").range(1, 1 << 20, "prompts"),
       key("samples_per_prompt", &RolloutConfig::samples_per_prompt,
           "Number of completions per prompt, which is the size of a group.").range(1, 4096),
-      key("max_new_tokens", &RolloutConfig::max_new_tokens, "Maximum length of a completion.").range(1, 1 << 20).unit("tokens"),
+      key("max_new_tokens", &RolloutConfig::max_new_tokens, "Maximum length of a completion.").range(1, 1 << 20, "tokens"),
       // There is no top_p or the like: with it the policy that draws is not the one whose ratio is
       // taken.
       key("temperature", &RolloutConfig::temperature,
@@ -244,15 +227,13 @@ std::vector<Field> rollout_fields() {
           "Number of completions generated at the same time, in whole groups. auto uses as many as "
           "fit into memory.")
           .automatic()
-          .range(1, 1 << 20)
-          .unit("completions")
+          .range(1, 1 << 20, "completions")
           .role(KeyRole::execution),
       key("lookup_tokens", &RolloutConfig::lookup_tokens,
           "Maximum number of tokens guessed at once from the text of the prompt and its completion "
           "so far (prompt lookup). Guesses are computed in slots that finished completions have "
           "left free, and only those that would have been drawn are kept. 0 disables guessing.")
-          .range(0, 64)
-          .unit("tokens")
+          .range(0, 64, "tokens")
           .role(KeyRole::execution),
       key("correction", &RolloutConfig::correction,
           "Largest importance weight of a token (truncated importance sampling): its probability "
@@ -265,7 +246,8 @@ std::vector<Field> rollout_fields() {
               "(DAPO).", std::move(dynamic)),
       section("server", &RolloutConfig::server,
               "Server for provider: http. docs/rollout-server.md describes its requirements.",
-              server_fields()),
+              server_fields())
+          .role(KeyRole::settings),
       section("tools", &RolloutConfig::tools,
               "Process that answers the model's tool calls, so that a completion has several "
               "turns: see docs/tools.md.",

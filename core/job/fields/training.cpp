@@ -11,47 +11,39 @@ std::vector<Field> train_fields() {
           .when_unset("1, unless another limit is set")
           .role(KeyRole::limit),
       key("max_steps", &TrainConfig::max_steps, "Stop after this many optimizer steps.")
-          .at_least(1)
-          .unit("steps")
+          .at_least(1, "steps")
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("max_tokens", &TrainConfig::max_tokens, "Stop after this many tokens.")
-          .at_least(1)
-          .unit("tokens")
+          .at_least(1, "tokens")
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("max_time", &TrainConfig::max_time,
           "Stop after this much wall-clock time, including loading and evaluation: seconds, or "
           "90s, 30m, 1h30m.")
-          .kind(FieldKind::seconds)
-          .above(0)
-          .unit("seconds")
+          .seconds()
           .when_unset("no limit")
           .role(KeyRole::limit),
       key("global_batch_size", &TrainConfig::global_batch_size,
           "Examples per optimizer step, packed or not.")
           .automatic()
-          .range(1, 1 << 24)
-          .unit("examples")
+          .range(1, 1 << 24, "examples")
           .when_unset("32, unless global_batch_tokens is set"),
       key("global_batch_tokens", &TrainConfig::global_batch_tokens,
           "Tokens per optimizer step. An alternative to global_batch_size.")
-          .at_least(1)
-          .unit("tokens")
+          .at_least(1, "tokens")
           .when_unset("global_batch_size applies"),
       key("micro_batch_size", &TrainConfig::micro_batch_size,
           "Examples per forward and backward pass. auto picks the smallest batch that reaches full "
           "throughput and fits into memory.")
           .automatic()
-          .range(1, 1 << 24)
-          .unit("examples")
+          .range(1, 1 << 24, "examples")
           .role(KeyRole::execution),
       key("micro_batch_tokens", &TrainConfig::micro_batch_tokens,
           "Tokens per forward and backward pass. With packing, rows are filled up to this size. "
           "Without packing, each pass takes as many consecutive examples as fit.")
           .automatic()
-          .at_least(1)
-          .unit("tokens")
+          .at_least(1, "tokens")
           .role(KeyRole::execution),
       key("activation_checkpointing", &TrainConfig::activation_checkpointing,
           "Activations that the backward pass recomputes instead of keeping in memory: nothing "
@@ -142,8 +134,7 @@ std::vector<Field> schedule_fields() {
       key("type", &ScheduleConfig::type, "Learning rate schedule after warmup.")
           .later({"reduce_lr_on_plateau", "greedy"}),
       key("warmup_steps", &ScheduleConfig::warmup_steps, "Number of warmup steps.")
-          .at_least(0)
-          .unit("steps")
+          .at_least(0, "steps")
           .share_key("warmup_ratio")
           .when_unset("warmup_ratio applies"),
       key("warmup_ratio", &ScheduleConfig::warmup_ratio, "Warmup as a fraction of all steps.").range(0, 1),
@@ -165,8 +156,7 @@ std::vector<Field> schedule_fields() {
 std::vector<Field> checkpoint_fields() {
   return {
       key("every_steps", &CheckpointConfig::every_steps, "Save a checkpoint every this many steps.")
-          .at_least(1)
-          .unit("steps")
+          .at_least(1, "steps")
           .when_unset("only at the end of the run"),
       key("keep_last", &CheckpointConfig::keep_last, "Number of most recent checkpoints to keep.")
           .at_least(1),
@@ -187,8 +177,7 @@ std::vector<Field> eval_fields() {
   };
   return {
       key("every_steps", &EvalConfig::every_steps, "Evaluate every this many steps.")
-          .at_least(1)
-          .unit("steps")
+          .at_least(1, "steps")
           .when_unset("only at the end of the run"),
       key("at_start", &EvalConfig::at_start, "Evaluate once before training."),
       key("samples", &EvalConfig::samples,
@@ -198,8 +187,7 @@ std::vector<Field> eval_fields() {
       key("prompts", &EvalConfig::prompts,
           "grpo, ppo: number of evaluation prompts that are answered greedily and scored in each "
           "evaluation.")
-          .at_least(1)
-          .unit("prompts"),
+          .at_least(1, "prompts"),
       section("early_stopping", &EvalConfig::early_stopping,
               "Stop training when the evaluation loss no longer improves.", std::move(early_stopping)),
   };
@@ -208,8 +196,7 @@ std::vector<Field> eval_fields() {
 std::vector<Field> log_fields() {
   return {
       key("every_steps", &LogConfig::every_steps, "Log metrics every this many steps.")
-          .at_least(1)
-          .unit("steps"),
+          .at_least(1, "steps"),
       key("tensorboard", &LogConfig::tensorboard, "Write TensorBoard event files to the run folder."),
   };
 }
@@ -225,9 +212,7 @@ std::vector<Field> hardware_fields() {
           .words({"auto", "cpu", "cuda"}),
       key("memory_limit", &HardwareConfig::memory_limit,
           "Maximum memory that the run may use on its device: bytes, or a size such as 24GiB.")
-          .kind(FieldKind::bytes)
-          .at_least(1)
-          .unit("bytes")
+          .bytes(1)
           .when_unset("all free memory"),
   };
 }

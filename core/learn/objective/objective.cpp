@@ -122,8 +122,6 @@ std::string reward_formula(const ObjectiveConfig& objective) {
   return text + "; r the score at an answer's last token";
 }
 
-std::string number_pair(double low, double high) { return format_number(low) + "/" + format_number(high); }
-
 std::string value_formula(const PpoConfig& o) {
   const std::string lambda = o.lambda_length ? "1 − 1 / (" + format_number(*o.lambda_length) + " n)" : format_number(o.lambda_policy);
   std::string text = "; A by generalised advantage estimation, γ " + format_number(o.gamma_discount) + ", λ " + lambda + " (returns λ " +
@@ -144,7 +142,8 @@ std::string policy_formula(const ObjectiveConfig& objective) {
   const auto& grpo = objective.as<GrpoConfig>();
   const auto* ppo = objective.find<PpoConfig>();
   std::string text = name_of(grpo.policy);
-  if (grpo.policy == PolicyTerm::clip) text += " " + number_pair(o.clip_low, o.clip_high);
+  if (grpo.policy == PolicyTerm::clip)
+    text += " " + format_number(o.clip_low) + "/" + format_number(o.clip_high);
   if (grpo.policy == PolicyTerm::cispo) text += " below 1 + " + format_number(o.clip_high);
   if (o.dual_clip) text += ", dual clip " + format_number(*o.dual_clip);
   if (grpo.policy != PolicyTerm::reinforce) text += " on the ratio of the " + name_of(grpo.ratio);

@@ -5,18 +5,13 @@
 namespace forge {
 namespace {
 
-void add(Mean& mean, double value) {
-  mean.sum += value;
-  mean.count += 1;
-}
-
 // Adds the metrics of one answer, with the name of its side.
 void add_answer(Metrics& sums, const Objective& row, const ObjectiveConfig& objective, const SequenceSums& answer,
                 const std::string& side) {
-  add(sums["reward_" + side], row.reward(objective, answer));
+  sums["reward_" + side].add(row.reward(objective, answer));
   if (row.scores) return;
-  add(sums["logp_" + side], answer.logp);
-  if (row.has_reference) add(sums["logp_" + side + "_change"], answer.ratio());
+  sums["logp_" + side].add(answer.logp);
+  if (row.has_reference) sums["logp_" + side + "_change"].add(answer.ratio());
 }
 
 void add_pair(Metrics& sums, const Objective& row, const ObjectiveConfig& objective, const SequenceSums& chosen,
@@ -24,9 +19,9 @@ void add_pair(Metrics& sums, const Objective& row, const ObjectiveConfig& object
   const double better = row.reward(objective, chosen), worse = row.reward(objective, rejected);
   add_answer(sums, row, objective, chosen, "chosen");
   add_answer(sums, row, objective, rejected, "rejected");
-  add(sums["reward_margin"], better - worse);
-  add(sums["reward_accuracy"], better > worse ? 1 : better == worse ? 0.5 : 0);
-  if (!row.scores) add(sums["nll"], -chosen.mean());
+  sums["reward_margin"].add(better - worse);
+  sums["reward_accuracy"].add(better > worse ? 1 : better == worse ? 0.5 : 0);
+  if (!row.scores) sums["nll"].add(-chosen.mean());
 }
 
 void add_pairs(SequenceLoss& result, const Objective& row, const ObjectiveConfig& objective,
@@ -58,8 +53,8 @@ void add_answers(SequenceLoss& result, const Objective& row, const ObjectiveConf
     result.loss += one.loss;
     result.cotangents[i] = one.d_answer / scale.divisor;
     add_answer(result.metrics, row, objective, answer, answer.desirable ? "chosen" : "rejected");
-    add(result.metrics["reward_accuracy"], (answer.ratio() > scale.divergence) == answer.desirable);
-    add(result.metrics["kl"], scale.divergence);
+    result.metrics["reward_accuracy"].add((answer.ratio() > scale.divergence) == answer.desirable);
+    result.metrics["kl"].add(scale.divergence);
   }
 }
 

@@ -11,6 +11,7 @@ namespace forge {
 // A mean over a step: over answers, pairs or tokens. Each metric has its own count.
 struct Mean {
   double sum = 0, count = 0;
+  void add(double value) { sum += value, ++count; }
 };
 using Metrics = std::map<std::string, Mean>;
 

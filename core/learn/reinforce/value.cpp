@@ -8,12 +8,11 @@
 namespace forge {
 
 std::vector<double> generalized_advantages(const std::vector<double>& rewards, const std::vector<double>& values,
-                                           const std::vector<bool>& mask, double gamma, double lambda) {
-  FORGE_CHECK(rewards.size() == values.size() && values.size() == mask.size(), "a reward, a value and a mask each token");
+                                           double gamma, double lambda) {
+  FORGE_CHECK(rewards.size() == values.size(), "a reward and a value each token");
   std::vector<double> advantages(rewards.size());
   double next_value = 0, next_advantage = 0;
   for (size_t t = rewards.size(); t-- > 0;) {
-    if (!mask[t]) continue;
     const double delta = rewards[t] + gamma * next_value - values[t];
     next_advantage = delta + gamma * lambda * next_advantage;
     next_value = values[t];

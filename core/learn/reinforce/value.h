@@ -2,7 +2,7 @@
 // The value network: the loss that it is trained on, and the advantages that a policy gets from its
 // predictions of rewards.
 //
-//   std::vector<double> advantages = generalized_advantages(rewards, values, mask, gamma, lambda);
+//   std::vector<double> advantages = generalized_advantages(rewards, values, gamma, lambda);
 //   ValueLoss loss = value_loss(values, old_values, returns, clip);       // before the divisor of the step
 //
 // PPO (1707.06347) with the clipped value loss of its implementations (TRL 1.12, verl):
@@ -13,11 +13,10 @@
 
 namespace forge {
 
-// Returns generalised advantage estimates (1506.02438) over the tokens that `mask` keeps; other
-// tokens are skipped and get 0. δ = ρ + γ V' − V, A = δ + γ λ A', with V' and A' of the next kept
-// token, 0 after the last.
+// Returns generalised advantage estimates (1506.02438): δ = ρ + γ V' − V, A = δ + γ λ A', with V'
+// and A' of the next token, 0 after the last.
 std::vector<double> generalized_advantages(const std::vector<double>& rewards, const std::vector<double>& values,
-                                           const std::vector<bool>& mask, double gamma, double lambda);
+                                           double gamma, double lambda);
 
 // Returns λ of a completion of so many tokens: 1 − 1 / (α tokens), at least 0 (VAPO, 2504.05118).
 double lambda_of_length(double alpha, int64_t tokens);

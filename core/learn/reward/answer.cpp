@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/learn/reward/score.h"
 #include "core/lib/io/column.h"
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/unicode.h"
@@ -58,14 +59,9 @@ std::optional<std::string_view> inside(std::string_view text, const std::string&
   return trim(text.substr(from, end - from));
 }
 
-bool add_answer(const Json& value, std::vector<std::string>& answers) {
-  if (value.is_string())
-    answers.push_back(value.get<std::string>());
-  else if (value.is_number() || value.is_boolean())
-    answers.push_back(dump_json(value));
-  else
-    return false;
-  return true;
+std::optional<std::string> answer_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number() || value.is_boolean() ? std::optional(dump_json(value)) : std::nullopt;
 }
 
 }  // namespace
@@ -116,28 +112,33 @@ std::optional<std::string_view> last_boxed(std::string_view text) {
   return std::nullopt;
 }
 
-std::vector<std::string> reference_answers(const Json& row, const std::string& column, std::string& problem) {
+std::vector<std::string> reference_answers(const Json& row, const std::string& column) {
   const Json* value = find_column(row, column);
-  std::vector<std::string> answers;
   if (!value || value->is_null()) {
     std::vector<std::string> names;
     for (const auto& item : row.items())
       if (item.key() != column) names.push_back(item.key());
-    problem = "the row has no " + column + did_you_mean(column, names);
-    return {};
+    throw CannotJudge{"the row has no " + column + did_you_mean(column, names)};
   }
-  bool readable = true;
-  if (value->is_array()) {
-    for (const Json& item : *value) readable &= add_answer(item, answers);
-    if (answers.empty() && readable) problem = column + " is an empty list";
-  } else {
-    readable = add_answer(*value, answers);
+  std::vector<std::string> answers;
+  for (const Json& item : value->is_array() ? *value : Json::array({*value})) {
+    const std::optional<std::string> answer = answer_of(item);
+    if (!answer)
+      throw CannotJudge{column + " is " +
+                        (value->is_array() ? "a list of other things than" : "an object, not") +
+                        " texts or numbers"};
+    answers.push_back(*answer);
   }
-  if (!readable)
-    problem = column + " is " + (value->is_array() ? "a list of other things than" : "an object, not") +
-              " texts or numbers";
-  if (!problem.empty()) answers.clear();
+  if (answers.empty()) throw CannotJudge{column + " is an empty list"};
   return answers;
+}
+
+std::optional<Json> try_json(std::string_view text) {
+  try {
+    return parse_json(text, "", ErrorKind::data, {.wide_integers = true});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 std::string kept_info(std::string_view info) {
@@ -145,6 +146,10 @@ std::string kept_info(std::string_view info) {
   size_t end = std::min(info.size(), kMost);
   while (end < info.size() && (static_cast<unsigned char>(info[end]) & 0xc0) == 0x80) --end;  // between characters
   return std::string(info.substr(0, end)) + (end < info.size() ? "…" : "");
+}
+
+std::string in_quotes(std::string_view text, size_t limit) {
+  return "\"" + shortened(text, limit) + "\"";
 }
 
 std::string shortened(std::string_view text, size_t limit) {

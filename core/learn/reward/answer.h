@@ -34,15 +34,18 @@ class Extraction {
 std::optional<std::string_view> last_boxed(std::string_view text);
 
 // Returns the reference answers of a row: the text, number or truth value at a column or dotted
-// path; for a list all its items, any of which may be met. Empty, with `problem` set, when there is
-// none.
-std::vector<std::string> reference_answers(const Json& row, const std::string& column, std::string& problem);
+// path; for a list all its items, any of which may be met. Throws CannotJudge when there is none.
+std::vector<std::string> reference_answers(const Json& row, const std::string& column);
+
+// Returns the JSON that a text is, with integers past 64 bits as doubles; nothing if it is none.
+std::optional<Json> try_json(std::string_view text);
 
 // Returns the beginning of a judge's remark that is kept with its score, at most 4 KiB: batches
 // hold thousands.
 std::string kept_info(std::string_view info);
 
-// Returns at most `limit` characters of a text, for messages.
+// Return at most `limit` characters of a text, for messages.
 std::string shortened(std::string_view text, size_t limit = 60);
+std::string in_quotes(std::string_view text, size_t limit = 60);
 
 }  // namespace forge

@@ -5,13 +5,10 @@
 #include "core/learn/reward/math_node.h"
 #include "core/learn/reward/number.h"
 #include "core/learn/reward/verifiers.h"
-#include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
-
-std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
 
 // An answer that was read, and the text it was read from, which the reason shows.
 template <class Value>
@@ -113,10 +110,8 @@ template <class Value>
 Verifier make_value(const ValueReward& reward, const std::string& key, const ValueKind<Value>& kind) {
   return
       [reward, kind, extraction = Extraction(reward.extract, key + ".extract")](const RewardSample& sample) {
-        std::string problem;
         const std::string column = reward.answer.value_or("answer");
-        const std::vector<std::string> references = reference_answers(*sample.row, column, problem);
-        if (!problem.empty()) return Score::failed(problem);
+        const std::vector<std::string> references = reference_answers(*sample.row, column);
         std::vector<Value> wanted;
         for (const std::string& text : references) {
           std::optional<Value> value = kind.reference(text);
@@ -217,10 +212,8 @@ Verifier verifier_of(const MathReward& reward, const std::string& key) {
 Verifier verifier_of(const ChoiceReward& reward, const std::string& key) {
   return [reward, choices = Choices(reward, key),
           extraction = Extraction(reward.extract, key + ".extract")](const RewardSample& sample) {
-    std::string problem;
     const std::string column = reward.answer.value_or("answer");
-    const std::vector<std::string> references = reference_answers(*sample.row, column, problem);
-    if (!problem.empty()) return Score::failed(problem);
+    const std::vector<std::string> references = reference_answers(*sample.row, column);
     std::vector<std::string> wanted;
     for (const std::string& text : references) {
       std::optional<std::string> choice = choices.whole(text);

@@ -12,7 +12,6 @@
 namespace forge {
 namespace {
 
-
 constexpr int64_t kMostCrashes = 3;  // of one batch
 constexpr int kMostTries = 2;        // of one item
 constexpr auto kTurn = std::chrono::milliseconds(100);
@@ -77,17 +76,13 @@ class ChildPool::Worker {
     ready_ = true;
   }
   Json parse(const std::string& line) const {
-    try {
-      Json reply = parse_json(line, "reply", ErrorKind::environment, {.wide_integers = true});
-      if (reply.is_object()) return reply;
-    } catch (const Error&) {
-    }
+    if (std::optional<Json> reply = try_json(line); reply && reply->is_object()) return std::move(*reply);
     const bool nan = line.find("NaN") != line.npos || line.find("Infinity") != line.npos;
     fail("it wrote " + shown(line) +
          (nan ? ", and JSON has no NaN and no infinity" + settings_.nan_hint : ", expected one line of JSON for each completion"));
   }
   static std::string shown(const std::string& line) {
-    return "\"" + shortened(valid_utf8(line) ? line : "bytes that are not UTF-8", 200) + "\"";
+    return in_quotes(valid_utf8(line) ? line : "bytes that are not UTF-8", 200);
   }
 
  private:
@@ -220,21 +215,17 @@ class ChildPool::Batch {
   }
 
   void late(Worker& worker) {
-    const std::string limit = format_seconds(pool_.settings_.timeout);
     if (!worker.ready())
       worker.fail("it did not say {\"ready\":1} in " +
                   format_seconds(std::max(pool_.settings_.least_start, pool_.settings_.timeout)));
     ++pool_.counts_.timeouts;
-    retry(worker, "no answer within " + limit);
+    retry(worker, "no answer within " + format_seconds(pool_.settings_.timeout));
   }
 
   void crashed(Worker& worker) {
     const std::string why = worker.child()->why_ended();
     if (!worker.ready()) worker.fail("it " + why + " before it said {\"ready\":1}");
-    if (worker.running.empty()) {  // it had answered everything
-      worker.stop();
-      return;
-    }
+    if (worker.running.empty()) return worker.stop();  // it had answered everything
     ++pool_.counts_.crashes;
     if (++crashes_ >= kMostCrashes) worker.fail("it " + why + "; that was the third time in one batch");
     retry(worker, "the process " + why);

@@ -178,46 +178,35 @@ void ChildProcess::read_from(int& descriptor, std::string& into) {
   }
 }
 
-// True if the process has exited. It is not reaped until its group is killed, so that no other
-// process can get its number.
-bool ChildProcess::has_exited(bool& by_signal, int& status) const {
+// Returns how the process has exited; nothing while it runs. It is not reaped until its group is
+// killed, so that no other process can get its number.
+std::optional<std::string> ChildProcess::exit_reason() const {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-    return false;
-  by_signal = info.si_code != CLD_EXITED;
-  status = info.si_status;
-  return true;
-}
-
-void ChildProcess::ended(const std::string& why) {
-  alive_ = false;
-  why_ended_ = why;
+    return std::nullopt;
+  const std::string status = std::to_string(info.si_status);
+  if (info.si_code == CLD_EXITED) return "ended with exit code " + status;
+  return "was killed by signal " + status + " (" + ::strsignal(info.si_status) + ")";
 }
 
 void ChildProcess::exchange() {
   if (!alive_) return;
-  bool by_signal = false;
-  int status = 0;
   // This is checked before reading, so that the last output is read after it.
-  bool exited = has_exited(by_signal, status);
+  std::optional<std::string> why = exit_reason();
   write_some();
   read_from(output_, incoming_);
   read_from(errors_, standard_error_);
   if (standard_error_.size() > 2 * kKeptErrors)
     standard_error_.erase(0, standard_error_.size() - kKeptErrors);
   // The pipes of a process close a moment before it is seen to have ended.
-  for (int turn = 0; output_ < 0 && !exited && turn < 40; ++turn) {
+  for (int turn = 0; output_ < 0 && !why && turn < 40; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    exited = has_exited(by_signal, status);
+    why = exit_reason();
   }
-  if (exited)
-    ended(by_signal ? std::string("was killed by signal ") + std::to_string(status) + " (" +
-                          ::strsignal(status) + ")"
-                    : "ended with exit code " + std::to_string(status));
-  else if (output_ < 0)
-    ended("closed its standard output");
-  else if (input_ < 0)
-    ended("closed its standard input");
+  if (!why && output_ < 0) why = "closed its standard output";
+  if (!why && input_ < 0) why = "closed its standard input";
+  alive_ = !why;
+  why_ended_ = why.value_or("");
 }
 
 std::optional<std::string> ChildProcess::next_line() {
@@ -248,9 +237,7 @@ void ChildProcess::end(std::chrono::milliseconds patience) {
   if (pid_ <= 0) return;
   close_input();
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  bool by_signal = false;
-  int status = 0;
-  while (!has_exited(by_signal, status) && std::chrono::steady_clock::now() < deadline) {
+  while (!exit_reason() && std::chrono::steady_clock::now() < deadline) {
     std::string ignored;
     read_from(output_, ignored);
     read_from(errors_, standard_error_);

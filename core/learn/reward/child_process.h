@@ -67,8 +67,7 @@ class ChildProcess {
  private:
   void read_from(int& descriptor, std::string& into);
   void write_some();
-  void ended(const std::string& why);
-  bool has_exited(bool& by_signal, int& status) const;
+  std::optional<std::string> exit_reason() const;
 
   int64_t pid_ = -1;
   int input_ = -1, output_ = -1, errors_ = -1;

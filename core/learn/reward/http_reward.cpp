@@ -5,7 +5,6 @@
 
 #include "core/learn/reward/answer.h"
 #include "core/learn/reward/child_process.h"
-#include "core/learn/reward/reward_item.h"
 #include "core/lib/base/text.h"
 #include "core/lib/net/http_many.h"
 
@@ -41,17 +40,13 @@ Score score_of(const HttpReward& reward, const HttpAnswer& answer) {
   if (!answer.failure.empty()) return failed(*reward.url + ": " + answer.failure);
   if (answer.status < 200 || answer.status > 299)
     return failed(*reward.url + ": status " + std::to_string(answer.status) + ", " + shown_body(answer.body));
-  Json json;
-  try {
-    json = parse_json(answer.body, "answer", ErrorKind::environment, {.wide_integers = true});
-  } catch (const Error&) {
-    return failed(*reward.url + ": answered " + shown_body(answer.body) + ", expected JSON");
-  }
-  if (const Json* error = find(json, "error"); error && !error->is_null())
+  const std::optional<Json> json = try_json(answer.body);
+  if (!json) return failed(*reward.url + ": answered " + shown_body(answer.body) + ", expected JSON");
+  if (const Json* error = find(*json, "error"); error && !error->is_null())
     return failed(kept_info(error->is_string() ? error->get<std::string>() : dump_json(*error)));
-  const Json* info = find(json, "info");
+  const Json* info = find(*json, "info");
   const std::string reason = info && info->is_string() ? kept_info(info->get<std::string>()) : "";
-  const Json* value = find(json, reward.field);
+  const Json* value = find(*json, reward.field);
   if (!value) return failed(*reward.url + ": answered " + shown_body(answer.body) + ", which has no " + reward.field);
   if (value->is_null()) return Score::declined(reason.empty() ? "it gave no score" : reason);
   if (!value->is_number() || !std::isfinite(value->get<double>()))

@@ -48,14 +48,6 @@ size_t end_of_value(std::string_view text, size_t at) {
   return text.npos;
 }
 
-std::optional<Json> parsed(std::string_view text) {
-  try {
-    return parse_json(text, "completion", ErrorKind::data, {.wide_integers = true});
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 // Returns the last object or array of the text that is JSON.
 std::optional<Json> last_value(std::string_view text) {
   std::optional<Json> last;
@@ -65,7 +57,7 @@ std::optional<Json> last_value(std::string_view text) {
     scanned += static_cast<int64_t>((end == text.npos ? text.size() : end) - at);
     if (scanned > kMostScanned)
       throw PatternGaveUp("finding the JSON in the completion takes too many steps");
-    std::optional<Json> value = end == text.npos ? std::nullopt : parsed(text.substr(at, end - at));
+    std::optional<Json> value = end == text.npos ? std::nullopt : try_json(text.substr(at, end - at));
     at = value ? end : at + 1;
     if (value) last = std::move(value);
   }
@@ -74,9 +66,9 @@ std::optional<Json> last_value(std::string_view text) {
 
 std::optional<Json> find_json(std::string_view completion, JsonWhere where) {
   if (where == JsonWhere::last) return last_value(completion);
-  if (where == JsonWhere::whole) return parsed(completion);
+  if (where == JsonWhere::whole) return try_json(completion);
   const std::optional<std::string_view> fenced = last_fenced(completion);
-  return fenced ? parsed(*fenced) : std::nullopt;
+  return fenced ? try_json(*fenced) : std::nullopt;
 }
 
 Json read_schema(const std::string& path, const std::string& key) {
@@ -94,7 +86,7 @@ Verifier verifier_of(const JsonSchemaReward& reward, const std::string& key) {
       std::make_shared<JsonSchema>(read_schema(*reward.schema, key + ".schema"), key + ".schema");
   return [schema, where = reward.where, partial = reward.partial](const RewardSample& sample) {
     const std::optional<Json> value = find_json(sample.completion, where);
-    if (!value) return Score::of(0, "no JSON in \"" + shortened(sample.completion) + "\"");
+    if (!value) return Score::of(0, "no JSON in " + in_quotes(sample.completion));
     const std::string problem = schema->problem(*value);
     return problem.empty() ? Score::of(1, "valid") : Score::of(partial, problem);
   };

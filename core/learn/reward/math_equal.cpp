@@ -5,7 +5,6 @@
 #include <complex>
 #include <limits>
 
-#include "core/lib/base/hash.h"
 #include "core/lib/base/random.h"
 #include "core/lib/base/text.h"
 

@@ -42,6 +42,19 @@ struct MathAnswer {
 constexpr size_t kLongestMath = 2000;
 constexpr int kDeepestMath = 50;
 
+// Mathematical LaTeX without its layout: sizes of brackets, spaces, units, delimiters.
+struct MathText {
+  std::string text;      // the rest, in ASCII where there is an ASCII or LaTeX spelling
+  bool percent = false;  // a percent sign stood at the end
+  bool words = false;    // \text{…} and nothing else
+};
+// True for 0 to 9.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+constexpr const char* kRowEnd = "\x01";  // marks the end of a row (\\\\) in MathText::text
+// Removes the layout from `latex`, which must be valid UTF-8.
+MathText plain_math(std::string_view latex);
+
 // Returns nothing for a text that is not a formula, number or word. `text` must be valid UTF-8.
 std::optional<MathAnswer> parse_math(std::string_view text);
 

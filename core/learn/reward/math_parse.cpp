@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "core/learn/reward/math_node.h"
-#include "core/learn/reward/math_text.h"
 #include "core/lib/base/text.h"
 
 namespace forge {
@@ -81,20 +80,16 @@ class Parser {
   MathNode relation() {
     MathNode left = unite();
     for (;;) {
-      const char* name = nullptr;
-      for (const auto& [spelling, relation] : kRelations)
-        if (take(spelling)) {
-          name = relation;
-          break;
-        }
-      if (!name) return left;
+      const auto* found = std::find_if(std::begin(kRelations), std::end(kRelations),
+                                       [&](const Relation& it) { return take(it.spelling); });
+      if (found == std::end(kRelations)) return left;
       MathNode right = unite();
       // The last part of a chain of equations is the result.
       if (left.kind == Kind::relation && left.name == "=") {
         left.items[1] = std::move(right);
         continue;
       }
-      left = node(Kind::relation, name, std::move(left), std::move(right));
+      left = node(Kind::relation, found->name, std::move(left), std::move(right));
     }
   }
 

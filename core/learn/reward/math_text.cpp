@@ -1,4 +1,4 @@
-#include "core/learn/reward/math_text.h"
+#include "core/learn/reward/math_node.h"
 
 #include <utility>
 

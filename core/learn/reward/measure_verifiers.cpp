@@ -50,18 +50,14 @@ TagLook look_at_tags(std::string_view text, const std::vector<std::string>& tags
   return look;
 }
 
-// Returns the completion's length, or nothing with `problem` set.
-std::optional<double> length_of(const RewardSample& sample, LengthUnit unit, std::string& problem) {
-  switch (unit) {
-    case LengthUnit::words:
-      return static_cast<double>(words_of(sample.completion).size());
-    case LengthUnit::characters:
-      return static_cast<double>(count_characters(sample.completion));
-    case LengthUnit::tokens:
-      break;
-  }
-  if (!sample.tokens) problem = "the completion's tokens were not counted";
-  return sample.tokens ? std::optional(static_cast<double>(*sample.tokens)) : std::nullopt;
+// Returns the completion's length. Throws CannotJudge if its tokens were not counted.
+double length_of(const RewardSample& sample, LengthUnit unit) {
+  if (unit == LengthUnit::words) return static_cast<double>(words_of(sample.completion).size());
+  if (unit == LengthUnit::characters)
+    return static_cast<double>(count_characters(sample.completion));
+  if (!sample.tokens)
+    throw CannotJudge{"the completion's tokens were not counted", ErrorKind::environment};
+  return static_cast<double>(*sample.tokens);
 }
 
 }  // namespace
@@ -78,9 +74,7 @@ Verifier verifier_of(const TagsReward& reward, const std::string&) {
 
 Verifier verifier_of(const LengthReward& reward, const std::string&) {
   return [reward](const RewardSample& sample) {
-    std::string problem;
-    const std::optional<double> length = length_of(sample, reward.unit, problem);
-    if (!length) return Score::failed(problem, ErrorKind::environment);
+    const double length = length_of(sample, reward.unit);
     std::optional<double> low, high;
     if (reward.min) low = static_cast<double>(*reward.min);
     if (reward.max) high = static_cast<double>(*reward.max);
@@ -90,11 +84,11 @@ Verifier verifier_of(const LengthReward& reward, const std::string&) {
         return Score::failed(*reward.target + " of the row is not a length");
       low = high = wanted->get<double>();
     }
-    const double outside = low && *length < *low     ? *low - *length
-                           : high && *length > *high ? *length - *high
-                                                     : 0;
+    const double outside = low && length < *low     ? *low - length
+                           : high && length > *high ? length - *high
+                                                    : 0;
     const double score = outside == 0 ? 1 : reward.slack > 0 ? std::max(0.0, 1 - outside / reward.slack) : 0;
-    return Score::of(score, format_number(*length) + " " + name_of(reward.unit));
+    return Score::of(score, format_number(length) + " " + name_of(reward.unit));
   };
 }
 
@@ -126,12 +120,10 @@ Verifier verifier_of(const RepetitionReward& reward, const std::string&) {
 Verifier verifier_of(const OverlongReward& reward, const std::string&) {
   return [max = static_cast<double>(*reward.max), buffer = static_cast<double>(reward.buffer),
           penalty = reward.penalty](const RewardSample& sample) {
-    std::string problem;
-    const std::optional<double> length = length_of(sample, LengthUnit::tokens, problem);
-    if (!length) return Score::failed(problem, ErrorKind::environment);
-    const double over = std::clamp((max - buffer - *length) / buffer, -1.0, 0.0);
+    const double length = length_of(sample, LengthUnit::tokens);
+    const double over = std::clamp((max - buffer - length) / buffer, -1.0, 0.0);
     return Score::of(over == 0 ? 0 : penalty * over,
-                     format_number(*length) + " of " + format_number(max) + " tokens");
+                     format_number(length) + " of " + format_number(max) + " tokens");
   };
 }
 

@@ -83,17 +83,18 @@ std::optional<Number> number_of(const TextMatch& match) {
       if (group(g)) return plain_digits(*group(g));
     return std::string();
   };
+  const auto ratio_of = [&](Group top, Group bottom) {
+    return ratio(decimal(group(top)), decimal(group(bottom)));
+  };
   std::optional<Fraction> value;
   if (group(kFracTop)) {
-    value = mixed(decimal(group(kFracWhole)), ratio(decimal(group(kFracTop)), decimal(group(kFracBottom))));
+    value = mixed(decimal(group(kFracWhole)), ratio_of(kFracTop, kFracBottom));
   } else if (group(kFracTopDigit)) {
-    value = mixed(decimal(group(kFracWhole)),
-                  ratio(decimal(group(kFracTopDigit)), decimal(group(kFracBottomDigit))));
+    value = mixed(decimal(group(kFracWhole)), ratio_of(kFracTopDigit, kFracBottomDigit));
   } else if (group(kMixedTop)) {
-    value =
-        mixed(decimal(group(kMixedWhole)), ratio(decimal(group(kMixedTop)), decimal(group(kMixedBottom))));
+    value = mixed(decimal(group(kMixedWhole)), ratio_of(kMixedTop, kMixedBottom));
   } else if (group(kSlashTop)) {
-    value = ratio(decimal(group(kSlashTop)), decimal(group(kSlashBottom)));
+    value = ratio_of(kSlashTop, kSlashBottom);
   } else if (group(kDecimal)) {
     const std::string exponent = power();
     value = parse_decimal(plain_digits(*group(kDecimal)) + (exponent.empty() ? "" : "e" + exponent));

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/learn/reward/answer.h"
-#include "core/learn/reward/reward_item.h"
 
 namespace forge {
 namespace {
@@ -52,14 +51,15 @@ ChildPoolSettings settings_of(const std::string& name, const CommandReward& rewa
 }  // namespace
 
 ProcessPool::ProcessPool(const RewardConfig& reward, const CommandContext& context)
-    : pool_(settings_of(reward.name, reward.as<CommandReward>(), context)) {}
+    : ChildPool(settings_of(reward.name, reward.as<CommandReward>(), context)) {}
 
 std::vector<Score> ProcessPool::score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
                                       const std::function<bool()>& stopped) {
   std::vector<ChildItem> items;
   for (const RewardSample& sample : samples) items.push_back({reward_item(sample, step), sample.place});
   std::vector<Score> scores;
-  for (const ChildReply& reply : pool_.ask(items, {{"end", step}}, most_failures, fault_of, stopped)) scores.push_back(score_of(reply));
+  for (const ChildReply& reply : ask(items, {{"end", step}}, most_failures, fault_of, stopped))
+    scores.push_back(score_of(reply));
   return scores;
 }
 

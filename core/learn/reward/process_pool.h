@@ -17,17 +17,13 @@ struct CommandContext {
   int64_t seed = 0;
 };
 
-class ProcessPool {
+class ProcessPool : public ChildPool {
  public:
   ProcessPool(const RewardConfig& reward, const CommandContext& context);
 
   // Throws like ChildPool::ask.
   std::vector<Score> score(const std::vector<RewardSample>& samples, int64_t step, int64_t most_failures,
                            const std::function<bool()>& stopped = {});
-  const PoolCounts& counts() const { return pool_.counts(); }
-
- private:
-  ChildPool pool_;
 };
 
 }  // namespace forge

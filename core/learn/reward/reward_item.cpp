@@ -1,4 +1,4 @@
-#include "core/learn/reward/reward_item.h"
+#include "core/learn/reward/score.h"
 
 #include "core/lib/text/tokenizer/unicode.h"
 

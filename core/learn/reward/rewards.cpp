@@ -98,7 +98,12 @@ Rewards::Rewards(const Job& job) : configs_(job.rewards), mix_(job.reward_mix) {
   if (!faults.empty()) throw KeyError(kind, std::move(faults), hint);
 }
 
-bool Rewards::counts_tokens() const { return std::any_of(configs_.begin(), configs_.end(), needs_tokens); }
+bool Rewards::counts_tokens() const {
+  return std::any_of(configs_.begin(), configs_.end(), [](const RewardConfig& reward) {
+    const auto* length = reward.find<LengthReward>();
+    return reward.type() == RewardType::overlong || (length && length->unit == LengthUnit::tokens);
+  });
+}
 
 PoolCounts Rewards::counts(size_t reward) const {
   return pools_[reward] ? pools_[reward]->counts() : PoolCounts();

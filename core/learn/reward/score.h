@@ -34,24 +34,30 @@ struct RewardSample {
 struct Score {
   std::optional<double> value;
   std::string reason;  // in a few words: "7 is not 8"
-  std::optional<ErrorKind>
-      failure;  // what went wrong; neither value nor failure: the verifier declined to judge
-  Json parts;   // numbers by name that a process adds; null without
+  // What went wrong; neither value nor failure: the verifier declined to judge.
+  std::optional<ErrorKind> failure = std::nullopt;
+  Json parts = nullptr;  // numbers by name that a process adds; null without
 
-  static Score of(double value, std::string reason = "") {
-    return {value, std::move(reason), std::nullopt, nullptr};
-  }
+  static Score of(double value, std::string reason = "") { return {value, std::move(reason)}; }
   // Returns a failure of the row or the verifier.
   static Score failed(std::string reason, ErrorKind kind = ErrorKind::data) {
-    return {std::nullopt, std::move(reason), kind, nullptr};
+    return {std::nullopt, std::move(reason), kind};
   }
-  static Score declined(std::string reason) {
-    return {std::nullopt, std::move(reason), std::nullopt, nullptr};
-  }
+  static Score declined(std::string reason) { return {std::nullopt, std::move(reason)}; }
+};
+
+// Thrown by a verifier that cannot judge a completion: its score is then a failure.
+struct CannotJudge {
+  std::string reason;
+  ErrorKind kind = ErrorKind::data;
 };
 
 // Thrown when scores are no longer needed.
 struct ScoringStopped {};
+
+// Returns the form in which processes and servers that score a completion receive it
+// (docs/rewards.md).
+Json reward_item(const RewardSample& sample, int64_t step);
 
 // A pure function of the sample, for any thread.
 using Verifier = std::function<Score(const RewardSample&)>;

@@ -8,8 +8,6 @@
 namespace forge {
 namespace {
 
-std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
-
 std::string form_of(std::string_view text, const ExactReward& reward) {
   return composed(reward.strip ? trim(text) : text, reward.casefold);
 }
@@ -23,10 +21,8 @@ std::string share_text(size_t part, size_t whole, const std::string& what) {
 Verifier verifier_of(const ExactReward& reward, const std::string& key) {
   const std::string how = reward.extract == "auto" ? "whole" : reward.extract;
   return [reward, extraction = Extraction(how, key + ".extract")](const RewardSample& sample) {
-    std::string problem;
     const std::vector<std::string> answers =
-        reference_answers(*sample.row, reward.answer.value_or("answer"), problem);
-    if (!problem.empty()) return Score::failed(problem);
+        reference_answers(*sample.row, reward.answer.value_or("answer"));
     const std::optional<std::string_view> part = extraction.part(sample.completion);
     if (!part) return Score::of(0, "no answer at \"" + reward.extract + "\"");
     const std::string answer = form_of(*part, reward);
@@ -44,16 +40,13 @@ Verifier verifier_of(const ContainsReward& reward, const std::string&) {
     const std::string text = composed(sample.completion, casefold);
     size_t met = 0;
     std::string missed;
-    for (const std::string& wanted : all) {
-      const bool there = text.find(wanted) != text.npos;
-      met += there;
-      if (!there && missed.empty()) missed = ": " + in_quotes(wanted) + " is missing";
-    }
-    for (const std::string& unwanted : none) {
-      const bool there = text.find(unwanted) != text.npos;
-      met += !there;
-      if (there && missed.empty()) missed = ": " + in_quotes(unwanted) + " is there";
-    }
+    for (const auto& [parts, wanted] : {std::pair(&all, true), std::pair(&none, false)})
+      for (const std::string& part : *parts) {
+        const bool holds = (text.find(part) != text.npos) == wanted;
+        met += holds;
+        if (!holds && missed.empty())
+          missed = ": " + in_quotes(part) + (wanted ? " is missing" : " is there");
+      }
     const size_t count = all.size() + none.size();
     return Score::of(static_cast<double>(met) / static_cast<double>(count),
                      share_text(met, count, "conditions") + missed);
@@ -69,12 +62,10 @@ Verifier verifier_of(const RegexReward& reward, const std::string& key) {
     if (!reward.answer)
       return match ? Score::of(1, "matches " + in_quotes(match->at(0).value_or("")))
                    : Score::of(0, "does not match");
-    std::string problem;
-    const std::vector<std::string> answers = reference_answers(*sample.row, *reward.answer, problem);
-    if (problem.empty() && answers.size() > static_cast<size_t>(pattern.groups()))
-      problem = *reward.answer + " has " + std::to_string(answers.size()) + " values and the pattern " +
-                std::to_string(pattern.groups()) + " groups";
-    if (!problem.empty()) return Score::failed(problem);
+    const std::vector<std::string> answers = reference_answers(*sample.row, *reward.answer);
+    if (answers.size() > static_cast<size_t>(pattern.groups()))
+      return Score::failed(*reward.answer + " has " + std::to_string(answers.size()) +
+                           " values and the pattern " + std::to_string(pattern.groups()) + " groups");
     if (!match) return Score::of(0, "does not match");
     size_t equal = 0;
     for (size_t i = 0; i < answers.size(); ++i) {

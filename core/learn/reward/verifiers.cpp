@@ -18,6 +18,8 @@ Verifier guarded(Verifier verify) {
       return verify(valid);
     } catch (const PatternGaveUp& gave_up) {
       return Score::failed(gave_up.what());
+    } catch (const CannotJudge& why) {
+      return Score::failed(why.reason, why.kind);
     }
   };
 }
@@ -32,10 +34,4 @@ Verifier make_verifier(const RewardConfig& reward, const std::string& key) {
       FORGE_CHECK(false, "a reward without a verifier");
   });
 }
-
-bool needs_tokens(const RewardConfig& reward) {
-  const auto* length = reward.find<LengthReward>();
-  return reward.type() == RewardType::overlong || (length && length->unit == LengthUnit::tokens);
-}
-
 }  // namespace forge

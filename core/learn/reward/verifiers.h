@@ -17,9 +17,6 @@ namespace forge {
 // Error(environment) for a schema file that cannot be read.
 Verifier make_verifier(const RewardConfig& reward, const std::string& key);
 
-// True if a reward counts tokens, so that its samples need RewardSample::tokens.
-bool needs_tokens(const RewardConfig& reward);
-
 // One function for each type that has a verifier, each in the file of its kind.
 Verifier verifier_of(const ExactReward& reward, const std::string& key);
 Verifier verifier_of(const ContainsReward& reward, const std::string& key);

@@ -75,10 +75,9 @@ void estimate(const PpoConfig& o, Completion& c) {
       rewards[t] = -o.kl.weight * kl_term(c.old_logps.at(t), c.base_logps.at(t), o.kl.estimator).value;
   rewards.back() += *c.reward;
   const std::vector<double> values = widened(c.values);
-  const std::vector<bool> all(rewards.size(), true);
   const double lambda = o.lambda_length ? lambda_of_length(*o.lambda_length, c.tokens()) : o.lambda_policy;
-  c.advantages = generalized_advantages(rewards, values, all, o.gamma_discount, lambda);
-  c.returns = generalized_advantages(rewards, values, all, o.gamma_discount, o.lambda_value);
+  c.advantages = generalized_advantages(rewards, values, o.gamma_discount, lambda);
+  c.returns = generalized_advantages(rewards, values, o.gamma_discount, o.lambda_value);
   for (size_t t = 0; t < values.size(); ++t) c.returns[t] += values[t];
 }
 
@@ -190,17 +189,12 @@ PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& s
   const double success = success_cotangent(objective.as<PpoConfig>(), step, c);
   PolicyTokens result;
   result.entropy_cotangent = -o.entropy_weight * each / step.divisor;
-  const auto note = [&](const char* name, double value) {
-    Mean& mean = result.metrics[name];
-    mean.sum += value;
-    mean.count += 1;
-  };
   const auto tokens = static_cast<double>(logps.size());
   for (size_t t = 0; t < logps.size(); ++t) {
     double cotangent = weights.cotangent[t] * loss.cotangent[t], token_loss = weights.loss[t] * loss.token_loss[t];
     if (!c.base_logps.empty()) {
       const KlTerm kl = kl_term(logps[t], c.base_logps[t], o.kl.estimator);
-      note("kl", kl.value);
+      result.metrics["kl"].add(kl.value);
       if (in_loss(o)) {
         // The divergence of the policy that is trained, from tokens of the one that drew.
         const double ratio = weights.loss[t] * std::exp(logps[t] - old[t]);
@@ -210,9 +204,9 @@ PolicyTokens policy_tokens(const ObjectiveConfig& objective, const PolicyStep& s
     }
     result.cotangents.push_back(cotangent * each / step.divisor + success);
     result.loss += token_loss * each + success * logps[t] * step.divisor;
-    note("ratio", loss.ratio[t]);
+    result.metrics["ratio"].add(loss.ratio[t]);
     result.ratio_most = std::max(result.ratio_most, loss.ratio[t]);
-    note("kl_old", old[t] - logps[t]);
+    result.metrics["kl_old"].add(old[t] - logps[t]);
   }
   result.metrics["clip_low_share"] = {static_cast<double>(loss.clipped_low), tokens};
   result.metrics["clip_high_share"] = {static_cast<double>(loss.clipped_high), tokens};

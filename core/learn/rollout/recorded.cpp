@@ -35,16 +35,18 @@ RecordedRollout::RecordedRollout(const std::string& path) {
     }
 }
 
-const Json* RecordedRollout::line_of(const Completion& c) const {
+template <class Read>
+auto RecordedRollout::read_line(const Completion& c, Read read) const -> decltype(read(Json())) {
   const auto found = lines_.find({c.prompt, c.draw, c.place, c.sample});
-  return found == lines_.end() ? nullptr : &found->second;
+  if (found != lines_.end()) try {
+      return read(found->second);
+    } catch (const Json::exception&) {
+    }
+  return {};
 }
 
 bool RecordedRollout::take_scores(const std::vector<RewardConfig>& rewards, Completion& c) const {
-  const Json* found = line_of(c);
-  if (!found) return false;
-  const Json& line = *found;
-  try {
+  return read_line(c, [&](const Json& line) {
     if (line.at("ids").get<std::vector<int32_t>>() != c.ids || line.at("rewards").size() != rewards.size()) return false;
     std::vector<RewardPart> parts;
     for (const RewardConfig& reward : rewards) {
@@ -60,51 +62,42 @@ bool RecordedRollout::take_scores(const std::vector<RewardConfig>& rewards, Comp
     c.transcript = line.value("transcript", "");
     c.parts = std::move(parts);
     return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
+  });
 }
 
 bool RecordedRollout::take_draw(const std::string& adapter, Completion& c) const {
-  const Json* line = line_of(c);
-  if (!line) return false;
-  try {
-    if (line->at("adapter") != adapter) return false;
+  return read_line(c, [&](const Json& line) {
+    if (line.at("adapter") != adapter) return false;
     Completion drawn = c;
-    drawn.ids = line->at("ids").get<std::vector<int32_t>>();
-    drawn.sampler_logps = line->at("sampler_logps").get<std::vector<float>>();
-    drawn.inserted = spans_of(*line);
-    drawn.turns = line->value("turns", int64_t{1});
-    drawn.text_begin = line->value("text_begin", int64_t{0});
-    drawn.text_tokens = line->at("tokens").get<int64_t>();
-    drawn.truncated = line->at("finish") == "length";
-    drawn.failure = line->value("failure", "");
+    drawn.ids = line.at("ids").get<std::vector<int32_t>>();
+    drawn.sampler_logps = line.at("sampler_logps").get<std::vector<float>>();
+    drawn.inserted = spans_of(line);
+    drawn.turns = line.value("turns", int64_t{1});
+    drawn.text_begin = line.value("text_begin", int64_t{0});
+    drawn.text_tokens = line.at("tokens").get<int64_t>();
+    drawn.truncated = line.at("finish") == "length";
+    drawn.failure = line.value("failure", "");
     drawn.adapter = adapter;
     auto count = static_cast<int64_t>(drawn.ids.size());
     for (const IdSpan& span : drawn.inserted) count -= span.end - span.begin;
     if (count != drawn.tokens()) return false;
     c = std::move(drawn);
     return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
+  });
 }
 
 std::optional<RecordedRollout::Answer> RecordedRollout::tool_answer(const Completion& c) const {
-  const Json* line = line_of(c);
-  if (!line) return std::nullopt;
-  try {
-    const auto ids = line->at("ids").get<std::vector<int32_t>>();
+  return read_line(c, [&](const Json& line) -> std::optional<Answer> {
+    const auto ids = line.at("ids").get<std::vector<int32_t>>();
     const auto here = static_cast<int64_t>(c.ids.size());
     if (ids.size() < c.ids.size() || !std::equal(c.ids.begin(), c.ids.end(), ids.begin())) return std::nullopt;
     if (ids.size() == c.ids.size())
-      return Answer{.over = true, .truncated = line->at("finish") == "length", .failure = line->value("failure", "")};
-    for (const IdSpan& span : spans_of(*line))
+      return Answer{.over = true, .truncated = line.at("finish") == "length", .failure = line.value("failure", "")};
+    for (const IdSpan& span : spans_of(line))
       if (span.begin == here && span.end > span.begin && span.end <= static_cast<int64_t>(ids.size()))
         return Answer{.ids = {ids.begin() + span.begin, ids.begin() + span.end}};
-  } catch (const Json::exception&) {
-  }
-  return std::nullopt;
+    return std::nullopt;
+  });
 }
 
 }  // namespace forge

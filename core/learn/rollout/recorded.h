@@ -36,7 +36,10 @@ class RecordedRollout {
   std::optional<Answer> tool_answer(const Completion& completion) const;
 
  private:
-  const Json* line_of(const Completion& completion) const;
+  // Returns what `read` makes of the completion's line; nothing if there is none, or it lacks a
+  // member.
+  template <class Read>
+  auto read_line(const Completion& completion, Read read) const -> decltype(read(Json()));
   int64_t damaged_ = 0;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, Json> lines_;  // by prompt, draw, place, sample
 };
