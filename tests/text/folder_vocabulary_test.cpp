@@ -92,5 +92,5 @@ TEST_CASE("a SentencePiece file is read field by field") {
   CHECK(vocabulary.scores == std::vector<float>{0, -1.5f});
   CHECK(vocabulary.types == std::vector<int32_t>{2, 1});
   CHECK(vocabulary.model_type == 2);
-  CHECK_FALSE(vocabulary.add_dummy_prefix);
+  CHECK(vocabulary.normalizer == std::string("\x18\x00", 2));
 }

@@ -48,10 +48,10 @@ struct MathText {
   bool percent = false;  // a percent sign stood at the end
   bool words = false;    // \text{…} and nothing else
 };
+constexpr const char* kRowEnd = "\x01";  // marks the end of a row (\\\\) in MathText::text
 // True for 0 to 9.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-constexpr const char* kRowEnd = "\x01";  // marks the end of a row (\\\\) in MathText::text
 // Removes the layout from `latex`, which must be valid UTF-8.
 MathText plain_math(std::string_view latex);
 

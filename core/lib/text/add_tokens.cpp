@@ -1,36 +1,37 @@
 #include "core/lib/text/add_tokens.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/key_error.h"
 #include "core/lib/io/python_json.h"
+#include "core/lib/text/tokenizer/added_tokens.h"
+#include "core/lib/text/tokenizer/load/late_tokens.h"
 
 namespace forge {
 namespace {
 
-// Returns one more than the largest id of a list or map of tokens.
-int64_t ids_of(const Json& root) {
-  int64_t next = 0;
-  const Json model = root.value("model", Json::object());
-  if (const auto vocabulary = model.find("vocab"); vocabulary != model.end()) {
-    if (vocabulary->is_array()) next = static_cast<int64_t>(vocabulary->size());
-    if (vocabulary->is_object())
-      for (const auto& [token, id] : vocabulary->items()) next = std::max(next, id.get<int64_t>() + 1);
-  }
-  for (const Json& token : root.value("added_tokens", Json::array()))
-    next = std::max(next, token.value("id", int64_t{-1}) + 1);
-  return next;
-}
+struct KnownTokens {
+  std::set<std::string> texts;
+  int64_t next_id = 0;  // one more than the largest
 
-bool has_token(const Json& root, const std::string& text) {
-  const Json model = root.value("model", Json::object());
-  if (const auto vocabulary = model.find("vocab");
-      vocabulary != model.end() && vocabulary->is_object() && vocabulary->contains(text))
-    return true;
-  const Json added = root.value("added_tokens", Json::array());
-  return std::any_of(added.begin(), added.end(),
-                     [&](const Json& token) { return token.value("content", "") == text; });
+  void add(const std::string& text, int64_t id) {
+    texts.insert(text);
+    next_id = std::max(next_id, id + 1);
+  }
+};
+
+KnownTokens known_tokens(const Json& root) {
+  KnownTokens known;
+  const Json* vocabulary = text::vocabulary_of(root);
+  if (vocabulary != nullptr && vocabulary->is_array())
+    known.next_id = static_cast<int64_t>(vocabulary->size());
+  if (vocabulary != nullptr && vocabulary->is_object())
+    for (const auto& [token, id] : vocabulary->items()) known.add(token, id.get<int64_t>());
+  for (const Json& token : root.value("added_tokens", Json::array()))
+    known.add(token.value("content", ""), token.value("id", int64_t{-1}));
+  return known;
 }
 
 [[noreturn]] void refuse_kind(const std::string& what) {
@@ -43,16 +44,10 @@ bool has_token(const Json& root, const std::string& text) {
 std::string with_added_tokens(const TokenizerJson& source, const std::vector<std::string>& tokens) {
   Json root = whole_tokenizer_json(source);
   if (!root.is_object()) throw Error(ErrorKind::environment, source.name + ": expected an object");
-  int64_t next = ids_of(root);
+  KnownTokens known = known_tokens(root);
   for (const std::string& token : tokens)
-    if (!has_token(root, token))
-      root["added_tokens"].push_back({{"id", next++},
-                                      {"content", token},
-                                      {"single_word", false},
-                                      {"lstrip", false},
-                                      {"rstrip", false},
-                                      {"normalized", false},
-                                      {"special", false}});
+    if (known.texts.insert(token).second)
+      root["added_tokens"].push_back(text::token_entry(known.next_id++, token, false));
   return dump_python_json(root);
 }
 

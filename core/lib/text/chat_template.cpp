@@ -91,16 +91,6 @@ Value messages_value(const Json& messages) {
   return Value::list(std::move(values), jinja::SequenceKind::list, true);
 }
 
-}  // namespace
-
-// Values that stay constant while prefixes of one conversation are rendered.
-struct ChatTemplate::Rendering {
-  Value tools;
-  jinja::Variables variables;
-};
-
-namespace {
-
 std::set<std::string> words_of(const std::string& text) {
   std::set<std::string> words;
   const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -112,7 +102,38 @@ std::set<std::string> words_of(const std::string& text) {
   return words;
 }
 
+// Returns the special tokens, then the variables. A variable of the same name replaces a token, as
+// in transformers.
+jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& of_template,
+                              const Json& of_conversation) {
+  jinja::Variables result;
+  for (const auto& [name, text] : special_tokens) result.emplace_back(name, Value::text(text));
+  for (const Json* variables : {&of_template, &of_conversation}) {
+    if (variables->is_null()) continue;
+    if (!variables->is_object())
+      data_fault("template variables: expected an object, got " + std::string(variables->type_name()));
+    for (const auto& [name, value] : variables->items()) {
+      if (std::find(kTemplateArguments.begin(), kTemplateArguments.end(), name) != kTemplateArguments.end())
+        data_fault("template variables: the name '" + name + "' is taken");
+      result.emplace_back(name, value_of(value));
+    }
+  }
+  return result;
+}
+
+Value first_messages(const Value& messages, size_t count) {
+  const auto& items = messages.items();
+  return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)},
+                     jinja::SequenceKind::list, true);
+}
+
 }  // namespace
+
+// Values that stay constant while prefixes of one conversation are rendered.
+struct ChatTemplate::Rendering {
+  Value tools;
+  jinja::Variables variables;
+};
 
 ChatTemplate ChatTemplate::parse(const TemplateSource& source, SpecialTokens special_tokens) {
   ChatTemplate result(jinja::Template::parse(source.text, source.name));
@@ -135,29 +156,6 @@ std::vector<std::string> ChatTemplate::sources() const {
   return texts;
 }
 
-namespace {
-
-// Returns the special tokens, then the variables. A variable of the same name replaces a token, as
-// in transformers.
-jinja::Variables variables_of(const SpecialTokens& special_tokens, const Json& of_template,
-                              const Json& of_conversation) {
-  jinja::Variables result;
-  for (const auto& [name, text] : special_tokens) result.emplace_back(name, Value::text(text));
-  for (const Json* variables : {&of_template, &of_conversation}) {
-    if (variables->is_null()) continue;
-    if (!variables->is_object())
-      data_fault("template variables: expected an object, got " + std::string(variables->type_name()));
-    for (const auto& [name, value] : variables->items()) {
-      if (std::find(kTemplateArguments.begin(), kTemplateArguments.end(), name) != kTemplateArguments.end())
-        data_fault("template variables: the name '" + name + "' is taken");
-      result.emplace_back(name, value_of(value));
-    }
-  }
-  return result;
-}
-
-}  // namespace
-
 MarkedText ChatTemplate::render_values(const Value& messages, const Rendering& rendering, bool prompt) const {
   jinja::Variables variables = rendering.variables;
   variables.emplace_back("messages", messages);
@@ -175,15 +173,6 @@ std::vector<RenderedSegment> ChatTemplate::render(const Json& messages, const Js
   const Rendering rendering{value_of(tools), variables_of(special_tokens_, variables_, variables)};
   return segments_of(render_values(messages_value(messages), rendering, add_generation_prompt), {});
 }
-
-namespace {
-
-Value first_messages(const Value& messages, size_t count) {
-  const auto& items = messages.items();
-  return Value::list({items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count)},
-                     jinja::SequenceKind::list, true);
-}
-}  // namespace
 
 std::vector<RenderedSegment> ChatTemplate::render_for_training(const Conversation& conversation,
                                                                TrainTurns train_on) const {

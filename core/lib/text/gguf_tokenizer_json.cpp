@@ -1,6 +1,7 @@
 #include "core/lib/text/gguf_tokenizer_json.h"
 
 #include "core/lib/io/json.h"
+#include "core/lib/text/tokenizer/added_tokens.h"
 #include "core/lib/text/tokenizer/load/gguf_pre.h"
 
 namespace forge {
@@ -11,8 +12,8 @@ Json added_tokens(const GgufVocabulary& vocabulary) {
   for (size_t id = 0; id < vocabulary.token_types.size(); ++id) {
     auto type = static_cast<GgufTokenType>(vocabulary.token_types[id]);
     if (type != GgufTokenType::control && type != GgufTokenType::user_defined) continue;
-    tokens.push_back({{"id", id}, {"content", vocabulary.tokens[id]}, {"single_word", false}, {"lstrip", false},
-                      {"rstrip", false}, {"normalized", false}, {"special", type == GgufTokenType::control}});
+    tokens.push_back(text::token_entry(static_cast<int64_t>(id), vocabulary.tokens[id],
+                                       type == GgufTokenType::control));
   }
   return tokens;
 }

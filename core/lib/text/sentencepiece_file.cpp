@@ -1,5 +1,5 @@
 // Field numbers: ModelProto {pieces 1, trainer_spec 2, normalizer_spec 3}, SentencePiece {piece 1,
-// score 2, type 3}, TrainerSpec {model_type 3}, NormalizerSpec {add_dummy_prefix 3}.
+// score 2, type 3}, TrainerSpec {model_type 3}.
 #include "core/lib/text/sentencepiece_file.h"
 
 #include <cstring>
@@ -27,19 +27,20 @@ class Message {
     switch (key & 7) {
       case 0:
         field.varint = varint();
-        return true;
+        break;
       case 1:
         take(8);
-        return true;
+        break;
       case 2:
         field.bytes = take(varint());
-        return true;
+        break;
       case 5:
         std::memcpy(&field.fixed32, take(4).data(), 4);
-        return true;
+        break;
       default:
         fail();
     }
+    return true;
   }
 
  private:
@@ -81,11 +82,12 @@ void add_piece(std::string_view bytes, const std::string& name, SentencePieceVoc
   vocabulary.types.push_back(type);
 }
 
-uint64_t varint_of(std::string_view bytes, uint64_t number, uint64_t otherwise, const std::string& name) {
-  Message message(bytes, name);
+int64_t model_type_of(std::string_view trainer_spec, const std::string& name) {
+  Message message(trainer_spec, name);
+  int64_t type = 1;
   for (Field field; message.next(field);)
-    if (field.number == number) otherwise = field.varint;
-  return otherwise;
+    if (field.number == 3) type = static_cast<int64_t>(field.varint);
+  return type;
 }
 
 }  // namespace
@@ -95,20 +97,11 @@ SentencePieceVocabulary read_sentencepiece(std::string_view bytes, const std::st
   Message message(bytes, name);
   for (Field field; message.next(field);) {
     if (field.number == 1) add_piece(field.bytes, name, vocabulary);
-    if (field.number == 2) vocabulary.model_type = static_cast<int64_t>(varint_of(field.bytes, 3, 1, name));
-    if (field.number == 3) vocabulary.add_dummy_prefix = varint_of(field.bytes, 3, 1, name) != 0;
+    if (field.number == 2) vocabulary.model_type = model_type_of(field.bytes, name);
+    if (field.number == 3) vocabulary.normalizer = field.bytes;
   }
   if (vocabulary.pieces.empty()) throw Error(ErrorKind::environment, name + ": not a SentencePiece model file");
   return vocabulary;
-}
-
-std::string_view normalizer_spec(std::string_view bytes) {
-  const std::string name = "the model";
-  Message message(bytes, name);
-  std::string_view spec;
-  for (Field field; message.next(field);)
-    if (field.number == 3) spec = field.bytes;
-  return spec;
 }
 
 }  // namespace forge

@@ -46,7 +46,6 @@ struct Allowed {
   std::vector<text::Origin> ranges;
 
   bool holds(text::Origin place) const {
-    if (everywhere) return true;
     const auto behind =
         std::upper_bound(ranges.begin(), ranges.end(), place.begin,
                          [](int32_t at, const text::Origin& range) { return at < range.begin; });
@@ -57,20 +56,14 @@ struct Allowed {
 void find_added(WorkText& work, const TokenFinder& finder, const TokenizerParts& parts,
                 const Allowed& allowed) {
   if (finder.empty()) return;
-  if (allowed.everywhere) {
-    work.split([&](std::string_view text, std::vector<Piece>& found) {
-      finder.find(
-          text, [](const AddedToken&, size_t, size_t) { return TokenFinder::Verdict::take; }, found);
-    });
-    return;
-  }
   work.split([&](std::string_view text, std::vector<Piece>& found) {
     const int64_t shift = text.data() - work.text().data();
     const auto judge = [&](const AddedToken& token, size_t begin, size_t end) {
-      const bool special = parts.special_contents.contains(token.content);
+      if (allowed.everywhere || !parts.special_contents.contains(token.content))
+        return TokenFinder::Verdict::take;
       const text::Origin place =
           work.origin_of(shift + static_cast<int64_t>(begin), shift + static_cast<int64_t>(end));
-      if (!special || allowed.holds(place)) return TokenFinder::Verdict::take;
+      if (allowed.holds(place)) return TokenFinder::Verdict::take;
       return allowed.hides ? TokenFinder::Verdict::pass_over : TokenFinder::Verdict::not_there;
     };
     finder.find(text, judge, found);
@@ -111,7 +104,7 @@ std::vector<TokenSpan> encode_spans(std::string_view input, const TokenizerParts
   }
   encoding.text_of = [&](const TokenSpan& token, size_t index) -> std::string {
     if (index < added_texts.size() && !added_texts[index].empty()) return added_texts[index];
-    const std::string* text = parts.model->token_of(token.id);
+    const std::string* text = parts.model->vocabulary().token_of(token.id);
     return text == nullptr ? "" : *text;
   };
   post_process(parts.post_processor, encoding, add_special_tokens);
@@ -184,7 +177,7 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view token) const { return p
 
 std::optional<std::string> Tokenizer::token_of(int32_t id) const {
   if (const auto added = parts_->added.find(id); added != parts_->added.end()) return added->second.content;
-  const std::string* token = parts_->model->token_of(id);
+  const std::string* token = parts_->model->vocabulary().token_of(id);
   return token == nullptr ? std::nullopt : std::optional(*token);
 }
 

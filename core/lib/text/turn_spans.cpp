@@ -53,11 +53,7 @@ bool begins(const MarkedText& text, const MarkedText& prefix) {
 // begin the full text.
 class PrefixSpans {
  public:
-  using Render = std::function<MarkedText(size_t count, bool prompt)>;
-  // `tail`: the text that a template may write only after the last turn (Phi-3's eos), or empty.
-  PrefixSpans(const std::string& name, const MarkedText& full, size_t messages, std::string tail,
-              Render render)
-      : name_(name), full_(full), messages_(messages), tail_(std::move(tail)), render_(std::move(render)) {}
+  PrefixSpans(const SpanSearch& search, const MarkedText& full) : search_(search), full_(full) {}
 
   // Returns the span that the assistant turn adds after its generation prompt.
   Span answer(size_t turn) const {
@@ -77,8 +73,8 @@ class PrefixSpans {
 
  private:
   [[noreturn]] void unstable(size_t turn, const std::string& what, const std::string& hint = "") const {
-    throw Error(ErrorKind::data,
-                name_ + ": the loss mask of " + turn_name(turn) + " cannot be found: " + what)
+    throw Error(ErrorKind::data, search_.template_name + ": the loss mask of " + turn_name(turn) +
+                                     " cannot be found: " + what)
         .hint(!hint.empty()
                   ? hint
                   : "the template writes a turn differently when others follow (thinking removed, say); "
@@ -86,60 +82,49 @@ class PrefixSpans {
                     "template with {% generation %} markers");
   }
 
-  // Refuses a template that adds its own system turn. It inspects the first message, which an empty
-  // prefix lacks.
-  [[noreturn]] void unstable_begin(size_t turn) const {
-    unstable(turn,
-             "the conversation begins with it, and the template writes more in front of it than its prompt",
-             "begin the conversation with a turn of system or user");
-  }
-
-  [[noreturn]] void unstable_prompt(size_t turn) const {
-    unstable(turn,
-             "the generation prompt writes text that the conversation does not hold (an opened thought, say)",
-             "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
-             "each_assistant or last_assistant; a template with {% generation %} markers trains every answer");
-  }
-
   bool stable_without_prompt(size_t count) const {
     try {
-      return begins(full_, render_(count, false));
+      return begins(full_, search_.render(count, false));
     } catch (const Error&) {
       return false;
     }
   }
 
   int64_t end_of(size_t turn) const {
-    return turn + 1 == messages_ ? full_.size()
-                                 : prefix_size(turn, turn + 1, false, "up to and including it");
+    if (turn + 1 == search_.messages.size()) return full_.size();
+    return prefix_size(turn, turn + 1, false, "up to and including it");
   }
 
   int64_t prefix_size(size_t turn, size_t count, bool prompt, const std::string& which) const {
     MarkedText prefix;
     try {
-      prefix = render_(count, prompt);
+      prefix = search_.render(count, prompt);
     } catch (const Error& error) {
       unstable(turn, "the conversation " + which + " does not render (" + error.what() + ")");
     }
-    const bool has_tail =
-        !prompt && !tail_.empty() && ends_with(prefix.bytes, tail_) && ends_with(full_.bytes, tail_);
+    const std::string& tail = search_.eos;
+    const bool has_tail = !prompt && ends_with(prefix.bytes, tail) && ends_with(full_.bytes, tail);
     if (!begins(full_, prefix) && has_tail)
-      prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail_.size()));
-    if (!begins(full_, prefix) && count == 0) unstable_begin(turn);
-    if (!begins(full_, prefix) && prompt && stable_without_prompt(count)) {
+      prefix = prefix.slice(0, prefix.size() - static_cast<int64_t>(tail.size()));
+    if (begins(full_, prefix)) return prefix.size();
+    // A template that adds its own system turn inspects the first message, which an empty prefix
+    // lacks.
+    if (count == 0)
+      unstable(turn,
+               "the conversation begins with it, and the template writes more in front of it than its prompt",
+               "begin the conversation with a turn of system or user");
+    if (prompt && stable_without_prompt(count)) {
       foreign_prompt_ = std::move(prefix);
-      unstable_prompt(turn);
+      unstable(turn,
+               "the generation prompt writes text that the conversation does not hold (an opened thought, say)",
+               "an answer that begins with it (\"<think>…</think>…\" in content) can be trained on "
+               "each_assistant or last_assistant; a template with {% generation %} markers trains every answer");
     }
-    if (!begins(full_, prefix))
-      unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
-    return prefix.size();
+    unstable(turn, "the text of the conversation " + which + " is not the beginning of the whole text");
   }
 
-  const std::string& name_;
+  const SpanSearch& search_;
   const MarkedText& full_;
-  size_t messages_;
-  std::string tail_;
-  Render render_;
   mutable std::optional<MarkedText> foreign_prompt_;
 };
 
@@ -190,10 +175,8 @@ std::vector<size_t> assistant_turns(const Json& messages) {
 std::vector<size_t> trained_turns(const Json& messages, TrainTurns train_on) {
   std::vector<size_t> turns = assistant_turns(messages);
   if (train_on == TrainTurns::last_assistant && turns.size() > 1) turns.erase(turns.begin(), turns.end() - 1);
-  std::vector<size_t> kept;
-  for (size_t turn : turns)
-    if (!turned_off(messages[turn], turn)) kept.push_back(turn);
-  return kept;
+  std::erase_if(turns, [&](size_t turn) { return turned_off(messages[turn], turn); });
+  return turns;
 }
 
 std::vector<std::string_view> texts_of(const MarkedText& text, const std::vector<Span>& blocks) {
@@ -209,14 +192,11 @@ std::vector<std::string_view> texts_of(const MarkedText& text, const std::vector
 // thoughts, its call) or none. A turn's blocks are those that appear when its message is added.
 class MarkedTurns {
  public:
-  using Render = std::function<MarkedText(size_t count)>;
-  MarkedTurns(const std::string& name, const MarkedText& full, const Json& messages, Render render)
-      : name_(name),
+  MarkedTurns(const SpanSearch& search, const MarkedText& full)
+      : search_(search),
         blocks_(generated_spans(full)),
         texts_(texts_of(full, blocks_)),
-        all_(assistant_turns(messages)),
-        messages_(messages.size()),
-        render_(std::move(render)) {}
+        all_(assistant_turns(search.messages)) {}
 
   std::vector<Span> of(const std::vector<size_t>& turns) const {
     if (turns.size() == all_.size()) return blocks_;
@@ -226,7 +206,8 @@ class MarkedTurns {
       const size_t nth = static_cast<size_t>(std::find(all_.begin(), all_.end(), turn) - all_.begin());
       const bool one_each = blocks_.size() == all_.size() && before.count == nth && with.count == nth + 1;
       if (!one_each && !(before.agrees && with.agrees && before.count <= with.count))
-        throw Error(ErrorKind::data, name_ + ": the blocks that the template marks as generated by " +
+        throw Error(ErrorKind::data, search_.template_name +
+                                         ": the blocks that the template marks as generated by " +
                                          turn_name(turn) + " cannot be told from those of other turns")
             .hint(
                 "the template marks a turn differently when others follow; train on every assistant turn, or "
@@ -245,20 +226,18 @@ class MarkedTurns {
   };
   Prefix prefix(size_t count) const {
     if (count == 0) return {};
-    if (count == messages_) return {blocks_.size(), true};
-    const MarkedText text = render_(count);
+    if (count == search_.messages.size()) return {blocks_.size(), true};
+    const MarkedText text = search_.render(count, false);
     const std::vector<std::string_view> texts = texts_of(text, generated_spans(text));
     const bool agrees =
         texts.size() <= texts_.size() && std::equal(texts.begin(), texts.end(), texts_.begin());
     return {texts.size(), agrees};
   }
 
-  const std::string& name_;
+  const SpanSearch& search_;
   std::vector<Span> blocks_;
   std::vector<std::string_view> texts_;
   std::vector<size_t> all_;
-  size_t messages_;
-  Render render_;
 };
 
 // Two prefixes are rendered for each trained turn, so the time grows with the square of the
@@ -320,15 +299,14 @@ TrainedText answers_of(const SpanSearch& search, const PrefixSpans& prefixes, co
 TrainedText find_trained(const SpanSearch& search) {
   const Json& messages = search.messages;
   MarkedText full = search.render(messages.size(), false);
-  const PrefixSpans prefixes(search.template_name, full, messages.size(), search.eos, search.render);
+  const PrefixSpans prefixes(search, full);
   if (search.train_on == TrainTurns::all) {
     std::vector<Span> spans = all_spans(prefixes, full, messages);
     return {std::move(full), std::move(spans)};
   }
   const std::vector<size_t> turns = trained_turns(messages, search.train_on);
   if (!search.marks_generation) return answers_of(search, prefixes, full, turns);
-  const auto first = [&](size_t count) { return search.render(count, false); };
-  std::vector<Span> spans = MarkedTurns(search.template_name, full, messages, first).of(turns);
+  std::vector<Span> spans = MarkedTurns(search, full).of(turns);
   return {std::move(full), std::move(spans)};
 }
 

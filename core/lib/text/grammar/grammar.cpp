@@ -12,36 +12,19 @@ Symbols symbols_of(std::string_view text) {
 
 // The form is {"root", "rules": [[[symbol, …] of each alternative] of each rule]}; a symbol is a
 // rule's number or [low, high].
-Json to_json(const Grammar& grammar) {
-  Json rules = Json::array();
-  for (const Alternatives& alternatives : grammar.rules) {
-    Json rule = Json::array();
-    for (const Symbols& symbols : alternatives) {
-      Json list = Json::array();
-      for (const Symbol& symbol : symbols)
-        list.push_back(symbol.is_rule() ? Json(symbol.rule_index) : Json::array({symbol.low, symbol.high}));
-      rule.push_back(std::move(list));
-    }
-    rules.push_back(std::move(rule));
-  }
-  return {{"root", grammar.root}, {"rules", std::move(rules)}};
+void to_json(Json& json, const Symbol& symbol) {
+  json = symbol.is_rule() ? Json(symbol.rule_index) : Json::array({symbol.low, symbol.high});
 }
 
+void from_json(const Json& json, Symbol& symbol) {
+  symbol = json.is_array() ? Symbol::bytes(json.at(0).get<uint8_t>(), json.at(1).get<uint8_t>())
+                           : Symbol::rule(json.get<int>());
+}
+
+Json to_json(const Grammar& grammar) { return {{"root", grammar.root}, {"rules", grammar.rules}}; }
+
 Grammar grammar_from_json(const Json& json) {
-  Grammar grammar;
-  grammar.root = json.at("root").get<int>();
-  for (const Json& rule : json.at("rules")) {
-    Alternatives alternatives;
-    for (const Json& list : rule) {
-      Symbols symbols;
-      for (const Json& symbol : list)
-        symbols.push_back(symbol.is_array()
-                              ? Symbol::bytes(symbol.at(0).get<uint8_t>(), symbol.at(1).get<uint8_t>())
-                              : Symbol::rule(symbol.get<int>()));
-      alternatives.push_back(std::move(symbols));
-    }
-    grammar.add_rule(std::move(alternatives));
-  }
+  Grammar grammar{json.at("rules").get<std::vector<Alternatives>>(), json.at("root").get<int>()};
   const auto count = static_cast<int>(grammar.rules.size());
   const auto exists = [&](int rule) { return rule >= 0 && rule < count; };
   FORGE_CHECK(exists(grammar.root), "the grammar has " << count << " rules and begins with " << grammar.root);
@@ -53,22 +36,28 @@ Grammar grammar_from_json(const Json& json) {
   return grammar;
 }
 
+int64_t shortest_text(std::span<const Symbol> symbols, const std::vector<int64_t>& of_rules,
+                      const std::array<bool, 256>& writable) {
+  int64_t sum = 0;
+  for (const Symbol& symbol : symbols) {
+    const bool can = std::ranges::count(writable.begin() + symbol.low,
+                                        writable.begin() + symbol.high + 1, true) > 0;
+    sum += symbol.is_rule() ? of_rules[static_cast<size_t>(symbol.rule_index)]
+           : can            ? 1
+                            : kUnwritable;
+    sum = std::min(sum, kUnwritable);
+  }
+  return sum;
+}
+
 std::vector<int64_t> shortest_of_rules(const Grammar& grammar, const std::array<bool, 256>& writable) {
   std::vector<int64_t> shortest(grammar.rules.size(), kUnwritable);
-  const auto of_symbol = [&](const Symbol& symbol) {
-    if (symbol.is_rule()) return shortest[static_cast<size_t>(symbol.rule_index)];
-    return std::any_of(writable.begin() + symbol.low, writable.begin() + symbol.high + 1,
-                       [](bool b) { return b; })
-               ? 1
-               : kUnwritable;
-  };
   // A rule mostly names rules made before it, so few rounds are needed.
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < grammar.rules.size(); ++i)
       for (const Symbols& symbols : grammar.rules[i]) {
-        int64_t sum = 0;
-        for (const Symbol& symbol : symbols) sum = std::min(kUnwritable, sum + of_symbol(symbol));
+        const int64_t sum = shortest_text(symbols, shortest, writable);
         if (sum < shortest[i]) shortest[i] = sum, changed = true;
       }
   }

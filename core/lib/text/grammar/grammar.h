@@ -9,6 +9,7 @@
 // Rules must not be left-recursive, nor repeat what may be empty: Matcher would not terminate.
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,5 +52,8 @@ Grammar grammar_from_json(const Json& json);
 // kUnwritable for a rule that cannot be written.
 constexpr int64_t kUnwritable = int64_t{1} << 40;
 std::vector<int64_t> shortest_of_rules(const Grammar& grammar, const std::array<bool, 256>& writable);
+// Returns the fewest bytes of symbols in sequence, with those of every rule in `of_rules`.
+int64_t shortest_text(std::span<const Symbol> symbols, const std::vector<int64_t>& of_rules,
+                      const std::array<bool, 256>& writable);
 
 }  // namespace forge

@@ -27,19 +27,10 @@ const Symbols& Matcher::symbols_at(const Place& place) const {
 int32_t Matcher::node(const Place& place, int32_t below) {
   const auto [found, is_new] = node_numbers_.try_emplace({place, below}, static_cast<int32_t>(nodes_.size()));
   if (!is_new) return found->second;
-  const Symbols& symbols = symbols_at(place);
-  int64_t shortest = below == kNothing ? 0 : nodes_[static_cast<size_t>(below)].shortest;
-  for (size_t i = static_cast<size_t>(place.symbol); i < symbols.size(); ++i) {
-    const Symbol& symbol = symbols[i];
-    const bool can =
-        symbol.is_rule() || std::any_of(writable_.begin() + symbol.low, writable_.begin() + symbol.high + 1,
-                                        [](bool b) { return b; });
-    shortest += symbol.is_rule() ? rule_shortest_[static_cast<size_t>(symbol.rule_index)]
-                : can            ? 1
-                                 : kUnwritable;
-    shortest = std::min(shortest, kUnwritable);
-  }
-  nodes_.push_back({place, below, shortest});
+  const auto rest = std::span(symbols_at(place)).subspan(static_cast<size_t>(place.symbol));
+  const int64_t under = below == kNothing ? 0 : nodes_[static_cast<size_t>(below)].shortest;
+  nodes_.push_back({place, below,
+                    std::min(under + shortest_text(rest, rule_shortest_, writable_), kUnwritable)});
   return found->second;
 }
 

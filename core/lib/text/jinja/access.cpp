@@ -1,5 +1,6 @@
 // object.name, object[key] and slices, in jinja2's order of lookup.
 #include <algorithm>
+#include <optional>
 
 #include "core/lib/text/jinja/builtins.h"
 
@@ -8,6 +9,11 @@ namespace {
 
 Value missing(const Value& object, const std::string& name) {
   return Value::undefined(object_name(object) + " has no attribute '" + name + "'");
+}
+
+Value unsafe(const Value& object, const std::string& name) {
+  return Value::undefined("access to attribute '" + name + "' of '" + type_name(object) +
+                          "' object is unsafe.");
 }
 
 Value loop_method(const Value& object, const std::string& name) {
@@ -49,82 +55,57 @@ Value loop_attribute(const Value& object, const std::string& name) {
   return missing(object, name);
 }
 
-// Finds what Python's getattr would find. Returns false if there is nothing.
-bool python_attribute(const Value& object, const std::string& name, Value& result) {
-  if (const Builtin* method = find_method(object, name)) return result = bound_method(object, *method), true;
-  if (is_forbidden_method(object, name))
-    return result = Value::undefined("access to attribute '" + name + "' of '" + type_name(object) +
-                                     "' object is unsafe."),
-           true;
-  if (object.is_namespace()) {
-    const Value* found = find_named(object.name_space().attributes, name);
-    return found ? (result = *found, true) : false;
+std::optional<Value> found_value(const Value* found) {
+  return found ? std::optional(*found) : std::nullopt;
+}
+
+// Returns what Python's getattr would find.
+std::optional<Value> python_attribute(const Value& object, const std::string& name) {
+  if (const Builtin* method = find_method(object, name)) return bound_method(object, *method);
+  if (is_forbidden_method(object, name)) return unsafe(object, name);
+  if (object.is_namespace()) return found_value(find_named(object.name_space().attributes, name));
+  if (object.is_loop()) {
+    Value result = loop_attribute(object, name);
+    if (!result.is_undefined() || name == "previtem" || name == "nextitem") return result;
   }
-  if (object.is_loop())
-    return result = loop_attribute(object, name),
-           !result.is_undefined() || name == "previtem" || name == "nextitem";
   if (object.is_callable() && object.callable().macro && name == "name")
-    return result = Value::text(object.callable().name), true;
+    return Value::text(object.callable().name);
   if (object.is_sequence()) {
     const auto& names = object.sequence().field_names;
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found != names.end()) return result = object.items()[found - names.begin()], true;
+    if (found != names.end()) return object.items()[found - names.begin()];
   }
-  return false;
+  return std::nullopt;
 }
 
-// Finds what object[key] would find in Python. Returns false for LookupError and TypeError.
-bool python_item(const Value& object, const Value& key, Value& result) {
+// Returns what object[key] would find in Python; nothing for LookupError and TypeError.
+std::optional<Value> python_item(const Value& object, const Value& key) {
   if (object.is_dict()) {
-    if (key.is_dict() || key.is_sequence(SequenceKind::list)) return false;
-    const Value* found = object.dict().find(key);
-    return found ? (result = *found, true) : false;
+    const bool hashable = !key.is_dict() && !key.is_sequence(SequenceKind::list);
+    return hashable ? found_value(object.dict().find(key)) : std::nullopt;
   }
-  if (!key.is_integral()) return false;
-  int64_t index = key.integer();
-  if (object.is_text()) {
-    const MarkedText& text = object.text();
-    const int64_t count = count_characters(text.bytes);
-    if (index < 0) index += count;
-    if (index < 0 || index >= count) return false;
-    const int64_t begin = byte_offset(text.bytes, index);
-    int64_t end = begin;
-    next_code_point(text.bytes, end);
-    return result = Value(text.slice(begin, end)), true;
-  }
-  if (!object.is_indexed()) return false;
-  const auto count = static_cast<int64_t>(object.items().size());
-  if (index < 0) index += count;
-  if (index < 0 || index >= count) return false;
-  return result = object.items()[index], true;
+  if (!key.is_integral() || !(object.is_text() || object.is_indexed())) return std::nullopt;
+  const int64_t count = length_of(object);
+  const int64_t index = key.integer() + (key.integer() < 0 ? count : 0);
+  if (index < 0 || index >= count) return std::nullopt;
+  if (!object.is_text()) return object.items()[index];
+  const int64_t begin = byte_offset(object.bytes(), index);
+  int64_t end = begin;
+  next_code_point(object.bytes(), end);
+  return Value(object.text().slice(begin, end));
 }
-
-}  // namespace
-
-Value get_attribute(const Value& object, const std::string& name) {
-  if (object.is_undefined()) undefined_fault(object);
-  Value result;
-  if (python_attribute(object, name, result)) return result;
-  if (python_item(object, Value::text(name), result)) return result;
-  if (name.size() > 1 && name[0] == '_' && name[1] == '_')
-    return Value::undefined("access to attribute '" + name + "' of '" + type_name(object) +
-                            "' object is unsafe.");
-  return missing(object, name);
-}
-
-Value get_item(const Value& object, const Value& key) {
-  if (object.is_undefined()) undefined_fault(object);
-  Value result;
-  if (python_item(object, key, result)) return result;
-  if (key.is_text() && python_attribute(object, key.bytes(), result)) return result;
-  if (key.is_text()) return missing(object, key.bytes());
-  return Value::undefined(object_name(object) + " has no element " + representation(key).bytes);
-}
-
-namespace {
 
 struct Range {
   int64_t start, stop, step;
+
+  std::vector<int64_t> indices() const {
+    std::vector<int64_t> all;
+    for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
+      all.push_back(i);
+      if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    return all;
+  }
 };
 
 int64_t slice_number(const Value& value, int64_t otherwise) {
@@ -161,16 +142,26 @@ MarkedText slice_text(const MarkedText& text, const Range& range) {
   }
   begins.push_back(text.size());
   TextBuilder out;
-  const int64_t count = static_cast<int64_t>(begins.size()) - 1;
-  for (int64_t i = range.start; range.step > 0 ? i < range.stop : i > range.stop;) {
-    out.add(text, begins[i], begins[i + 1]);
-    if (range.step > count || range.step < -count) break;
-    i += range.step;
-  }
+  for (const int64_t i : range.indices()) out.add(text, begins[i], begins[i + 1]);
   return out.take();
 }
 
 }  // namespace
+
+Value get_attribute(const Value& object, const std::string& name) {
+  if (object.is_undefined()) undefined_fault(object);
+  if (auto found = python_attribute(object, name)) return *found;
+  if (auto found = python_item(object, Value::text(name))) return *found;
+  return starts_with(name, "__") ? unsafe(object, name) : missing(object, name);
+}
+
+Value get_item(const Value& object, const Value& key) {
+  if (object.is_undefined()) undefined_fault(object);
+  if (auto found = python_item(object, key)) return *found;
+  if (key.is_text())
+    return python_attribute(object, key.bytes()).value_or(missing(object, key.bytes()));
+  return Value::undefined(object_name(object) + " has no element " + representation(key).bytes);
+}
 
 Value slice(Interpreter& interpreter, const Value& object, const Value& start, const Value& stop,
             const Value& step) {
@@ -183,13 +174,8 @@ Value slice(Interpreter& interpreter, const Value& object, const Value& start, c
   if (!object.is_indexed()) fault("'" + type_name(object) + "' object cannot be sliced");
   const auto& items = object.items();
   const auto count = static_cast<int64_t>(items.size());
-  const Range range = resolved(start, stop, step, count);
   std::vector<Value> out;
-  for (int64_t i = range.start; range.step > 0 ? i < range.stop : i > range.stop;) {
-    out.push_back(items[i]);
-    if (range.step > count || range.step < -count) break;
-    i += range.step;
-  }
+  for (const int64_t i : resolved(start, stop, step, count).indices()) out.push_back(items[i]);
   interpreter.spend(static_cast<int64_t>(out.size()));
   return Value::list(std::move(out), object.sequence().kind, object.sequence().from_data);
 }

@@ -60,10 +60,8 @@ struct Expr {
 // Target of an assignment: a name, namespace.attribute, or several of them.
 struct Target {
   int symbol = -1;
-  std::string name;
   std::string attribute;      // attribute of a namespace; empty otherwise
   std::vector<Target> parts;  // unpacking; empty otherwise
-  int line = 1;
 };
 
 struct Parameter {
@@ -99,7 +97,6 @@ struct Branch {
 struct Macro {
   std::string name;
   int symbol = -1;
-  int line = 1;
   std::vector<Parameter> parameters;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;

@@ -94,12 +94,18 @@ MarkedText printed(Interpreter& interpreter, const Value& value) {
   return to_text(value);
 }
 
-std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value) {
+Items walk(Interpreter& interpreter, const Value& value) {
   interpreter.spend(value.is_text() ? value.text().size() : weight_of(value) / 8);
-  return iterate(value);
+  return {iterate(value)};
 }
 
-Items walk(Interpreter& interpreter, const Value& value) { return {iterated(interpreter, value)}; }
+std::vector<Value> pairs_of(Interpreter& interpreter, const Dict& dict) {
+  interpreter.spend(static_cast<int64_t>(dict.entries.size()));
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : dict.entries)
+    pairs.push_back(Value::list({key, value}, SequenceKind::tuple));
+  return pairs;
+}
 
 Value list_of(std::vector<Value> items) { return Value::list(std::move(items)); }
 Value generator_of(std::vector<Value> items) {

@@ -14,6 +14,7 @@ struct Bound {
   const Arguments& raw;
   const Value* operator[](size_t index) const { return values[index]; }
   bool has(size_t index) const { return values[index] != nullptr; }
+  bool given(size_t index) const { return has(index) && !values[index]->is_none(); }
   // Returns the argument, or the default.
   Value value(size_t index, Value otherwise = {}) const { return values[index] ? *values[index] : otherwise; }
   bool flag(size_t index, bool otherwise) const { return values[index] ? truth(*values[index]) : otherwise; }
@@ -66,14 +67,16 @@ Value attribute_path(const Value& item, const Value& attribute, const Value* oth
 
 // Returns str(value). Its work is counted as steps.
 MarkedText printed(Interpreter& interpreter, const Value& value);
-std::shared_ptr<const Sequence> iterated(Interpreter& interpreter, const Value& value);
-// Like iterated(), for a range-based `for`, which must keep the sequence alive.
+// Returns iterate(value), for a range-based `for`, which must keep the sequence alive. Its work is
+// counted as steps.
 struct Items {
   std::shared_ptr<const Sequence> sequence;
   auto begin() const { return sequence->items.begin(); }
   auto end() const { return sequence->items.end(); }
 };
 Items walk(Interpreter& interpreter, const Value& value);
+// Returns the entries as tuples (key, value).
+std::vector<Value> pairs_of(Interpreter& interpreter, const Dict& dict);
 Value list_of(std::vector<Value> items);
 Value generator_of(std::vector<Value> items);
 

@@ -114,7 +114,9 @@ Interpreter::Flow Interpreter::execute(const Statement& node) {
       execute_set_block(node);
       break;
     case StatementKind::branch:
-      return execute_branch(node);
+      for (const Branch& branch : node.branches)
+        if (!branch.condition || truth(evaluate(*branch.condition))) return execute(branch.body);
+      break;
     case StatementKind::loop:
       execute_loop(node);
       break;
@@ -146,12 +148,6 @@ void Interpreter::print(const MarkedText& text) {
     fault("the output is longer than " + std::to_string(limits_.output_bytes) + " bytes");
   spend(text.size() / 16);
   out_->add(text);
-}
-
-Interpreter::Flow Interpreter::execute_branch(const Statement& node) {
-  for (const Branch& branch : node.branches)
-    if (!branch.condition || truth(evaluate(*branch.condition))) return execute(branch.body);
-  return Flow::normal;
 }
 
 bool Interpreter::loop_condition(const Statement& node, const Value& item) {
@@ -198,12 +194,7 @@ void Interpreter::execute_loop(const Statement& node) {
 MarkedText Interpreter::capture(const Body& body) {
   TextBuilder buffer;
   TextBuilder* outer = std::exchange(out_, &buffer);
-  try {
-    execute(body);
-  } catch (...) {
-    out_ = outer;
-    throw;
-  }
+  execute(body);  // after a fault nothing is printed any more
   out_ = outer;
   return buffer.take();
 }

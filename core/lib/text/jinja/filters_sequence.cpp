@@ -6,13 +6,6 @@
 #include "core/lib/text/jinja/text_operations.h"
 
 namespace forge::jinja {
-namespace {
-
-Value folded(const Value& value, bool case_sensitive) {
-  return !case_sensitive && value.is_text() ? Value(lower(value.text())) : value;
-}
-
-}  // namespace
 
 // Follows "a.b.0": item a, then b, then 0. An int is an index. The rules are those of jinja2's
 // make_attrgetter.
@@ -34,6 +27,10 @@ Value attribute_path(const Value& item, const Value& attribute, const Value* oth
 }
 
 namespace {
+
+Value folded(const Value& value, bool case_sensitive) {
+  return !case_sensitive && value.is_text() ? Value(lower(value.text())) : value;
+}
 
 struct Keyed {
   Value key;
@@ -117,7 +114,7 @@ Value filter_last(Interpreter&, const Value& self, const Bound&) {
 
 Value filter_reverse(Interpreter& interpreter, const Value& self, const Bound&) {
   if (self.is_undefined()) undefined_fault(self);
-  auto items = iterated(interpreter, self)->items;
+  auto items = walk(interpreter, self).sequence->items;
   std::reverse(items.begin(), items.end());
   if (!self.is_text())
     return self.is_generator() ? list_of(std::move(items)) : generator_of(std::move(items));
@@ -126,17 +123,10 @@ Value filter_reverse(Interpreter& interpreter, const Value& self, const Bound&) 
   return Value(joined(interpreter, {}, parts));
 }
 
-Value pair(const Value& first, const Value& second) {
-  return Value::list({first, second}, SequenceKind::tuple);
-}
-
 Value filter_items(Interpreter& interpreter, const Value& self, const Bound&) {
   if (self.is_undefined()) return generator_of({});
   if (!self.is_dict()) fault("Can only get item pairs from a mapping.");
-  interpreter.spend(static_cast<int64_t>(self.dict().entries.size()));
-  std::vector<Value> items;
-  for (const auto& [key, value] : self.dict().entries) items.push_back(pair(key, value));
-  return generator_of(std::move(items));
+  return generator_of(pairs_of(interpreter, self.dict()));
 }
 
 Value filter_dictsort(Interpreter& interpreter, const Value& self, const Bound& arguments) {
@@ -146,7 +136,8 @@ Value filter_dictsort(Interpreter& interpreter, const Value& self, const Bound& 
   if (by != "key" && by != "value") fault("You can only sort by either \"key\" or \"value\"");
   std::vector<Keyed> rows;
   for (const auto& [key, value] : self.dict().entries)
-    rows.push_back({folded(by == "key" ? key : value, arguments.flag(0, false)), pair(key, value)});
+    rows.push_back({folded(by == "key" ? key : value, arguments.flag(0, false)),
+                    Value::list({key, value}, SequenceKind::tuple)});
   return sorted(interpreter, std::move(rows), arguments.flag(2, false));
 }
 
@@ -166,7 +157,7 @@ Value filter_batch(Interpreter& interpreter, const Value& self, const Bound& arg
     row.push_back(item);
   }
   if (row.empty()) return generator_of(std::move(rows));
-  const bool fills = arguments.has(1) && !arguments[1]->is_none();
+  const bool fills = arguments.given(1);
   if (fills && size > interpreter.limits().range_items)
     fault("batches of " + std::to_string(size) + " items");
   while (fills && static_cast<int64_t>(row.size()) < size) row.push_back(*arguments[1]);
@@ -175,13 +166,13 @@ Value filter_batch(Interpreter& interpreter, const Value& self, const Bound& arg
 }
 
 Value filter_slice(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  const auto items = iterated(interpreter, self)->items;
+  const auto items = walk(interpreter, self).sequence->items;
   const int64_t slices = arguments.integer(0, 1), count = static_cast<int64_t>(items.size());
   if (slices == 0) fault("integer division or modulo by zero");
   if (slices > interpreter.limits().range_items)
     fault("more than " + std::to_string(interpreter.limits().range_items) + " slices");
   interpreter.spend(std::max<int64_t>(slices, 0));
-  const bool fills = arguments.has(1) && !arguments[1]->is_none();
+  const bool fills = arguments.given(1);
   std::vector<Value> rows;
   int64_t begin = 0;
   for (int64_t i = 0; i < slices; ++i) {
@@ -197,7 +188,7 @@ Value filter_slice(Interpreter& interpreter, const Value& self, const Bound& arg
 // Returns groups in the order of their keys. Each is a named tuple (grouper, list).
 Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const bool case_sensitive = arguments.flag(2, false);
-  const Value* otherwise = arguments.has(1) && !arguments[1]->is_none() ? arguments[1] : nullptr;
+  const Value* otherwise = arguments.given(1) ? arguments[1] : nullptr;
   std::vector<Keyed> rows = keyed(interpreter, self, *arguments[0], case_sensitive, otherwise);
   sort_rows(interpreter, rows, false);
   std::vector<Value> groups;
@@ -218,7 +209,7 @@ Value filter_groupby(Interpreter& interpreter, const Value& self, const Bound& a
 }
 
 constexpr Builtin kSequenceFilters[] = {
-    {"list", "", 0, [](I& i, const V& s, const B&) { return list_of(iterated(i, s)->items); }},
+    {"list", "", 0, [](I& i, const V& s, const B&) { return list_of(walk(i, s).sequence->items); }},
     {"first", "", 0, filter_first},
     {"last", "", 0, filter_last},
     {"reverse", "", 0, filter_reverse},

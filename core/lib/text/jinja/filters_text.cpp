@@ -39,25 +39,23 @@ Value filter_title(Interpreter& interpreter, const Value& self, const Bound&) {
 
 Value filter_trim(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const MarkedText text = printed(interpreter, self);
-  const bool given = arguments.has(0) && !arguments[0]->is_none();
-  const std::string* set = given ? &arguments.text(0).bytes : nullptr;
+  const std::string* set = arguments.given(0) ? &arguments.text(0).bytes : nullptr;
   interpreter.spend(set ? static_cast<int64_t>(set->size()) : 0);
   return Value(stripped(text, set, true, true));
 }
 
 Value filter_replace(Interpreter& interpreter, const Value& self, const Bound& arguments) {
-  const bool counted = arguments.has(2) && !arguments[2]->is_none();
-  return Value(replaced(interpreter, printed(interpreter, self), printed(interpreter, *arguments[0]),
-                        printed(interpreter, *arguments[1]), counted ? arguments.integer(2, -1) : -1));
+  return Value(replaced(interpreter, printed(interpreter, self),
+                        printed(interpreter, *arguments[0]), printed(interpreter, *arguments[1]),
+                        arguments.given(2) ? arguments.integer(2, -1) : -1));
 }
 
 Value filter_join(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   const MarkedText separator = arguments.has(0) ? printed(interpreter, *arguments[0]) : MarkedText();
   std::vector<MarkedText> parts;
-  for (const Value& item : walk(interpreter, self)) {
-    const bool by_attribute = arguments.has(1) && !arguments[1]->is_none();
-    parts.push_back(printed(interpreter, by_attribute ? get_item(item, *arguments[1]) : item));
-  }
+  for (const Value& item : walk(interpreter, self))
+    parts.push_back(
+        printed(interpreter, arguments.given(1) ? get_item(item, *arguments[1]) : item));
   return Value(joined(interpreter, separator, parts));
 }
 
@@ -106,7 +104,7 @@ Value filter_truncate(Interpreter& interpreter, const Value& self, const Bound& 
   const MarkedText end =
       arguments.has(2) ? printed(interpreter, *arguments[2]) : MarkedText("...", kFromTemplate);
   const int64_t end_length = count_characters(end.bytes);
-  const int64_t leeway = arguments.has(3) && !arguments[3]->is_none() ? arguments.integer(3, 5) : 5;
+  const int64_t leeway = arguments.given(3) ? arguments.integer(3, 5) : 5;
   if (length < end_length)
     fault("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
   if (leeway < 0) fault("expected leeway >= 0, got " + std::to_string(leeway));
@@ -172,7 +170,7 @@ Value filter_format(Interpreter& interpreter, const Value& self, const Bound& ar
 Value filter_tojson(Interpreter& interpreter, const Value& self, const Bound& arguments) {
   JsonStyle style;
   style.ensure_ascii = arguments.flag(0, false);
-  if (arguments.has(1) && !arguments[1]->is_none()) {
+  if (arguments.given(1)) {
     style.indented = true;
     style.item_separator = ",";
     if (arguments[1]->is_text())
@@ -180,7 +178,7 @@ Value filter_tojson(Interpreter& interpreter, const Value& self, const Bound& ar
     else
       style.indent = std::string(std::clamp<int64_t>(arguments.integer(1, 0), 0, 100), ' ');
   }
-  if (arguments.has(2) && !arguments[2]->is_none()) {
+  if (arguments.given(2)) {
     const auto separators = iterate(*arguments[2]);
     if (separators->items.size() != 2 || !separators->items[0].is_text() || !separators->items[1].is_text())
       fault("tojson's separators must be a pair of str");

@@ -63,7 +63,6 @@ class Interpreter {
   // statements (execute.cpp)
   Flow execute(const Body& body);
   Flow execute(const Statement& node);
-  Flow execute_branch(const Statement& node);
   void execute_loop(const Statement& node);
   bool loop_condition(const Statement& node, const Value& item);
   Flow loop_iteration(const Statement& node, const Value& item, const std::shared_ptr<LoopState>& state);

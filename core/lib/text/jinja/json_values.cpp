@@ -40,28 +40,20 @@ class JsonWriter {
     return float_text(value);
   }
 
-  void escape(std::string& text, uint32_t c) const {
+  std::string escaped(uint32_t c) const {
     static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf";
     const size_t known = c < 0x80 ? kEscaped.find(static_cast<char>(c)) : std::string_view::npos;
-    if (known != std::string_view::npos)
-      text += {'\\', kLetters[known]};
-    else if (c >= 0x20 && (c < 0x80 || !style_.ensure_ascii))
-      append_utf8(text, c);
-    else if (c < 0x10000)
-      text += fmt::format("\\u{:04x}", c);
-    else
-      text += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
+    if (known != std::string_view::npos) return {'\\', kLetters[known]};
+    if (c >= 0x20 && (c < 0x80 || !style_.ensure_ascii)) return utf8_of(c);
+    if (c < 0x10000) return fmt::format("\\u{:04x}", c);
+    return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
+                       0xDC00 + ((c - 0x10000) & 0x3FF));
   }
 
   void write_text(const MarkedText& text, Mark around) {
     const Mark quote = text.bytes.empty() ? around : text.mark_at(0);
     out.add("\"", quote);
-    int64_t offset = 0;
-    for (const MarkedRun& run : text.runs) {
-      std::string escaped;
-      while (offset < run.end) escape(escaped, next_code_point(text.bytes, offset));
-      out.add(escaped, run.mark);
-    }
+    out.add(mapped(text, [this](uint32_t c) { return escaped(c); }));
     out.add("\"", quote);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "core/lib/text/jinja/marked_text.h"
 
@@ -84,8 +85,7 @@ class Lexer {
   static size_t length_without_trailing_space(std::string_view text) {
     size_t end = text.size();
     while (end > 0) {
-      size_t begin = end - 1;
-      while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
+      const size_t begin = text::char_before(text, end);
       int64_t offset = static_cast<int64_t>(begin);
       if (!is_space(next_code_point(text, offset))) break;
       end = begin;
@@ -248,16 +248,12 @@ class Lexer {
   }
 
   uint32_t hexadecimal(size_t position, size_t count) const {
+    const std::string digits = text_.substr(position, count);
     uint32_t value = 0;
-    for (size_t i = position; i < position + count; ++i) {
-      const char c = i < size() ? text_[i] : ' ';
-      const int digit = is_decimal(c)          ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
-      if (digit < 0) fail("a truncated \\x, \\u or \\U escape in a string");
-      value = value * 16 + static_cast<uint32_t>(digit);
-    }
+    const auto [end, problem] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() < count || end != digits.data() + count)
+      fail("a truncated \\x, \\u or \\U escape in a string");
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
       fail("an escape that is not a Unicode character");
     return value;
@@ -319,9 +315,8 @@ class Lexer {
     }
     int64_t end = static_cast<int64_t>(at_);
     next_code_point(text_, end);
-    fail("unexpected char " + repr_for_message(text_.substr(at_, end - at_)));
+    fail("unexpected char '" + text_.substr(at_, end - at_) + "'");
   }
-  static std::string repr_for_message(const std::string& text) { return "'" + text + "'"; }
 
   std::string text_;
   size_t at_ = 0;

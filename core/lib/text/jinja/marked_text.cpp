@@ -60,20 +60,13 @@ MarkedText TextBuilder::take() {
 }
 
 uint32_t next_code_point(std::string_view text, int64_t& offset) {
-  const auto lead = static_cast<unsigned char>(text[offset]);
-  if (lead < 0x80) {
-    ++offset;
-    return lead;
-  }
-  utf8proc_int32_t code_point = 0;
-  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + offset),
-                                       static_cast<utf8proc_ssize_t>(text.size() - offset), &code_point);
-  if (length <= 0) {
-    ++offset;
-    return 0xFFFD;
-  }
-  offset += length;
-  return static_cast<uint32_t>(code_point);
+  if (static_cast<unsigned char>(text[offset]) < 0x80) return static_cast<uint32_t>(text[offset++]);
+  auto at = static_cast<size_t>(offset);
+  size_t broken = 0;
+  const bool whole = utf8_character(text, at, &broken) > 0;
+  const uint32_t code_point = whole ? text::next_char(text, at) : 0xFFFD;
+  offset = whole ? static_cast<int64_t>(at) : offset + 1;
+  return code_point;
 }
 
 int64_t byte_offset(std::string_view text, int64_t index) {
@@ -91,6 +84,11 @@ namespace {
 
 utf8proc_category_t category(uint32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
+}
+
+// True if the category is one of those from `first` to `last`, in the order of utf8proc.
+bool is_within(uint32_t code_point, utf8proc_category_t first, utf8proc_category_t last) {
+  return category(code_point) >= first && category(code_point) <= last;
 }
 
 // The full mappings of SpecialCasing.txt that differ from the simple ones: {character, upper,
@@ -115,12 +113,6 @@ const SpecialCase* special_case(uint32_t code_point) {
   return nullptr;
 }
 
-std::string encoded(utf8proc_int32_t code_point) {
-  std::string out;
-  append_utf8(out, static_cast<uint32_t>(code_point));
-  return out;
-}
-
 }  // namespace
 
 bool is_space(uint32_t c) {
@@ -128,27 +120,11 @@ bool is_space(uint32_t c) {
   return c == 0x85 || category(c) == UTF8PROC_CATEGORY_ZS || c == 0x2028 || c == 0x2029;
 }
 
+// True for letters, marks, numbers, punctuation and symbols; of the separators, for ' ' alone.
 bool is_printable(uint32_t c) {
-  if (c == ' ') return true;
-  switch (category(c)) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS:
-      return false;
-    default:
-      return true;
-  }
+  return c == ' ' || is_within(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_SO);
 }
-
-bool is_alpha(uint32_t c) {
-  const auto kind = category(c);
-  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
-}
+bool is_alpha(uint32_t c) { return is_within(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO); }
 
 bool is_digit(uint32_t c) {
   if (category(c) == UTF8PROC_CATEGORY_ND) return true;
@@ -156,27 +132,24 @@ bool is_digit(uint32_t c) {
          (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
 }
 
-bool is_numeric(uint32_t c) {
-  const auto kind = category(c);
-  return kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_NO;
-}
+bool is_numeric(uint32_t c) { return is_within(c, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }
 
 bool is_upper(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
 bool is_lower(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA; }
 
 std::string to_upper(uint32_t c) {
   if (const SpecialCase* special = special_case(c)) return special->upper;
-  return encoded(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+  return utf8_of(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 
 std::string to_lower(uint32_t c) {
   if (c == 0x130) return "i̇";
-  return encoded(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  return utf8_of(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
 std::string to_title(uint32_t c) {
   if (const SpecialCase* special = special_case(c)) return special->title;
-  return encoded(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+  return utf8_of(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
 }  // namespace forge::jinja

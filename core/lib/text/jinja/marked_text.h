@@ -63,6 +63,20 @@ uint32_t next_code_point(std::string_view text, int64_t& offset);
 // Returns the byte offset of code point `index`, at most text.size().
 int64_t byte_offset(std::string_view text, int64_t index);
 using text::append_utf8;
+using text::utf8_of;
+
+// Returns the text with mapping(code_point) in place of each character; marks stay.
+template <class Mapping>
+MarkedText mapped(const MarkedText& text, Mapping mapping) {
+  TextBuilder out;
+  int64_t offset = 0;
+  for (const MarkedRun& run : text.runs) {
+    std::string piece;
+    while (offset < run.end) piece += mapping(next_code_point(text.bytes, offset));
+    out.add(piece, run.mark);
+  }
+  return out.take();
+}
 
 // Python's str.isspace, str.isprintable and friends for one code point.
 bool is_space(uint32_t code_point);

@@ -10,7 +10,7 @@ Value dict_get(Interpreter&, const Value& self, const Bound& arguments) {
 }
 
 Value dict_keys(Interpreter& interpreter, const Value& self, const Bound&) {
-  return Value::list(iterated(interpreter, self)->items, SequenceKind::dict_keys);
+  return Value::list(walk(interpreter, self).sequence->items, SequenceKind::dict_keys);
 }
 
 Value dict_values(Interpreter& interpreter, const Value& self, const Bound&) {
@@ -21,11 +21,7 @@ Value dict_values(Interpreter& interpreter, const Value& self, const Bound&) {
 }
 
 Value dict_items(Interpreter& interpreter, const Value& self, const Bound&) {
-  interpreter.spend(static_cast<int64_t>(self.dict().entries.size()));
-  std::vector<Value> items;
-  for (const auto& [key, value] : self.dict().entries)
-    items.push_back(Value::list({key, value}, SequenceKind::tuple));
-  return Value::list(std::move(items), SequenceKind::dict_items);
+  return Value::list(pairs_of(interpreter, self.dict()), SequenceKind::dict_items);
 }
 
 Value itself(Interpreter&, const Value& self, const Bound&) { return self; }

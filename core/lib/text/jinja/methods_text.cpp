@@ -7,8 +7,9 @@
 namespace forge::jinja {
 namespace {
 
-V strip(I& interpreter, const V& self, const B& b, bool left, bool right) {
-  const std::string* set = b.has(0) && !b[0]->is_none() ? &b.text(0).bytes : nullptr;
+template <bool left, bool right>
+V strip(I& interpreter, const V& self, const B& b) {
+  const std::string* set = b.given(0) ? &b.text(0).bytes : nullptr;
   interpreter.spend(self.text().size() / 16 * (set ? 1 + static_cast<int64_t>(set->size()) : 1));
   return V(stripped(self.text(), set, left, right));
 }
@@ -55,7 +56,7 @@ V split(I& interpreter, const V& self, const B& b) {
   const MarkedText& text = self.text();
   interpreter.spend_text(text.size());
   int64_t limit = b.integer(1, -1);
-  if (!b.has(0) || b[0]->is_none()) {
+  if (!b.given(0)) {
     interpreter.spend(text.size());
     return list_of(split_blanks(text, limit));
   }
@@ -78,7 +79,7 @@ V rsplit(I& interpreter, const V& self, const B& b) {
   const MarkedText& text = self.text();
   interpreter.spend_text(text.size());
   int64_t limit = b.integer(1, -1);
-  if (!b.has(0) || b[0]->is_none()) {
+  if (!b.given(0)) {
     if (limit < 0) return split(interpreter, self, b);
     interpreter.spend(text.size() * (1 + std::min<int64_t>(limit, text.size())));
     return list_of(split_blanks_from_right(text, limit));
@@ -99,7 +100,8 @@ V rsplit(I& interpreter, const V& self, const B& b) {
   return list_of(std::move(parts));
 }
 
-V partition(I& interpreter, const V& self, const B& b, bool from_right) {
+template <bool from_right>
+V partition(I& interpreter, const V& self, const B& b) {
   const MarkedText &text = self.text(), &separator = b.text(0);
   if (separator.size() == 0) fault("empty separator");
   interpreter.spend_text(text.size());
@@ -118,54 +120,60 @@ V partition(I& interpreter, const V& self, const B& b, bool from_right) {
 
 // Sets begin and end of the part that find, count and startswith search, as byte offsets. Returns
 // false for an empty part beyond the text.
-bool window(const V& self, const B& b, size_t start_index, int64_t& begin, int64_t& end) {
+bool window(const V& self, const B& b, int64_t& begin, int64_t& end) {
   const int64_t count = count_characters(self.bytes());
   const auto offset = [&](size_t index, int64_t otherwise) {
-    int64_t at = b.has(index) && !b[index]->is_none() ? b.integer(index, otherwise) : otherwise;
+    const int64_t at = b.given(index) ? b.integer(index, otherwise) : otherwise;
     return at < 0 ? std::max<int64_t>(at + count, 0) : at;
   };
-  const int64_t first = offset(start_index, 0), last = std::min(offset(start_index + 1, count), count);
+  const int64_t first = offset(1, 0), last = std::min(offset(2, count), count);
   begin = byte_offset(self.bytes(), first);
   end = byte_offset(self.bytes(), last);
   return first <= last;
 }
 
-bool affix(const V& self, const B& b, const V& wanted, bool at_end) {
+bool has_affix(const V& self, const B& b, const V& wanted, bool at_end) {
   if (wanted.is_sequence(SequenceKind::tuple))
     return std::any_of(wanted.items().begin(), wanted.items().end(),
-                       [&](const V& one) { return affix(self, b, one, at_end); });
+                       [&](const V& one) { return has_affix(self, b, one, at_end); });
   if (wanted.is_undefined()) undefined_fault(wanted);
   if (!wanted.is_text())
     fault(std::string(at_end ? "endswith" : "startswith") + " first arg must be str or a tuple of str, not " +
           type_name(wanted));
   int64_t begin = 0, end = 0;
-  if (!window(self, b, 1, begin, end)) return false;
+  if (!window(self, b, begin, end)) return false;
   const std::string_view part = std::string_view(self.bytes()).substr(begin, end - begin);
-  const std::string& word = wanted.bytes();
-  if (part.size() < word.size()) return false;
-  return part.substr(at_end ? part.size() - word.size() : 0, word.size()) == word;
+  return at_end ? part.ends_with(wanted.bytes()) : part.starts_with(wanted.bytes());
 }
 
-int64_t found_at(I& interpreter, const V& self, const B& b, bool from_right) {
+template <bool at_end>
+V affix(I&, const V& self, const B& b) {
+  return V(has_affix(self, b, *b[0], at_end));
+}
+
+template <bool from_right>
+V find(I& interpreter, const V& self, const B& b) {
   interpreter.spend_text(self.text().size());
   int64_t begin = 0, end = 0;
-  if (!window(self, b, 1, begin, end)) return -1;
+  if (!window(self, b, begin, end)) return V(int64_t{-1});
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
   size_t found = from_right ? part.rfind(b.text(0).bytes) : part.find(b.text(0).bytes, begin);
-  if (found == std::string_view::npos || static_cast<int64_t>(found) < begin) return -1;
-  return count_characters(part.substr(0, found));
+  if (found == std::string_view::npos || static_cast<int64_t>(found) < begin) return V(int64_t{-1});
+  return V(count_characters(part.substr(0, found)));
 }
 
-V found_or_fault(int64_t index) {
-  if (index < 0) fault("substring not found");
-  return V(index);
+template <bool from_right>
+V index(I& interpreter, const V& self, const B& b) {
+  const V found = find<from_right>(interpreter, self, b);
+  if (found.integer() < 0) fault("substring not found");
+  return found;
 }
 
 V count(I& interpreter, const V& self, const B& b) {
   interpreter.spend_text(self.text().size());
   const std::string& word = b.text(0).bytes;
   int64_t begin = 0, end = 0, total = 0;
-  if (!window(self, b, 1, begin, end)) return V(int64_t{0});
+  if (!window(self, b, begin, end)) return V(int64_t{0});
   const std::string_view part = std::string_view(self.bytes()).substr(0, end);
   if (word.empty()) return V(count_characters(part.substr(begin)) + 1);
   for (size_t at = part.find(word, begin); at != std::string_view::npos;
@@ -187,17 +195,10 @@ V join(I& interpreter, const V& self, const B& b) {
 
 // Implements str.title: a letter after a non-letter is titlecased, every other lowered.
 V title(I& interpreter, const V& self, const B&) {
-  const MarkedText& text = self.text();
-  interpreter.spend_text(8 * text.size());
-  TextBuilder out;
-  bool inside = false;
-  for (int64_t offset = 0; offset < text.size();) {
-    const Mark mark = text.mark_at(offset);
-    const uint32_t c = next_code_point(text.bytes, offset);
-    out.add(inside ? to_lower(c) : to_title(c), mark);
-    inside = is_upper(c) || is_lower(c);
-  }
-  return V(out.take());
+  interpreter.spend_text(8 * self.text().size());
+  return V(mapped(self.text(), [inside = false](uint32_t c) mutable {
+    return std::exchange(inside, is_upper(c) || is_lower(c)) ? to_lower(c) : to_title(c);
+  }));
 }
 
 V swapcase(I& interpreter, const V& self, const B&) {
@@ -205,12 +206,17 @@ V swapcase(I& interpreter, const V& self, const B&) {
   return V(mapped(self.text(), [](uint32_t c) { return is_upper(c) ? to_lower(c) : to_upper(c); }));
 }
 
-bool all_of(const V& self, bool (*holds)(uint32_t)) {
+// True if `holds` says so of every character; an empty text gives `of_empty`.
+template <bool (*holds)(uint32_t), bool of_empty = false>
+V all_are(I&, const V& self, const B&) {
   const std::string& bytes = self.bytes();
   for (int64_t offset = 0; offset < static_cast<int64_t>(bytes.size());)
-    if (!holds(next_code_point(bytes, offset))) return false;
-  return !bytes.empty();
+    if (!holds(next_code_point(bytes, offset))) return V(false);
+  return V(of_empty || !bytes.empty());
 }
+
+bool is_alphanumeric(uint32_t c) { return is_alpha(c) || is_digit(c); }
+bool is_ascii(uint32_t c) { return c < 0x80; }
 
 V cased(I& interpreter, const V& self, const char* test) { return V(interpreter.apply_test(test, self, {})); }
 
@@ -221,7 +227,8 @@ MarkedText fill_of(const B& b) {
   return b.text(1);
 }
 
-V justify(I& interpreter, const V& self, const B& b, Padding where) {
+template <Padding where>
+V justify(I& interpreter, const V& self, const B& b) {
   return V(padded(interpreter, self.text(), b.integer(0, 0), fill_of(b), where));
 }
 
@@ -243,78 +250,65 @@ V lines(I& interpreter, const V& self, const B& b) {
   return list_of(std::move(items));
 }
 
-V without(const V& self, const MarkedText& word, bool at_end) {
-  const MarkedText& text = self.text();
+template <bool at_end>
+V without(I&, const V& self, const B& b) {
+  const MarkedText &text = self.text(), &word = b.text(0);
   const int64_t begin = at_end ? text.size() - word.size() : 0;
   if (word.size() == 0 || begin < 0 || text.bytes.compare(begin, word.size(), word.bytes) != 0) return self;
   return V(at_end ? text.slice(0, begin) : text.slice(word.size(), text.size()));
 }
 
-MarkedText paid(I& interpreter, const V& self) {
+template <MarkedText (*change)(const MarkedText&)>
+V changed(I& interpreter, const V& self, const B&) {
   interpreter.spend_text(self.text().size());
-  return self.text();
+  return V(change(self.text()));
 }
 
 constexpr Builtin kTextMethods[] = {
-    {"strip", "chars", 0, [](I& i, const V& s, const B& b) { return strip(i, s, b, true, true); }},
-    {"lstrip", "chars", 0,
-     [](I& i, const V& s, const B& b) { return strip(i, s, b, true, false); }},
-    {"rstrip", "chars", 0,
-     [](I& i, const V& s, const B& b) { return strip(i, s, b, false, true); }},
+    {"strip", "chars", 0, strip<true, true>},
+    {"lstrip", "chars", 0, strip<true, false>},
+    {"rstrip", "chars", 0, strip<false, true>},
     {"split", "sep maxsplit", 0, split},
     {"rsplit", "sep maxsplit", 0, rsplit},
-    {"partition", "sep", 1, [](I& i, const V& s, const B& b) { return partition(i, s, b, false); }},
-    {"rpartition", "sep", 1, [](I& i, const V& s, const B& b) { return partition(i, s, b, true); }},
+    {"partition", "sep", 1, partition<false>},
+    {"rpartition", "sep", 1, partition<true>},
     {"splitlines", "keepends", 0, lines},
-    {"startswith", "prefix start end", 1,
-     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], false)); }},
-    {"endswith", "suffix start end", 1,
-     [](I&, const V& s, const B& b) { return V(affix(s, b, *b[0], true)); }},
-    {"removeprefix", "prefix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), false); }},
-    {"removesuffix", "suffix", 1, [](I&, const V& s, const B& b) { return without(s, b.text(0), true); }},
+    {"startswith", "prefix start end", 1, affix<false>},
+    {"endswith", "suffix start end", 1, affix<true>},
+    {"removeprefix", "prefix", 1, without<false>},
+    {"removesuffix", "suffix", 1, without<true>},
     {"replace", "old new count", 2,
      [](I& i, const V& s, const B& b) {
        return V(replaced(i, s.text(), b.text(0), b.text(1), b.integer(2, -1)));
      }},
     {"join", "iterable", 1, join},
-    {"find", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, false)); }},
-    {"rfind", "sub start end", 1, [](I& i, const V& s, const B& b) { return V(found_at(i, s, b, true)); }},
-    {"index", "sub start end", 1,
-     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, false)); }},
-    {"rindex", "sub start end", 1,
-     [](I& i, const V& s, const B& b) { return found_or_fault(found_at(i, s, b, true)); }},
+    {"find", "sub start end", 1, find<false>},
+    {"rfind", "sub start end", 1, find<true>},
+    {"index", "sub start end", 1, index<false>},
+    {"rindex", "sub start end", 1, index<true>},
     {"count", "sub start end", 1, count},
-    {"upper", "", 0, [](I& i, const V& s, const B&) { return V(upper(paid(i, s))); }},
-    {"lower", "", 0, [](I& i, const V& s, const B&) { return V(lower(paid(i, s))); }},
-    {"casefold", "", 0, [](I& i, const V& s, const B&) { return V(lower(paid(i, s))); }},
-    {"capitalize", "", 0, [](I& i, const V& s, const B&) { return V(capitalized(paid(i, s))); }},
+    {"upper", "", 0, changed<upper>},
+    {"lower", "", 0, changed<lower>},
+    {"casefold", "", 0, changed<lower>},
+    {"capitalize", "", 0, changed<capitalized>},
     {"title", "", 0, title},
     {"swapcase", "", 0, swapcase},
-    {"isdigit", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
-    {"isdecimal", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_digit)); }},
-    {"isnumeric", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_numeric)); }},
-    {"isalpha", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_alpha)); }},
-    {"isalnum", "", 0,
-     [](I&, const V& s, const B&) {
-       return V(all_of(s, [](uint32_t c) { return is_alpha(c) || is_digit(c); }));
-     }},
-    {"isspace", "", 0, [](I&, const V& s, const B&) { return V(all_of(s, is_space)); }},
-    {"isprintable", "", 0,
-     [](I&, const V& s, const B&) { return V(s.bytes().empty() || all_of(s, is_printable)); }},
-    {"isascii", "", 0,
-     [](I&, const V& s, const B&) {
-       return V(s.bytes().empty() || all_of(s, [](uint32_t c) { return c < 0x80; }));
-     }},
+    {"isdigit", "", 0, all_are<is_digit>},
+    {"isdecimal", "", 0, all_are<is_digit>},
+    {"isnumeric", "", 0, all_are<is_numeric>},
+    {"isalpha", "", 0, all_are<is_alpha>},
+    {"isalnum", "", 0, all_are<is_alphanumeric>},
+    {"isspace", "", 0, all_are<is_space>},
+    {"isprintable", "", 0, all_are<is_printable, true>},
+    {"isascii", "", 0, all_are<is_ascii, true>},
     {"isupper", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "upper"); }},
     {"islower", "", 0, [](I& i, const V& s, const B&) { return cased(i, s, "lower"); }},
     {"zfill", "width", 1, zfill},
-    {"ljust", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::behind); }},
-    {"rjust", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::before); }},
-    {"center", "width fillchar", 1,
-     [](I& i, const V& s, const B& b) { return justify(i, s, b, Padding::around); }},
-    {"format", "*", 0, [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
+    {"ljust", "width fillchar", 1, justify<Padding::behind>},
+    {"rjust", "width fillchar", 1, justify<Padding::before>},
+    {"center", "width fillchar", 1, justify<Padding::around>},
+    {"format", "*", 0,
+     [](I& i, const V& s, const B& b) { return V(brace_format(i, s.text(), b.raw)); }},
 };
 
 }  // namespace

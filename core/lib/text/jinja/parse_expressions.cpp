@@ -21,6 +21,31 @@ constexpr CompareRow kCompare[] = {
     {">", [](const Value& left, const Value& right) { return compare(left, right) > 0; }},
     {">=", [](const Value& left, const Value& right) { return compare(left, right) >= 0; }}};
 
+template <class... Nodes>
+std::vector<ExprPtr> children_of(Nodes... nodes) {
+  std::vector<ExprPtr> children;
+  (children.push_back(std::move(nodes)), ...);
+  return children;
+}
+
+int64_t integer_of(const Token& token) {
+  std::string_view digits = token.text;
+  int base = 10;
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] > '9') {
+    base = (digits[1] | 32) == 'x' ? 16 : (digits[1] | 32) == 'o' ? 8 : 2;
+    digits.remove_prefix(2);
+  }
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (problem != std::errc() || end != digits.data() + digits.size())
+    throw SyntaxFault{"the number " + token.text + " is not an integer of 64 bits", token.line};
+  return value;
+}
+
+double real_of(const Token& token) {
+  return std::strtod(token.text.c_str(), nullptr);  // out of range is infinity, as in Python
+}
+
 }  // namespace
 
 ExprPtr Parser::make(ExprKind kind, int line, std::vector<ExprPtr> children, std::string text) {
@@ -35,17 +60,6 @@ ExprPtr Parser::make(ExprKind kind, int line, std::vector<ExprPtr> children, std
   node->children = std::move(children);
   return node;
 }
-
-namespace {
-
-template <class... Nodes>
-std::vector<ExprPtr> children_of(Nodes... nodes) {
-  std::vector<ExprPtr> children;
-  (children.push_back(std::move(nodes)), ...);
-  return children;
-}
-
-}  // namespace
 
 ExprPtr Parser::expression(bool with_condition) {
   const Nesting nesting(*this);
@@ -171,28 +185,6 @@ ExprPtr Parser::unary() {
     node = primary();
   return postfix(std::move(node));
 }
-
-namespace {
-
-int64_t integer_of(const Token& token) {
-  std::string_view digits = token.text;
-  int base = 10;
-  if (digits.size() > 1 && digits[0] == '0' && digits[1] > '9') {
-    base = (digits[1] | 32) == 'x' ? 16 : (digits[1] | 32) == 'o' ? 8 : 2;
-    digits.remove_prefix(2);
-  }
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (problem != std::errc() || end != digits.data() + digits.size())
-    throw SyntaxFault{"the number " + token.text + " is not an integer of 64 bits", token.line};
-  return value;
-}
-
-double real_of(const Token& token) {
-  return std::strtod(token.text.c_str(), nullptr);  // out of range is infinity, as in Python
-}
-
-}  // namespace
 
 ExprPtr Parser::constant(int line, Value value) {
   ExprPtr node = make(ExprKind::constant, line);

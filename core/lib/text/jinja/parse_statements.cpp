@@ -147,16 +147,15 @@ void Parser::macro_body(Macro& macro, std::string_view end) {
 
 Target Parser::single_target(bool allow_attribute) {
   Target result;
-  result.line = current().line;
   if (skip_symbol("(")) {
     result = target(true, allow_attribute);
     expect_symbol(")");
     return result;
   }
-  result.name = expect_name();
+  const std::string name = expect_name();
   for (const char* reserved : {"true", "false", "none", "True", "False", "None", "not"})
-    if (result.name == reserved) fail("can't assign to '" + result.name + "'");
-  result.symbol = symbol(result.name);
+    if (name == reserved) fail("can't assign to '" + name + "'");
+  result.symbol = symbol(name);
   if (allow_attribute && skip_symbol(".")) result.attribute = expect_name();
   return result;
 }
@@ -166,7 +165,6 @@ Target Parser::target(bool allow_tuple, bool allow_attribute) {
   Target first = single_target(allow_attribute);
   if (!allow_tuple || !at_symbol(",")) return first;
   Target result;
-  result.line = first.line;
   result.parts.push_back(std::move(first));
   while (skip_symbol(",")) {
     if (at_symbol("=") || at_symbol(")") || at_name("in") || at(TokenKind::block_end)) break;
@@ -187,18 +185,13 @@ void Parser::parse_set(Statement& node) {
 }
 
 void Parser::parse_if(Statement& node) {
-  node.branches.push_back({tuple(false), {}});
-  for (;;) {
-    node.branches.back().body = block({"elif", "else", "endif"});
-    const std::string word = next().text;
-    if (word == "endif") return;
-    if (word == "elif") {
-      node.branches.push_back({tuple(false), {}});
-      continue;
-    }
-    node.branches.push_back({nullptr, whole_block("endif")});
-    return;
-  }
+  std::string word;
+  do {
+    ExprPtr condition = tuple(false);
+    node.branches.push_back({std::move(condition), block({"elif", "else", "endif"})});
+    word = next().text;
+  } while (word == "elif");
+  if (word == "else") node.branches.push_back({nullptr, whole_block("endif")});
 }
 
 void Parser::parse_for(Statement& node) {
@@ -234,7 +227,6 @@ void Parser::parameters(Macro& macro) {
 
 void Parser::parse_macro(Statement& node) {
   Macro& macro = node.macro;
-  macro.line = node.line;
   macro.name = expect_name();
   macro.symbol = symbol(macro.name);
   parameters(macro);
@@ -246,7 +238,6 @@ void Parser::parse_macro(Statement& node) {
 
 void Parser::parse_call(Statement& node) {
   node.macro.name = "caller";
-  node.macro.line = node.line;
   if (at_symbol("(")) parameters(node.macro);
   node.expr = expression();
   if (node.expr->kind != ExprKind::call) fail("expected call");

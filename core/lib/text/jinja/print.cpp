@@ -36,21 +36,14 @@ std::string float_text(double value) {
 
 namespace {
 
-void append_escaped(std::string& out, uint32_t c, char quote) {
-  if (c == static_cast<uint32_t>(quote) || c == '\\')
-    out += '\\', out += static_cast<char>(c);
-  else if (c == '\n')
-    out += "\\n";
-  else if (c == '\r')
-    out += "\\r";
-  else if (c == '\t')
-    out += "\\t";
-  else if (is_printable(c))
-    append_utf8(out, c);
-  else if (c < 0x100)
-    out += fmt::format("\\x{:02x}", c);
-  else
-    out += c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
+std::string escaped(uint32_t c, char quote) {
+  if (c == static_cast<uint32_t>(quote) || c == '\\') return {'\\', static_cast<char>(c)};
+  if (c == '\n') return "\\n";
+  if (c == '\r') return "\\r";
+  if (c == '\t') return "\\t";
+  if (is_printable(c)) return utf8_of(c);
+  if (c < 0x100) return fmt::format("\\x{:02x}", c);
+  return c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
 }
 
 constexpr int64_t kMaxPrinted = 64 << 20;
@@ -89,12 +82,7 @@ class Printer {
     const char quote = doubled ? '"' : '\'';
     const Mark outer = text.bytes.empty() ? kFromTemplate : text.mark_at(0);
     out.add(std::string(1, quote), outer);
-    for (int64_t offset = 0; offset < text.size();) {
-      const Mark mark = text.mark_at(offset);
-      std::string escaped;
-      append_escaped(escaped, next_code_point(text.bytes, offset), quote);
-      out.add(escaped, mark);
-    }
+    out.add(mapped(text, [quote](uint32_t c) { return escaped(c, quote); }));
     out.add(std::string(1, quote), outer);
   }
 

@@ -30,14 +30,8 @@ Template Template::parse(std::string_view source, const std::string& name) {
     result.tree_ = std::make_shared<const Tree>(parse_tree(source));
   } catch (const SyntaxFault& problem) {
     throw Error(ErrorKind::environment, place(name, problem.line) + problem.message);
-  } catch (const RenderFault& problem) {
-    throw Error(ErrorKind::environment, place(name, 1) + problem.message);
   }
   return result;
-}
-
-bool Template::mentions(std::string_view name) const {
-  return std::find(tree_->symbols.begin(), tree_->symbols.end(), name) != tree_->symbols.end();
 }
 
 MarkedText Template::render(const Variables& variables, const Limits& limits,

@@ -31,8 +31,6 @@ class Template {
                     std::optional<int64_t> now = {}) const;
 
   bool marks_generation() const { return tree_->marks_generation; }
-  // True if the template mentions the name at all.
-  bool mentions(std::string_view name) const;
   const std::string& name() const { return name_; }
 
  private:

@@ -7,17 +7,6 @@
 
 namespace forge::jinja {
 
-MarkedText mapped(const MarkedText& text, CaseMapping mapping) {
-  TextBuilder out;
-  int64_t offset = 0;
-  for (const MarkedRun& run : text.runs) {
-    std::string piece;
-    while (offset < run.end) piece += mapping(next_code_point(text.bytes, offset));
-    out.add(piece, run.mark);
-  }
-  return out.take();
-}
-
 MarkedText html_escaped(const MarkedText& text) {
   static constexpr std::pair<char, std::string_view> kEntities[] = {
       {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&#34;"}, {'\'', "&#39;"}};
@@ -43,10 +32,16 @@ bool is_cased(uint32_t c) { return is_upper(c) || is_lower(c); }
 // none follows.
 bool final_sigma(const MarkedText& text, int64_t begin, int64_t end) {
   if (begin == 0) return false;
-  int64_t before = begin - 1;
-  while (before > 0 && (text.bytes[before] & 0xC0) == 0x80) --before;
+  auto before = static_cast<int64_t>(text::char_before(text.bytes, begin));
   if (!is_cased(next_code_point(text.bytes, before))) return false;
   return end >= text.size() || !is_cased(next_code_point(text.bytes, end));
+}
+
+bool in_set(uint32_t c, const std::string* set) {
+  if (!set) return is_space(c);
+  for (int64_t offset = 0; offset < static_cast<int64_t>(set->size());)
+    if (next_code_point(*set, offset) == c) return true;
+  return false;
 }
 
 }  // namespace
@@ -76,17 +71,6 @@ MarkedText capitalized(const MarkedText& text) {
   return out.take();
 }
 
-namespace {
-
-bool in_set(uint32_t c, const std::string* set) {
-  if (!set) return is_space(c);
-  for (int64_t offset = 0; offset < static_cast<int64_t>(set->size());)
-    if (next_code_point(*set, offset) == c) return true;
-  return false;
-}
-
-}  // namespace
-
 MarkedText stripped(const MarkedText& text, const std::string* set, bool left, bool right) {
   int64_t begin = 0, end = text.size();
   while (left && begin < end) {
@@ -95,8 +79,7 @@ MarkedText stripped(const MarkedText& text, const std::string* set, bool left, b
     begin = next;
   }
   while (right && end > begin) {
-    int64_t last = end - 1;
-    while (last > begin && (text.bytes[last] & 0xC0) == 0x80) --last;
+    const auto last = static_cast<int64_t>(text::char_before(text.bytes, end));
     int64_t offset = last;
     if (!in_set(next_code_point(text.bytes, offset), set)) break;
     end = last;

@@ -7,8 +7,6 @@
 
 namespace forge::jinja {
 
-using CaseMapping = std::string (*)(uint32_t);
-MarkedText mapped(const MarkedText& text, CaseMapping mapping);
 MarkedText upper(const MarkedText& text);
 MarkedText lower(const MarkedText& text);
 MarkedText capitalized(const MarkedText& text);

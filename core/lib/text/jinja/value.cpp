@@ -20,6 +20,22 @@ int64_t checked_weight(int64_t weight) {
   return weight;
 }
 
+std::shared_ptr<const Sequence> sequence_of(std::vector<Value> items) {
+  auto sequence = std::make_shared<Sequence>();
+  sequence->items = std::move(items);
+  return sequence;
+}
+
+std::vector<Value> characters(const MarkedText& text) {
+  std::vector<Value> items;
+  for (int64_t offset = 0; offset < text.size();) {
+    const int64_t begin = offset;
+    next_code_point(text.bytes, offset);
+    items.push_back(Value(text.slice(begin, offset)));
+  }
+  return items;
+}
+
 }  // namespace
 
 int64_t weight_of(const Value& value) {
@@ -65,31 +81,10 @@ const void* Value::identity() const {
       data_);
 }
 
-size_t Dict::slot_of(std::string_view key, size_t hash) const {
-  size_t slot = hash & (index_.size() - 1);
-  for (;; slot = (slot + 1) & (index_.size() - 1)) {
-    const auto& [stored, entry] = index_[slot];
-    if (entry == 0) return slot;
-    if (stored == hash && entries[entry - 1].first.bytes() == key) return slot;
-  }
-}
-
-void Dict::grow_index() {
-  size_t size = 64;
-  while (size < entries.size() * 3) size *= 2;
-  index_.assign(size, {0, 0});
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (!entries[i].first.is_text()) continue;
-    const std::string& key = entries[i].first.bytes();
-    const size_t hash = std::hash<std::string_view>{}(key);
-    index_[slot_of(key, hash)] = {hash, i + 1};
-  }
-}
-
 const Value* Dict::find(std::string_view key) const {
   if (!index_.empty()) {
-    const auto& [hash, entry] = index_[slot_of(key, std::hash<std::string_view>{}(key))];
-    return entry == 0 ? nullptr : &entries[entry - 1].second;
+    const auto found = index_.find(key);
+    return found == index_.end() ? nullptr : &entries[found->second].second;
   }
   for (const auto& [name, value] : entries)
     if (name.is_text() && name.bytes() == key) return &value;
@@ -114,11 +109,8 @@ void Dict::set(Value key, Value value) {
   }
   entries.emplace_back(std::move(key), std::move(value));
   if (entries.size() < 16) return;
-  if (index_.size() < entries.size() * 2) return grow_index();
-  if (!entries.back().first.is_text()) return;
-  const std::string& name = entries.back().first.bytes();
-  const size_t hash = std::hash<std::string_view>{}(name);
-  index_[slot_of(name, hash)] = {hash, entries.size()};
+  for (size_t i = index_.empty() ? 0 : entries.size() - 1; i < entries.size(); ++i)
+    if (entries[i].first.is_text()) index_.emplace(entries[i].first.bytes(), i);
 }
 
 const Value* find_named(const NamedValues& values, std::string_view name) {
@@ -148,16 +140,11 @@ bool truth(const Value& value) {
 }
 
 std::string type_name(const Value& value) {
-  if (value.is_none()) return "NoneType";
-  if (value.is_undefined()) return "Undefined";
-  if (value.is_bool()) return "bool";
-  if (value.is_int()) return "int";
-  if (value.is_float()) return "float";
-  if (value.is_text()) return "str";
-  if (value.is_dict()) return "dict";
-  if (value.is_namespace()) return "Namespace";
-  if (value.is_loop()) return "LoopContext";
-  if (value.is_callable()) return value.callable().macro ? "Macro" : "function";
+  static constexpr const char* kTypes[] = {  // in the order of Value's alternatives
+      "NoneType", "bool", "int",       "float",    "str",        "Undefined",
+      "",         "dict", "Namespace", "function", "LoopContext"};
+  if (value.is_callable() && value.callable().macro) return "Macro";
+  if (!value.is_sequence()) return kTypes[value.alternative()];
   static constexpr const char* kKinds[] = {  // in the order of SequenceKind
       "list", "tuple", "range", "generator", "dict_keys", "dict_values", "dict_items"};
   return kKinds[static_cast<size_t>(value.sequence().kind)];
@@ -178,26 +165,6 @@ int64_t length_of(const Value& value) {
   if (value.is_loop()) return static_cast<int64_t>(value.loop().items->items.size());
   fault("object of type '" + type_name(value) + "' has no len()");
 }
-
-namespace {
-
-std::shared_ptr<const Sequence> sequence_of(std::vector<Value> items) {
-  auto sequence = std::make_shared<Sequence>();
-  sequence->items = std::move(items);
-  return sequence;
-}
-
-std::vector<Value> characters(const MarkedText& text) {
-  std::vector<Value> items;
-  for (int64_t offset = 0; offset < text.size();) {
-    const int64_t begin = offset;
-    next_code_point(text.bytes, offset);
-    items.push_back(Value(text.slice(begin, offset)));
-  }
-  return items;
-}
-
-}  // namespace
 
 std::shared_ptr<const Sequence> iterate(const Value& value) {
   if (value.is_undefined()) return sequence_of({});

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -106,6 +107,7 @@ class Value {
   const Callable& callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
   LoopState& loop() const { return *std::get<std::shared_ptr<LoopState>>(data_); }
   const void* identity() const;
+  size_t alternative() const { return data_.index(); }
 
  private:
   std::variant<None, bool, int64_t, double, Text, std::shared_ptr<const Undefined>,
@@ -127,10 +129,8 @@ struct Dict {
   void set(Value key, Value value);
 
  private:
-  std::vector<std::pair<size_t, size_t>>
-      index_;  // open addressing: hash, entry + 1; built from 16 entries on
-  size_t slot_of(std::string_view key, size_t hash) const;
-  void grow_index();
+  // Maps text keys to their entries, which hold the texts; filled from 16 entries on.
+  std::unordered_map<std::string_view, size_t> index_;
 };
 
 using NamedValues = std::vector<std::pair<std::string, Value>>;

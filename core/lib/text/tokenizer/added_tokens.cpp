@@ -26,7 +26,7 @@ bool touches_word(std::string_view text, size_t begin, size_t end) {
 AddedToken added_token(const Json& spec, const std::string& where) {
   AddedToken token;
   token.content = string_member(spec, "content", where);
-  if (token.content.empty()) throw Error(ErrorKind::environment, where + ": content is empty");
+  if (token.content.empty()) throw file_fault(where, "content is empty");
   token.special = bool_member(spec, "special", where, false);
   token.normalized = bool_member(spec, "normalized", where, !token.special);
   token.single_word = bool_member(spec, "single_word", where, false);
@@ -35,24 +35,22 @@ AddedToken added_token(const Json& spec, const std::string& where) {
   return token;
 }
 
+Json token_entry(int64_t id, const std::string& content, bool special) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
+}
+
 void TokenFinder::add(const std::string& pattern, const AddedToken& token, const std::string& where) {
   if (pattern.empty()) return;
-  if (pattern.size() > kLongestToken) {
-    throw Error(ErrorKind::environment, where + ": an added token of " + std::to_string(pattern.size()) +
-                                            " bytes, expected at most " + std::to_string(kLongestToken));
-  }
+  if (pattern.size() > kLongestToken)
+    throw file_fault(where, "an added token of {} bytes, expected at most {}", pattern.size(),
+                     kLongestToken);
   int32_t node = 0;
   for (const char c : pattern) {
-    const auto byte = static_cast<unsigned char>(c);
-    const auto found = nodes_[node].next.find(byte);
-    if (found != nodes_[node].next.end()) {
-      node = found->second;
-      continue;
-    }
-    const auto fresh = static_cast<int32_t>(nodes_.size());
-    nodes_[node].next.emplace(byte, fresh);
-    nodes_.emplace_back();
-    node = fresh;
+    const auto [place, fresh] = nodes_[node].next.try_emplace(static_cast<unsigned char>(c),
+                                                              static_cast<int32_t>(nodes_.size()));
+    node = place->second;
+    if (fresh) nodes_.emplace_back();
   }
   starts_[static_cast<unsigned char>(pattern[0])] = true;
   nodes_[node].token = static_cast<int32_t>(tokens_.size());

@@ -23,6 +23,9 @@ struct AddedToken {
 // Reads a token as tokenizer.json and tokenizer_config.json write it, without its id.
 AddedToken added_token(const Json& spec, const std::string& where);
 
+// Returns a token in tokenizer.json's form that is found wherever its text stands.
+Json token_entry(int64_t id, const std::string& content, bool special);
+
 // Finds the leftmost token, and of those the longest, with a byte trie.
 class TokenFinder {
  public:

@@ -61,23 +61,11 @@ void AlignedText::prepend(std::string_view prefix) {
   origin.insert(origin.begin(), prefix.size(), Origin(origin.front()));
 }
 
-void AlignedText::keep_if(const std::function<bool(uint32_t)>& keep) {
-  AlignedText kept{.growth = growth};
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = at;
-    if (!keep(next_char(text, at))) continue;
-    kept.text.append(text, begin, at - begin);
-    kept.origin.insert(kept.origin.end(), origin.begin() + static_cast<int64_t>(begin),
-                       origin.begin() + static_cast<int64_t>(at));
-  }
-  *this = std::move(kept);
-}
-
-void AlignedText::map(const std::function<uint32_t(uint32_t)>& map) {
+void AlignedText::map(const std::function<std::optional<uint32_t>(uint32_t)>& map) {
   AlignedText mapped{.growth = growth};
   for (size_t at = 0; at < text.size();) {
     const Origin place = origin[at];
-    append_utf8(mapped.text, map(next_char(text, at)));
+    if (const auto code = map(next_char(text, at))) append_utf8(mapped.text, *code);
     mapped.origin.resize(mapped.text.size(), place);
   }
   *this = std::move(mapped);
@@ -104,18 +92,9 @@ Origin WorkText::origin_of(int64_t begin, int64_t end) const {
 
 AlignedText WorkText::aligned(const Piece& piece) const {
   AlignedText result{std::string(text_of(piece)), {}, &growth_};
-  if (!origin_.empty()) {
-    result.origin.assign(origin_.begin() + piece.begin, origin_.begin() + piece.end);
-    return result;
-  }
-  result.origin.resize(result.text.size());
-  for (size_t at = 0; at < result.text.size();) {
-    const size_t begin = at;
-    next_char(result.text, at);
-    const Origin place{static_cast<int32_t>(piece.begin + begin), static_cast<int32_t>(piece.begin + at)};
-    std::fill(result.origin.begin() + static_cast<int64_t>(begin),
-              result.origin.begin() + static_cast<int64_t>(at), place);
-  }
+  result.origin.reserve(result.text.size());
+  for (int64_t at = piece.begin; at < piece.end; ++at)
+    result.origin.push_back(origin_of(at, at + 1));
   return result;
 }
 

@@ -3,6 +3,7 @@
 // came from.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +51,8 @@ struct AlignedText {
   void transform(const std::vector<Change>& changes, int64_t skipped = 0);
   // Puts `prefix` in front, with the place of the first character. An empty text stays empty.
   void prepend(std::string_view prefix);
-  void keep_if(const std::function<bool(uint32_t)>& keep);
-  void map(const std::function<uint32_t(uint32_t)>& map);
+  // Replaces every character by what `map` returns; where that is nothing, leaves it out.
+  void map(const std::function<std::optional<uint32_t>(uint32_t)>& map);
   // Replaces every byte by its character of GPT-2's alphabet.
   void to_alphabet();
 };

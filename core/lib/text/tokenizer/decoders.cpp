@@ -82,10 +82,8 @@ Decoder replace(const Json& spec, const std::string& where) {
 }
 
 Decoder strip(const Json& spec, const std::string& where) {
-  const uint32_t content = character_member(spec, "content", where);
+  const std::string mark = utf8_of(character_member(spec, "content", where));
   const int64_t start = int_member(spec, "start", where, 0), stop = int_member(spec, "stop", where, 0);
-  std::string mark;
-  append_utf8(mark, content);
   return [mark, start, stop](Tokens& tokens) {
     for (std::string& token : tokens) {
       std::string_view rest = token;
@@ -97,8 +95,7 @@ Decoder strip(const Json& spec, const std::string& where) {
 }
 
 Decoder metaspace(const Json& spec, const std::string& where) {
-  std::string mark;
-  append_utf8(mark, character_member(spec, "replacement", where));
+  const std::string mark = utf8_of(character_member(spec, "replacement", where));
   const bool prepends = string_member(spec, "prepend_scheme", where, "always") != "never" &&
                         bool_member(spec, "add_prefix_space", where, true);
   return [mark, prepends](Tokens& tokens) {

@@ -45,17 +45,15 @@ void trim_offsets(Encoding& encoding, bool add_prefix_space) {
 }
 
 int32_t checked_id(const Json& id, const std::string& where) {
-  if (!id.is_number_integer() || id < 0 || id > kMaxTokenId) {
-    throw Error(ErrorKind::environment,
-                where + ": expected a token id from 0 to " + std::to_string(kMaxTokenId));
-  }
+  if (!id.is_number_integer() || id < 0 || id > kMaxTokenId)
+    throw file_fault(where, "expected a token id from 0 to {}", kMaxTokenId);
   return id.get<int32_t>();
 }
 
 // Returns the id of ["</s>", 2].
 int32_t pair_id(const Json& spec, const char* key, const std::string& where) {
   const Json& pair = array_member(spec, key, where);
-  if (pair.size() != 2) throw Error(ErrorKind::environment, where + ": " + key + ": expected [token, id]");
+  if (pair.size() != 2) throw file_fault(where, "{}: expected [token, id]", key);
   return checked_id(pair[1], where + "." + key);
 }
 
@@ -91,17 +89,14 @@ PostProcessor templates(const Json& spec, const std::string& where) {
     }
     const std::string name = string_member(member(single[k], "SpecialToken", place), "id", place);
     const Json* token = tokens == nullptr ? nullptr : find_member(*tokens, name.c_str());
-    if (token == nullptr) {
-      throw Error(ErrorKind::environment, place + ": the token \"" + name + "\" is not in special_tokens");
-    }
-    for (const Json& id : array_member(*token, "ids", place)) {
+    if (token == nullptr)
+      throw file_fault(place, "the token \"{}\" is not in special_tokens", name);
+    for (const Json& id : array_member(*token, "ids", place))
       (sequences == 0 ? step.before : step.behind).push_back(checked_id(id, place));
-    }
   }
-  if (sequences != 1) {
-    throw Error(ErrorKind::environment, where + ": single: expected the text (Sequence) once, found it " +
-                                            std::to_string(sequences) + " times");
-  }
+  if (sequences != 1)
+    throw file_fault(where, "single: expected the text (Sequence) once, found it {} times",
+                     sequences);
   return {std::move(step)};
 }
 

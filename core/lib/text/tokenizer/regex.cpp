@@ -4,16 +4,12 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
-#include "core/lib/base/error.h"
+#include <algorithm>
+
+#include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge::text {
-namespace {
-
-constexpr size_t kPatternBytes = 100'000;
-
-}  // namespace
-
 struct Regex::Code {
   pcre2_code* code = nullptr;
   std::string where;
@@ -31,11 +27,9 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
       reinterpret_cast<const unsigned char*>(translated.data()), translated.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &error,
       &offset, nullptr);
-  if (code->code == nullptr) {
-    throw Error(ErrorKind::environment, where + ": the regular expression " + pattern +
-                                            " does not compile: " + pcre_message(error) + " at byte " +
-                                            std::to_string(offset));
-  }
+  if (code->code == nullptr)
+    throw file_fault(where, "the regular expression {} does not compile: {} at byte {}", pattern,
+                     pcre_message(error), offset);
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // if it fails, the interpreter gives the same matches
   code_ = std::move(code);
 }
@@ -51,10 +45,6 @@ Regex Regex::literal(const std::string& literal, const std::string& where) {
   return Regex(pattern, where);
 }
 
-size_t Regex::char_length(char lead) {
-  return static_cast<size_t>(utf8_length(static_cast<unsigned char>(lead)));
-}
-
 void Regex::give_up(std::string_view text, size_t from, const std::string& why) const {
   throw Error(ErrorKind::data, code_->where + ": the regular expression gave up at byte " +
                                    std::to_string(from) + " of a text of " + std::to_string(text.size()) +
@@ -68,14 +58,14 @@ bool Regex::find(std::string_view text, size_t from, MatchPatience& patience, si
   if (match.ranges.empty()) return false;
   *begin = match.ranges[0];
   *end = match.ranges[1];
-  if (*end < *begin) {  // \K in a lookahead
-    throw Error(ErrorKind::environment,
-                code_->where + ": a match ends before it begins (\\K in a lookahead)");
-  }
+  if (*end < *begin)
+    throw file_fault(code_->where, "a match ends before it begins (\\K in a lookahead)");
   return true;
 }
 
 namespace {
+
+constexpr size_t kPatternBytes = 100'000;
 
 // Translates an Oniguruma pattern to PCRE2 syntax.
 class Translator {
@@ -100,8 +90,8 @@ class Translator {
 
  private:
   [[noreturn]] void refuse(const std::string& why) {
-    throw Error(ErrorKind::environment,
-                where_ + ": forge does not read the regular expression " + in_.substr(0, 200) + ": " + why);
+    throw file_fault(where_, "forge does not read the regular expression {}: {}",
+                     in_.substr(0, 200), why);
   }
 
   // Translates a group's options. (?m) is "dot matches newline" in Oniguruma and "^ at every line"
@@ -114,9 +104,8 @@ class Translator {
     if (end >= in_.size() || (in_[end] != ':' && in_[end] != ')') || end == at_) return;
     for (; at_ < end; ++at_) {
       const char flag = in_[at_];
-      if (flag != 'i' && flag != 'm' && flag != 'x' && flag != '-') {
+      if (flag != 'i' && flag != 'm' && flag != 'x' && flag != '-')
         refuse(fmt::format("the option (?{}) means different things to different engines", flag));
-      }
       out_ += flag == 'm' ? 's' : flag;
     }
   }
@@ -155,7 +144,11 @@ class Translator {
     for (const auto& [letter, bits] : kClasses)
       if ((kind | 32) == letter) return runs(bits, kind != letter, in_class);
     if (kind == 'p' || kind == 'P') return property(kind == 'P', in_class);
-    if (kind == 'h') return hexadecimal("0-9a-fA-F", in_class);
+    if (kind == 'h') {
+      out_ += in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
+      at_ += 2;
+      return;
+    }
     if (kind == 'H') refuse("\\H is not supported; write [^0-9a-fA-F]");
     if (kind == 'u') return unicode_escape();
     if (std::string_view("yYXRNOKMCGgkQE").find(kind) != std::string_view::npos)
@@ -164,16 +157,10 @@ class Translator {
     at_ += 2;
   }
 
-  void hexadecimal(const char* set, bool in_class) {
-    out_ += in_class ? set : "[" + std::string(set) + "]";
-    at_ += 2;
-  }
-
   void unicode_escape() {
     const std::string digits = in_.substr(at_ + 2, 4);
-    if (digits.size() < 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
+    if (digits.size() < 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
       refuse("\\u needs four hexadecimal digits");
-    }
     out_ += "\\x{" + digits + "}";
     at_ += 6;
   }
@@ -187,38 +174,30 @@ class Translator {
       negated = !negated;
       name.erase(0, 1);
     }
-    struct Known {
-      const char* name;
-      uint32_t bits;
-    };
-    static constexpr Known kKnown[] = {{"L", kLetter},    {"N", kNumber}, {"P", kPunctuation}, {"S", kSymbol},
-                                       {"M", kMark},      {"Lu", kUpper}, {"Ll", kLower},      {"Lt", kTitle},
-                                       {"Lm", kModifier}, {"Han", kHan},  {"Nd", kDigit}};
-    for (const Known& known : kKnown) {
-      if (name == known.name) {
+    static constexpr std::pair<std::string_view, uint32_t> kKnown[] = {
+        {"L", kLetter},    {"N", kNumber}, {"P", kPunctuation}, {"S", kSymbol},
+        {"M", kMark},      {"Lu", kUpper}, {"Ll", kLower},      {"Lt", kTitle},
+        {"Lm", kModifier}, {"Han", kHan},  {"Nd", kDigit}};
+    for (const auto& [known, bits] : kKnown)
+      if (name == known) {
         at_ = end - 1;
-        return runs(known.bits, negated, in_class);
+        return runs(bits, negated, in_class);
       }
-    }
     if (name == "Lo") {
       at_ = end - 1;
       return runs_where(
           [](uint32_t b) { return (b & kLetter) && !(b & (kUpper | kLower | kTitle | kModifier)); }, negated,
           in_class);
     }
-    static constexpr const char* kOthers[] = {
+    static constexpr std::string_view kOthers[] = {
         "Mn",       "Mc",     "Me",   "Nl",     "No",     "Pc",         "Pd",      "Ps",       "Pe",
         "Pi",       "Pf",     "Po",   "Sm",     "Sc",     "Sk",         "So",      "Z",        "Zs",
         "Zl",       "Zp",     "C",    "Cc",     "Cf",     "Latin",      "Greek",   "Cyrillic", "Hiragana",
         "Katakana", "Hangul", "Thai", "Arabic", "Hebrew", "Devanagari", "Bopomofo"};
-    for (const char* other : kOthers) {
-      if (name == other) {
-        out_ += (negated ? "\\P{" : "\\p{") + name + "}";
-        at_ = end + 1;
-        return;
-      }
-    }
-    refuse("the property \\p{" + name + "} is not known");
+    if (std::ranges::find(kOthers, name) == std::end(kOthers))
+      refuse("the property \\p{" + name + "} is not known");
+    out_ += (negated ? "\\P{" : "\\p{") + name + "}";
+    at_ = end + 1;
   }
 
   void runs(uint32_t bits, bool negated, bool in_class) {
@@ -229,16 +208,15 @@ class Translator {
   template <class Member>
   void runs_where(Member member, bool negated, bool in_class) {
     if (!in_class) out_ += '[';
-    size_t count = 0;
-    const ClassRun* run = class_runs(&count);
-    for (size_t k = 0; k < count;) {
+    const std::span<const ClassRun> run = class_runs();
+    for (size_t k = 0; k < run.size();) {
       if (member(run[k].bits) == negated) {
         ++k;
         continue;
       }
       const uint32_t first = run[k].first;
-      while (k < count && member(run[k].bits) != negated) ++k;
-      uint32_t last = (k < count ? run[k].first : 0x110000) - 1;
+      while (k < run.size() && member(run[k].bits) != negated) ++k;
+      uint32_t last = (k < run.size() ? run[k].first : 0x110000) - 1;
       // Surrogates are no characters; PCRE2 refuses to name them.
       if (first < 0xD800 && last >= 0xDFFF) {
         out_ += fmt::format("\\x{{{:x}}}-\\x{{d7ff}}", first);

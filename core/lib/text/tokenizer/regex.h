@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/lib/text/bounded_match.h"
-#include "core/lib/text/tokenizer/aligned_text.h"
+#include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge::text {
 
@@ -30,7 +30,9 @@ class Regex {
     for (size_t begin, end; find(text, at, patience, &begin, &end);) {
       // An empty match directly after the last one is skipped, as in Oniguruma's iterator.
       on_match(begin, end);
-      at = end > begin ? end : end + (end < text.size() ? char_length(text[end]) : 1);
+      at = end;
+      if (end == begin)
+        at += end < text.size() ? utf8_length(static_cast<unsigned char>(text[end])) : 1;
       if (at > text.size()) return;
     }
   }
@@ -39,7 +41,6 @@ class Regex {
   struct Code;
   bool find(std::string_view text, size_t from, MatchPatience& patience, size_t* begin, size_t* end) const;
   [[noreturn]] void give_up(std::string_view text, size_t from, const std::string& why) const;
-  static size_t char_length(char lead);
   std::shared_ptr<const Code> code_;
 };
 

@@ -120,15 +120,8 @@ size_t modern_word(const Reader& in, size_t at, int most_digits) {
 }
 
 size_t word_end(Scanner scanner, const Reader& in, size_t at) {
-  switch (scanner) {
-    case Scanner::gpt2:
-      return gpt2_word(in, at);
-    case Scanner::llama3:
-      return modern_word(in, at, 3);
-    case Scanner::qwen2:
-      return modern_word(in, at, 1);
-  }
-  return in.size();
+  if (scanner == Scanner::gpt2) return gpt2_word(in, at);
+  return modern_word(in, at, scanner == Scanner::llama3 ? 3 : 1);
 }
 
 }  // namespace

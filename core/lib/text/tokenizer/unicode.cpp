@@ -1,5 +1,6 @@
 #include "core/lib/text/tokenizer/unicode.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <iterator>
@@ -61,27 +62,13 @@ const ClassTable& class_table() {
   return *table;
 }
 
-const ClassRun* class_runs(size_t* count) {
-  *count = std::size(kRuns);
-  return kRuns;
-}
+std::span<const ClassRun> class_runs() { return kRuns; }
 
 void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 63));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 63));
-    out += static_cast<char>(0x80 | (code & 63));
-  } else {
-    out += static_cast<char>(0xF0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 63));
-    out += static_cast<char>(0x80 | (code >> 6 & 63));
-    out += static_cast<char>(0x80 | (code & 63));
-  }
+  constexpr uint32_t kLeads[] = {0, 0xC0, 0xE0, 0xF0};
+  const int more = (code >= 0x80) + (code >= 0x800) + (code >= 0x10000);  // bytes after the first
+  out += static_cast<char>(kLeads[more] | code >> 6 * more);
+  for (int k = more - 1; k >= 0; --k) out += static_cast<char>(0x80 | (code >> 6 * k & 63));
 }
 
 bool all_ascii(std::string_view text) {
@@ -91,10 +78,8 @@ bool all_ascii(std::string_view text) {
     std::memcpy(&word, text.data() + at, 8);
     if (word & 0x8080808080808080u) return false;
   }
-  for (; at < text.size(); ++at) {
-    if (static_cast<unsigned char>(text[at]) >= 0x80) return false;
-  }
-  return true;
+  return std::all_of(text.begin() + static_cast<int64_t>(at), text.end(),
+                     [](unsigned char byte) { return byte < 0x80; });
 }
 
 std::string replace_invalid_utf8(std::string_view bytes) {

@@ -4,6 +4,7 @@
 // other versions of Unicode.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,7 +38,7 @@ struct ClassRun {
   uint32_t first;
   uint32_t bits;
 };
-const ClassRun* class_runs(size_t* count);
+std::span<const ClassRun> class_runs();
 
 // Returns the length in bytes of the character whose first byte is `lead`, in valid UTF-8.
 inline int utf8_length(unsigned char lead) { return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4; }
@@ -59,6 +60,11 @@ inline uint32_t next_char(std::string_view text, size_t& at) {
 }
 
 void append_utf8(std::string& out, uint32_t code);
+inline std::string utf8_of(uint32_t code) {
+  std::string text;
+  append_utf8(text, code);
+  return text;
+}
 bool all_ascii(std::string_view text);
 // Returns `bytes` with every maximal ill-formed part as U+FFFD, as Rust's from_utf8_lossy and the
 // Unicode standard's practice do.

@@ -1,7 +1,9 @@
 #include "core/lib/text/tokenizer/load/gguf_pre.h"
 
-#include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
+#include "core/lib/text/tokenizer/load/parts.h"
+#include "core/lib/text/tokenizer/models/bpe.h"
 #include "core/lib/text/tokenizer/scanner.h"
 
 namespace forge::text {
@@ -33,43 +35,32 @@ constexpr char kBloom[] = " ?[^(\\s|.,!?…。，、।۔،)]+";
 
 struct Entry {
   const char* names;  // separated by spaces
-  std::vector<std::string> patterns;
-  bool ignore_merges;
-  bool add_bos;
+  GgufPre pre;
 };
 
 std::vector<Entry> table() {
   return {
       {"default gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de roberta-bpe gigachat",
-       {kGpt2Pattern},
-       false,
-       false},
+       {{kGpt2Pattern}}},
       {"smollm starcoder refact command-r codeshell exaone minerva-7b",
-       {"\\p{N}", kGpt2Pattern},
-       false,
-       false},
-      {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 jina-v5-nano", {kLlama3Pattern}, true, true},
-      {"dbrx smaug-bpe chatglm-bpe glm4", {kLlama3Pattern}, false, false},
-      {"qwen2 stablelm2 hunyuan deepseek-r1-qwen megrez solar-open grok-2", {kQwen2Pattern}, false, false},
-      {"qwen35", {kQwen35}, false, false},
-      {"gpt-4o llama4 minimax-m2", {kGpt4o}, false, false},
-      {"tekken", {kTekken}, true, true},
+       {{"\\p{N}", kGpt2Pattern}}},
+      {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 jina-v5-nano",
+       {{kLlama3Pattern}, true, true}},
+      {"dbrx smaug-bpe chatglm-bpe glm4", {{kLlama3Pattern}}},
+      {"qwen2 stablelm2 hunyuan deepseek-r1-qwen megrez solar-open grok-2", {{kQwen2Pattern}}},
+      {"qwen35", {{kQwen35}}},
+      {"gpt-4o llama4 minimax-m2", {{kGpt4o}}},
+      {"tekken", {{kTekken}, true, true}},
       {"deepseek-llm",
-       {"[\r\n]", kDeepSeekLatin, "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+",
-        "\\p{N}+"},
-       false,
-       false},
+       {{"[\r\n]", kDeepSeekLatin, "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+",
+         "\\p{N}+"}}},
       {"deepseek-coder",
-       {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"},
-       false,
-       false},
+       {{"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}}},
       {"deepseek-v3 hunyuan-dense joyai-llm",
-       {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", kDeepSeek3},
-       false,
-       false},
-      {"falcon", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", kGpt2Pattern, "[0-9][0-9][0-9]"}, false, false},
-      {"bloom poro-chat gpt3-finnish", {kBloom}, false, false},
-      {"viking", {kBloom, "\\p{N}"}, false, false},
+       {{"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", kDeepSeek3}}},
+      {"falcon", {{"[\\p{P}\\$\\+<=>\\^~\\|`]+", kGpt2Pattern, "[0-9][0-9][0-9]"}}},
+      {"bloom poro-chat gpt3-finnish", {{kBloom}}},
+      {"viking", {{kBloom, "\\p{N}"}}},
   };
 }
 
@@ -79,22 +70,35 @@ GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where) {
   std::vector<std::string> known;
   for (const Entry& entry : table()) {
     for (const std::string& candidate : split(entry.names, ' ')) {
-      if (candidate == name) return {entry.patterns, entry.ignore_merges, entry.add_bos};
+      if (candidate == name) return entry.pre;
       known.push_back(candidate);
     }
   }
-  throw Error(ErrorKind::environment, where + ": forge does not know the pre-tokenizer \"" + name +
-                                          "\" (tokenizer.ggml.pre)" + did_you_mean(name, known))
+  throw file_fault(where, "forge does not know the pre-tokenizer \"{}\" (tokenizer.ggml.pre){}",
+                   name, did_you_mean(name, known))
       .hint("known: " + join(known, ", ") + "; or put the model's tokenizer.json beside the file");
 }
 
 std::string gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges) {
   for (const Entry& entry : table()) {
-    if (entry.patterns != patterns || entry.ignore_merges != ignore_merges) continue;
+    if (entry.pre.patterns != patterns || entry.pre.ignore_merges != ignore_merges) continue;
     const std::vector<std::string> names = split(entry.names, ' ');
     return names[0] == "default" ? names[1] : names[0];  // "default" makes llama.cpp warn
   }
   return "";
+}
+
+void set_byte_level(TokenizerParts& parts, BpeSpec bpe, const GgufPre& pre) {
+  bpe.ignore_merges = pre.ignore_merges;
+  bool raw_bytes = false;
+  parts.model = make_bpe(std::move(bpe), true, &raw_bytes);
+  std::vector<PreTokenizer> steps;
+  for (const std::string& pattern : pre.patterns)
+    steps.push_back(make_split(pattern, true, SplitBehavior::isolated, false, parts.name));
+  steps.push_back(make_byte_level(false, false, raw_bytes));
+  parts.pre_tokenizer = one_after_another(std::move(steps));
+  parts.decoder = make_decoder(Json{{"type", "ByteLevel"}}, parts.name);
+  parts.byte_decoder = true;
 }
 
 }  // namespace forge::text

@@ -3,7 +3,13 @@
 #include <string>
 #include <vector>
 
+namespace forge {
+struct TokenizerParts;
+}
+
 namespace forge::text {
+
+struct BpeSpec;
 
 // A GGUF pre-tokenizer. The patterns split the text one after another, and each isolates its
 // matches.
@@ -19,5 +25,9 @@ GgufPre gguf_pre_tokenizer(const std::string& name, const std::string& where);
 
 // Returns llama.cpp's name of the pre-tokenizer with these patterns; empty if there is none.
 std::string gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges);
+
+// Sets the model, pre-tokenizer and decoder of a byte-level tokenizer: `bpe` over the words that
+// `pre` cuts.
+void set_byte_level(TokenizerParts& parts, BpeSpec bpe, const GgufPre& pre);
 
 }  // namespace forge::text

@@ -6,7 +6,7 @@ namespace forge::text {
 namespace {
 
 [[noreturn]] void wrong(const char* key, const std::string& where, const std::string& expected) {
-  throw Error(ErrorKind::environment, where + ": " + key + ": expected " + expected);
+  throw file_fault(where, "{}: expected {}", key, expected);
 }
 
 }  // namespace

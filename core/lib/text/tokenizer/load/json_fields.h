@@ -1,6 +1,8 @@
 #pragma once
 // Reads fields of a tokenizer.json and checks their kind. `where` is the place for messages, e.g.
 // "model/tokenizer.json: normalizer.normalizers[2]".
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,6 +12,13 @@
 #include "core/lib/io/json.h"
 
 namespace forge::text {
+
+// Returns the fault of a tokenizer's file, Error(environment) "where: what".
+template <class... Parts>
+Error file_fault(const std::string& where, fmt::format_string<Parts...> what, Parts&&... parts) {
+  return Error(ErrorKind::environment,
+               where + ": " + fmt::format(what, std::forward<Parts>(parts)...));
+}
 
 const Json& member(const Json& object, const char* key, const std::string& where);  // must be there
 const Json* find_member(const Json& object, const char* key);  // nullptr if absent or null
@@ -38,8 +47,7 @@ Make maker_of(const std::pair<const char*, Make> (&makers)[count], const std::st
     if (type == name) return make;
     names.push_back(name);
   }
-  throw Error(ErrorKind::environment,
-              where + ": forge has no " + part + " \"" + type + "\"" + did_you_mean(type, names))
+  throw file_fault(where, "forge has no {} \"{}\"{}", part, type, did_you_mean(type, names))
       .hint("known: " + join(names, ", "));
 }
 

@@ -88,7 +88,8 @@ class Collector {
   int64_t id_of(const std::string& key) const {
     const bool digits = !key.empty() && key.size() < 9 && key.find_first_not_of("0123456789") == std::string::npos;
     if (!digits)
-      throw Error(ErrorKind::environment, "beside " + where_ + ": added_tokens_decoder: expected an id, found \"" + key + "\"");
+      throw file_fault("beside " + where_, "added_tokens_decoder: expected an id, found \"{}\"",
+                       key);
     return std::stoll(key);
   }
 
@@ -103,8 +104,7 @@ std::unordered_map<std::string, int64_t> vocabulary_ids(const Json& root, const 
   std::set<std::string> wanted;
   for (const LateToken& late : tokens) wanted.insert(content_of(late.token));
   std::unordered_map<std::string, int64_t> ids;
-  const Json* model = find_member(root, "model");
-  const Json* vocabulary = model == nullptr ? nullptr : find_member(*model, "vocab");
+  const Json* vocabulary = vocabulary_of(root);
   if (vocabulary == nullptr || wanted.empty()) return ids;
   int64_t row = 0;
   for (const auto& [key, value] : vocabulary->items()) {
@@ -116,13 +116,12 @@ std::unordered_map<std::string, int64_t> vocabulary_ids(const Json& root, const 
   return ids;
 }
 
-int64_t vocabulary_size(const Json& root) {
-  const Json* model = find_member(root, "model");
-  const Json* vocabulary = model == nullptr ? nullptr : find_member(*model, "vocab");
-  return vocabulary == nullptr ? 0 : static_cast<int64_t>(vocabulary->size());
-}
-
 }  // namespace
+
+const Json* vocabulary_of(const Json& root) {
+  const Json* model = find_member(root, "model");
+  return model == nullptr ? nullptr : find_member(*model, "vocab");
+}
 
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where) { return Collector(files, where).take(); }
 
@@ -130,13 +129,16 @@ std::string beside(const std::string& path, const char* file) {
   return path.substr(0, path.rfind('/') + 1) + file;
 }
 
-std::string named_token(const TokenFiles& files, const std::string& key) {
+std::optional<int32_t> named_id(const TokenizerParts& parts, const TokenFiles& files,
+                                const std::string& key) {
   const Json* decoder = find_member(files.config, "added_tokens_decoder");
   const bool map_first = decoder == nullptr || !decoder->is_object();
   for (const Json* file : map_first ? std::array{&files.special_tokens_map, &files.config} : std::array{&files.config, &files.special_tokens_map})
     if (const Json* value = find_member(*file, key.c_str()))
-      if (const Json token = whole_token(*value, true); !token.is_null() && !content_of(token).empty()) return content_of(token);
-  return "";
+      if (const Json token = whole_token(*value, true);
+          !token.is_null() && !content_of(token).empty())
+        return parts.id_of(content_of(token));
+  return std::nullopt;
 }
 
 void add_late_tokens(Json& root, const TokenFiles& files, const std::string& where) {
@@ -146,7 +148,8 @@ void add_late_tokens(Json& root, const TokenFiles& files, const std::string& whe
   if (find_member(root, "added_tokens") == nullptr) root["added_tokens"] = Json::array();
   Json& added = root["added_tokens"];
   if (!added.is_array()) return;  // refused by its reader
-  int64_t next = vocabulary_size(root);
+  const Json* vocabulary = vocabulary_of(root);
+  int64_t next = vocabulary == nullptr ? 0 : static_cast<int64_t>(vocabulary->size());
   std::unordered_map<std::string, size_t> places;
   for (size_t k = 0; k < added.size(); ++k) {
     const int64_t id = int_member(added[k], "id", where, -1);
@@ -165,8 +168,9 @@ void add_late_tokens(Json& root, const TokenFiles& files, const std::string& whe
     const auto row = known.find(content);
     const int64_t id = row == known.end() ? next : row->second;
     if (row == known.end() && token.id && *token.id != id)
-      throw Error(ErrorKind::environment, "beside " + where + ": the token \"" + content + "\" has the id " + std::to_string(*token.id) +
-                                              ", and transformers would number it " + std::to_string(id))
+      throw file_fault("beside " + where,
+                       "the token \"{}\" has the id {}, and transformers would number it {}",
+                       content, *token.id, id)
           .hint("put it into tokenizer.json's added_tokens with its id");
     Json entry{{"id", id}};
     entry.update(token.token);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/lib/io/json.h"
+#include "core/lib/text/tokenizer/load/parts.h"
 
 namespace forge::text {
 
@@ -29,14 +30,18 @@ struct LateToken {
 // messages.
 std::vector<LateToken> late_tokens(const TokenFiles& files, const std::string& where);
 
+// Returns the vocabulary of a tokenizer.json; null if it has none.
+const Json* vocabulary_of(const Json& root);
+
 // Returns the path of a file in the same folder.
 std::string beside(const std::string& path, const char* file);
 
-// Returns the text of the token that the files name `key`, such as eos_token; empty if none does.
+// Returns the id of the token that the files name `key`, such as eos_token; nothing if none does.
 // special_tokens_map.json overrides the configuration, as in transformers, unless that has an
 // added_tokens_decoder. With one, transformers does not open the map: here it names what the
 // configuration leaves open.
-std::string named_token(const TokenFiles& files, const std::string& key);
+std::optional<int32_t> named_id(const TokenizerParts& parts, const TokenFiles& files,
+                                const std::string& key);
 
 // Adds the tokens to a tokenizer.json. A token that is there keeps its id. Throws
 // Error(environment) if a file states an id for a new one that is not the next.

@@ -10,6 +10,7 @@
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/load/class_rules.h"
 #include "core/lib/text/tokenizer/load/gguf_pre.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/load/parts.h"
 #include "core/lib/text/tokenizer/models/bpe.h"
 #include "core/lib/text/tokenizer/unicode.h"
@@ -19,10 +20,6 @@ namespace {
 
 using namespace text;
 
-[[noreturn]] void refuse(const GgufVocabulary& source, const std::string& what) {
-  throw Error(ErrorKind::environment, source.name + ": " + what);
-}
-
 GgufTokenType type_of(const GgufVocabulary& source, size_t id) {
   return source.token_types.empty() ? GgufTokenType::normal
                                     : static_cast<GgufTokenType>(source.token_types[id]);
@@ -30,29 +27,26 @@ GgufTokenType type_of(const GgufVocabulary& source, size_t id) {
 
 void check(const GgufVocabulary& source) {
   const size_t count = source.tokens.size();
-  if (count == 0) refuse(source, "tokenizer.ggml.tokens is empty or missing");
+  if (count == 0) throw file_fault(source.name, "tokenizer.ggml.tokens is empty or missing");
   if (count > static_cast<size_t>(kMaxTokenId))
-    refuse(source, "tokenizer.ggml.tokens has " + std::to_string(count) + " entries");
+    throw file_fault(source.name, "tokenizer.ggml.tokens has {} entries", count);
   for (const auto& [key, entries] :
-       {std::pair{"token_type", source.token_types.size()}, {"scores", source.scores.size()}}) {
+       {std::pair{"token_type", source.token_types.size()}, {"scores", source.scores.size()}})
     if (entries != 0 && entries != count)
-      refuse(source, std::string("tokenizer.ggml.") + key + " has " + std::to_string(entries) +
-                         " entries, expected as many as tokens: " + std::to_string(count));
-  }
-  for (size_t id = 0; id < count; ++id) {
+      throw file_fault(source.name,
+                       "tokenizer.ggml.{} has {} entries, expected as many as tokens: {}", key,
+                       entries, count);
+  for (size_t id = 0; id < count; ++id)
     if (!valid_utf8(source.tokens[id]))
-      refuse(source, "tokenizer.ggml.tokens[" + std::to_string(id) + "] is not UTF-8");
-  }
+      throw file_fault(source.name, "tokenizer.ggml.tokens[{}] is not UTF-8", id);
   const std::pair<const char*, const std::optional<int64_t>*> ids[] = {{"bos", &source.bos_id},
                                                                        {"eos", &source.eos_id},
                                                                        {"unknown", &source.unk_id},
                                                                        {"padding", &source.pad_id}};
-  for (const auto& [what, id] : ids) {
-    if (*id && (**id < 0 || **id >= static_cast<int64_t>(count))) {
-      refuse(source, std::string("tokenizer.ggml.") + what + "_token_id is " + std::to_string(**id) +
-                         ", expected 0 to " + std::to_string(count - 1));
-    }
-  }
+  for (const auto& [what, id] : ids)
+    if (*id && (**id < 0 || **id >= static_cast<int64_t>(count)))
+      throw file_fault(source.name, "tokenizer.ggml.{}_token_id is {}, expected 0 to {}", what,
+                       **id, count - 1);
 }
 
 // Returns the vocabulary, without merges.
@@ -71,27 +65,16 @@ BpeSpec bpe_of(const GgufVocabulary& source) {
 std::pair<std::string, std::string> merge_of(const GgufVocabulary& source, size_t k) {
   const std::string& text = source.merges[k];
   const size_t space = text.find(' ', 1);
-  if (space == std::string::npos || space + 1 == text.size()) {
-    refuse(source, "tokenizer.ggml.merges[" + std::to_string(k) + "]: expected two tokens and a space");
-  }
+  if (space == std::string::npos || space + 1 == text.size())
+    throw file_fault(source.name, "tokenizer.ggml.merges[{}]: expected two tokens and a space", k);
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
 void load_gpt2(const GgufVocabulary& source, TokenizerParts& parts, bool* add_bos) {
   const GgufPre pre = gguf_pre_tokenizer(source.pre.empty() ? "default" : source.pre, source.name);
   BpeSpec bpe = bpe_of(source);
-  bpe.ignore_merges = pre.ignore_merges;
   for (size_t k = 0; k < source.merges.size(); ++k) bpe.merges.push_back(merge_of(source, k));
-  bool raw_bytes = false;
-  parts.model = make_bpe(std::move(bpe), true, &raw_bytes);
-  std::vector<PreTokenizer> steps;
-  for (const std::string& pattern : pre.patterns) {
-    steps.push_back(make_split(pattern, true, SplitBehavior::isolated, false, source.name));
-  }
-  steps.push_back(make_byte_level(false, false, raw_bytes));
-  parts.pre_tokenizer = one_after_another(std::move(steps));
-  parts.decoder = make_decoder(Json{{"type", "ByteLevel"}}, source.name);
-  parts.byte_decoder = true;
+  set_byte_level(parts, std::move(bpe), pre);
   *add_bos = pre.add_bos;
 }
 
@@ -120,10 +103,10 @@ void add_merges(const GgufVocabulary& source, BpeSpec& bpe) {
 // merge, the best score first.
 void load_llama(const GgufVocabulary& source, TokenizerParts& parts) {
   if (source.scores.empty())
-    refuse(source, "tokenizer.ggml.scores is missing, which the model \"llama\" needs");
-  for (const float score : source.scores) {
-    if (!(score == score)) refuse(source, "tokenizer.ggml.scores holds NaN");
-  }
+    throw file_fault(source.name,
+                     "tokenizer.ggml.scores is missing, which the model \"llama\" needs");
+  for (const float score : source.scores)
+    if (!(score == score)) throw file_fault(source.name, "tokenizer.ggml.scores holds NaN");
   BpeSpec bpe = bpe_of(source);
   bpe.byte_fallback = true;
   bpe.fuse_unk = true;
@@ -151,7 +134,8 @@ std::string bert_token(const std::string& token) {
 
 void load_bert(const GgufVocabulary& source, TokenizerParts& parts) {
   if (!source.unk_id)
-    refuse(source, "tokenizer.ggml.unknown_token_id is missing, which the model \"bert\" needs");
+    throw file_fault(source.name,
+                     "tokenizer.ggml.unknown_token_id is missing, which the model \"bert\" needs");
   Vocabulary vocabulary;
   for (size_t id = 0; id < source.tokens.size(); ++id) {
     const std::string token = bert_token(source.tokens[id]);
@@ -201,8 +185,8 @@ Tokenizer load_gguf_tokenizer(const GgufVocabulary& source) {
     load_bert(source, *parts);
     add_bos = add_eos = true;
   } else {
-    throw Error(ErrorKind::environment, source.name + ": forge does not know the tokenizer \"" +
-                                            source.model + "\" (tokenizer.ggml.model)")
+    throw file_fault(source.name, "forge does not know the tokenizer \"{}\" (tokenizer.ggml.model)",
+                     source.model)
         .hint("known: bert, gpt2, llama; or put the model's tokenizer.json beside the file");
   }
   for (size_t id = 0; id < source.tokens.size(); ++id) {
@@ -218,11 +202,7 @@ Tokenizer load_gguf_tokenizer(const GgufVocabulary& source) {
   parts->eos_id = narrow(source.eos_id);
   parts->unk_id = narrow(source.unk_id);
   parts->pad_id = narrow(source.pad_id);
-  std::vector<int32_t> before, behind;
-  if (source.add_bos.value_or(add_bos) && parts->bos_id) before.push_back(*parts->bos_id);
-  if (source.add_eos.value_or(add_eos) && parts->eos_id) behind.push_back(*parts->eos_id);
-  parts->post_processor = {PostStep{.before = before, .behind = behind}};
-  parts->finish();
+  parts->finish_with(source.add_bos.value_or(add_bos), source.add_eos.value_or(add_eos));
   parts->content_hash = hash_of(source);
   return Tokenizer(std::move(parts));
 }

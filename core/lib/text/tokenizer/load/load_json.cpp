@@ -30,45 +30,22 @@ void add_tokens(TokenizerParts& parts, const Json& list, const std::string& wher
     const std::string place = where + "[" + std::to_string(k) + "]";
     AddedToken token = added_token(list[k], place);
     const int64_t stated = int_member(list[k], "id", place, -1);
-    if (stated < 0 && find_member(list[k], "id") != nullptr) {
-      throw Error(ErrorKind::environment, place + ": id: " + std::to_string(stated) + " is negative");
-    }
+    if (stated < 0 && find_member(list[k], "id") != nullptr)
+      throw file_fault(place, "id: {} is negative", stated);
     const auto known = parts.id_of(token.content);
-    if (known && *known != stated && stated >= 0) {
-      throw Error(ErrorKind::environment, place + ": the token \"" + token.content + "\" has the id " +
-                                              std::to_string(stated) + " here and " + std::to_string(*known) +
-                                              " in the vocabulary")
+    if (known && *known != stated && stated >= 0)
+      throw file_fault(place, "the token \"{}\" has the id {} here and {} in the vocabulary",
+                       token.content, stated, *known)
           .hint("one of the two is wrong; the row of the embedding matrix decides");
-    }
     const int64_t id = known ? *known : stated >= 0 ? stated : next;
-    if (id < 0 || id > kMaxTokenId) {
-      throw Error(ErrorKind::environment, place + ": id: expected 0 to " + std::to_string(kMaxTokenId));
-    }
+    if (id < 0 || id > kMaxTokenId) throw file_fault(place, "id: expected 0 to {}", kMaxTokenId);
     token.id = static_cast<int32_t>(id);
-    if (!known) {
-      const std::string* other = parts.decoded_token(token.id);
-      if (other != nullptr) {
-        throw Error(ErrorKind::environment, place + ": the id " + std::to_string(id) + " of \"" +
-                                                token.content + "\" already belongs to \"" + other->substr(0, 80) +
-                                                "\"");
-      }
-    }
+    if (const std::string* other = known ? nullptr : parts.decoded_token(token.id))
+      throw file_fault(place, "the id {} of \"{}\" already belongs to \"{}\"", id, token.content,
+                       other->substr(0, 80));
     next = std::max(next, id + 1);
     parts.add_token(token);
   }
-}
-
-std::optional<int32_t> named_id(const TokenizerParts& parts, const text::TokenFiles& files, const char* key) {
-  const std::string token = named_token(files, key);
-  return token.empty() ? std::nullopt : parts.id_of(token);
-}
-
-void name_ids(TokenizerParts& parts, const text::TokenFiles& files) {
-  parts.bos_id = named_id(parts, files, "bos_token");
-  parts.eos_id = named_id(parts, files, "eos_token");
-  parts.pad_id = named_id(parts, files, "pad_token");
-  parts.unk_id = named_id(parts, files, "unk_token");
-  if (!parts.unk_id) parts.unk_id = parts.model->unk_id();
 }
 
 text::TokenFiles files_beside(const TokenizerJson& source) {
@@ -138,9 +115,8 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   const text::TokenFiles files = files_beside(source);
   Json root = whole_json(source, files);
   const std::string where = source.name + ": ";
-  if (!root.is_object() || find_member(root, "model") == nullptr) {
-    throw Error(ErrorKind::environment, source.name + ": expected an object with a \"model\"");
-  }
+  if (!root.is_object() || find_member(root, "model") == nullptr)
+    throw file_fault(source.name, "expected an object with a \"model\"");
   const ClassRules rules = class_rules(root, files.config, model_config(source), source.name);
   take_parts(rules, root);
   auto parts = std::make_shared<TokenizerParts>();
@@ -150,12 +126,10 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   bool raw_bytes = false;
   parts->model = make_model(root["model"], where + "model", byte_level, &raw_bytes);
   if (pre != nullptr) parts->pre_tokenizer = make_pre_tokenizer(*pre, where + "pre_tokenizer", raw_bytes);
-  if (const Json* spec = find_member(root, "normalizer")) {
+  if (const Json* spec = find_member(root, "normalizer"))
     parts->normalizer = make_normalizer(*spec, where + "normalizer");
-  }
-  if (const Json* spec = find_member(root, "post_processor")) {
+  if (const Json* spec = find_member(root, "post_processor"))
     parts->post_processor = make_post_processor(*spec, where + "post_processor");
-  }
   if (const Json* spec = find_member(root, "decoder")) {
     parts->decoder = make_decoder(*spec, where + "decoder");
     parts->byte_decoder = is_byte_level_decoder(*spec);
@@ -163,7 +137,11 @@ Tokenizer load_tokenizer_json(const TokenizerJson& source) {
   if (find_member(root, "added_tokens") != nullptr) {
     add_tokens(*parts, array_member(root, "added_tokens", source.name), where + "added_tokens");
   }
-  name_ids(*parts, files);
+  parts->bos_id = named_id(*parts, files, "bos_token");
+  parts->eos_id = named_id(*parts, files, "eos_token");
+  parts->pad_id = named_id(*parts, files, "pad_token");
+  parts->unk_id = named_id(*parts, files, "unk_token");
+  if (!parts->unk_id) parts->unk_id = parts->model->unk_id();
   parts->finish();
   Hasher hasher;
   hasher.add(source.tokenizer).add(source.config).add(source.special_tokens_map).add(source.added_tokens);

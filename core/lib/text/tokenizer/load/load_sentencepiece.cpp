@@ -16,6 +16,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/load/class_rules.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/load/load_tiktoken.h"
 #include "core/lib/text/tokenizer/load/parts.h"
 #include "core/lib/text/tokenizer/load/tokenizer_config.h"
@@ -31,16 +32,16 @@ constexpr int64_t kLargestModel = 64 << 20;
 
 class SentencePiece : public Model {
  public:
-  SentencePiece(const std::string& content, const std::string& where) : where_(where) {
+  SentencePiece(const std::string& content, const std::string& where) {
     const auto status = processor_.LoadFromSerializedProto(content);
-    if (!status.ok()) {
-      throw Error(ErrorKind::environment, where + ": not a SentencePiece model: " + status.ToString());
-    }
+    if (!status.ok()) throw file_fault(where, "not a SentencePiece model: {}", status.ToString());
     for (int id = 0; id < processor_.GetPieceSize(); ++id)
       vocabulary_.add(processor_.IdToPiece(id), id, where);
     SentencePieceVocabulary read = read_sentencepiece(content, where);
     constexpr int64_t kUnigram = 1;
-    if (read.model_type != kUnigram || !characters_.LoadFromSerializedProto(character_model(content, read)).ok()) return;
+    if (read.model_type != kUnigram ||
+        !characters_.LoadFromSerializedProto(character_model(read)).ok())
+      return;
     unigram_.emplace(std::move(read));
   }
   const sentencepiece::SentencePieceProcessor& processor() const { return processor_; }
@@ -52,13 +53,6 @@ class SentencePiece : public Model {
       tokens.push_back({static_cast<int32_t>(piece.id()), static_cast<int32_t>(piece.begin()),
                         static_cast<int32_t>(piece.end())});
     }
-  }
-  std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
-  const std::string* token_of(int32_t id) const override { return vocabulary_.token_of(id); }
-  int64_t max_id() const override { return vocabulary_.max_id(); }
-  int64_t size() const override { return vocabulary_.size(); }
-  std::optional<int32_t> unk_id() const override {
-    return processor_.unk_id() < 0 ? std::nullopt : std::optional(processor_.unk_id());
   }
 
  private:
@@ -95,13 +89,11 @@ class SentencePiece : public Model {
     }
   }
 
-  std::string where_;
   sentencepiece::SentencePieceProcessor processor_;
   // Both are for a unigram model, whose ties this library decides differently from its later
   // versions.
   sentencepiece::SentencePieceProcessor characters_;
   std::optional<SentencePieceUnigram> unigram_;
-  Vocabulary vocabulary_;
 };
 
 // True if the model puts a space before a text. Only its protobuf says so, so the model is run to
@@ -151,10 +143,7 @@ Tokenizer load_sentencepiece(const std::string& path, const std::string& config_
   parts->eos_id = valid(processor.eos_id());
   parts->pad_id = valid(processor.pad_id());
   parts->unk_id = valid(processor.unk_id());
-  config.name_ids(*parts);
-  config.add_template(*parts, parts->bos_id.has_value());
-  parts->finish();
-  parts->content_hash = config.content_hash(content);
+  config.finish(*parts, content);
   return Tokenizer(std::move(parts));
 }
 

@@ -2,9 +2,9 @@
 
 #include <charconv>
 
-#include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/load/base64.h"
 #include "core/lib/text/tokenizer/load/gguf_pre.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/load/parts.h"
 #include "core/lib/text/tokenizer/load/tokenizer_config.h"
 #include "core/lib/text/tokenizer/models/bpe.h"
@@ -48,16 +48,14 @@ std::string in_alphabet(std::string_view bytes) {
 BpeSpec parse(const std::string& path, std::string_view content) {
   BpeSpec bpe;
   bpe.where = path;
-  bpe.ignore_merges = true;
   std::vector<RankedToken> tokens;
   for (int64_t line = 1; !content.empty(); ++line) {
     const std::string_view text = next_line(content);
     if (text.empty()) continue;
+    const std::string place = path + ":" + std::to_string(line);
     std::optional<RankedToken> token = parse_line(text);
-    if (!token)
-      throw Error(ErrorKind::environment,
-                  path + ":" + std::to_string(line) + ": expected a token in base64, a space and its rank");
-    bpe.vocabulary.add(in_alphabet(token->bytes), token->rank, path + ":" + std::to_string(line));
+    if (!token) throw file_fault(place, "expected a token in base64, a space and its rank");
+    bpe.vocabulary.add(in_alphabet(token->bytes), token->rank, place);
     tokens.push_back(std::move(*token));
   }
   for (const RankedToken& token : tokens) {
@@ -78,29 +76,15 @@ bool looks_like_tiktoken(std::string_view content) { return parse_line(next_line
 
 Tokenizer load_tiktoken(const std::string& path, std::string_view content, const std::string& config_text) {
   const TokenizerConfig config(path, config_text);
-  const GgufPre llama3 = gguf_pre_tokenizer("llama-bpe", path);
   auto parts = std::make_shared<TokenizerParts>();
   parts->name = path;
-  bool raw_bytes = false;
-  parts->model = make_bpe(parse(path, content), true, &raw_bytes);
-  Json steps = Json::array();
-  for (const std::string& pattern : llama3.patterns)
-    steps.push_back({{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}});
-  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
-  parts->pre_tokenizer =
-      make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", steps}}, path, raw_bytes);
-  parts->decoder = make_decoder(Json{{"type", "ByteLevel"}}, path);
-  parts->byte_decoder = true;
-  if (!config.add_tokens(*parts)) {
-    throw Error(ErrorKind::environment, path + ": a tiktoken file does not hold its control tokens")
+  set_byte_level(*parts, parse(path, content), gguf_pre_tokenizer("llama-bpe", path));
+  if (!config.add_tokens(*parts))
+    throw file_fault(path, "a tiktoken file does not hold its control tokens")
         .hint(
             "put the model's tokenizer.json into the folder, or a tokenizer_config.json with "
             "added_tokens_decoder");
-  }
-  config.name_ids(*parts);
-  config.add_template(*parts, parts->bos_id.has_value());
-  parts->finish();
-  parts->content_hash = config.content_hash(content);
+  config.finish(*parts, content);
   return Tokenizer(std::move(parts));
 }
 

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
-#include "core/lib/base/error.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
 
 namespace forge {
 
 void TokenizerParts::add_token(const text::AddedToken& token) {
   if (token.content.empty()) return;
-  if (token.id < 0 || token.id > text::kMaxTokenId) {
-    throw Error(ErrorKind::environment, name + ": the added token \"" + token.content.substr(0, 80) +
-                                            "\" has the id " + std::to_string(token.id) + ", expected 0 to " +
-                                            std::to_string(text::kMaxTokenId));
-  }
+  if (token.id < 0 || token.id > text::kMaxTokenId)
+    throw text::file_fault(name, "the added token \"{}\" has the id {}, expected 0 to {}",
+                           token.content.substr(0, 80), token.id, text::kMaxTokenId);
   std::string pattern = token.content;
   if (token.normalized && normalizer) {
     const text::Growth growth(name, token.content.size());
@@ -34,19 +32,27 @@ void TokenizerParts::finish() {
   }
 }
 
+void TokenizerParts::finish_with(bool adds_bos, bool adds_eos) {
+  text::PostStep step;
+  if (adds_bos && bos_id) step.before = {*bos_id};
+  if (adds_eos && eos_id) step.behind = {*eos_id};
+  post_processor = {step};
+  finish();
+}
+
 std::optional<int32_t> TokenizerParts::id_of(std::string_view token) const {
   const auto found = added_ids.find(token);
-  return found != added_ids.end() ? std::optional(found->second) : model->id_of(token);
+  return found != added_ids.end() ? std::optional(found->second) : model->vocabulary().id_of(token);
 }
 
 const std::string* TokenizerParts::decoded_token(int32_t id) const {
   if (const auto form = added_normalized.find(id); form != added_normalized.end()) return &form->second;
   if (const auto token = added.find(id); token != added.end()) return &token->second.content;
-  return model->token_of(id);
+  return model->vocabulary().token_of(id);
 }
 
 int64_t TokenizerParts::max_id() const {
-  int64_t largest = model->max_id();
+  int64_t largest = model->vocabulary().max_id();
   for (const auto& [id, token] : added) largest = std::max<int64_t>(largest, id);
   return largest;
 }

@@ -40,6 +40,8 @@ struct TokenizerParts {
   void add_token(const text::AddedToken& token);
   // Fills the ids that the template adds. It must be called last.
   void finish();
+  // Calls finish() with a template that puts bos_id first and eos_id last, if there are such.
+  void finish_with(bool adds_bos, bool adds_eos);
 
   std::optional<int32_t> id_of(std::string_view token) const;
   const std::string* decoded_token(int32_t id) const;

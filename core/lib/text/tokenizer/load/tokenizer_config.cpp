@@ -14,7 +14,7 @@ constexpr const char *kSpecialTokensMap = "special_tokens_map.json", *kAddedToke
 Json object_of(const std::string& text, const std::string& name) {
   if (text.empty()) return Json::object();
   Json json = parse_python_json(text, name);
-  if (!json.is_object()) throw Error(ErrorKind::environment, name + ": expected an object");
+  if (!json.is_object()) throw file_fault(name, "expected an object");
   return json;
 }
 
@@ -39,16 +39,15 @@ bool TokenizerConfig::add_tokens(TokenizerParts& parts) const {
   for (const LateToken& late : tokens) {
     AddedToken token = added_token(late.token, name_);
     const auto known = parts.id_of(token.content);
-    if (known && late.id && *known != *late.id) {
-      throw Error(ErrorKind::environment, "beside " + model_path_ + ": \"" + token.content + "\" has the id " + std::to_string(*late.id) +
-                                              ", but in the model " + std::to_string(*known));
-    }
+    if (known && late.id && *known != *late.id)
+      throw file_fault("beside " + model_path_, "\"{}\" has the id {}, but in the model {}",
+                       token.content, *late.id, *known);
     const int64_t id = known ? *known : late.id.value_or(parts.max_id() + 1);
     const auto twin = parts.added.find(static_cast<int32_t>(id));
-    if (twin != parts.added.end() && twin->second.content != token.content) {
-      throw Error(ErrorKind::environment, "beside " + model_path_ + ": the id " + std::to_string(id) + " appears twice, for \"" +
-                                              twin->second.content + "\" and for \"" + token.content + "\"");
-    }
+    if (twin != parts.added.end() && twin->second.content != token.content)
+      throw file_fault("beside " + model_path_,
+                       "the id {} appears twice, for \"{}\" and for \"{}\"", id,
+                       twin->second.content, token.content);
     token.id = static_cast<int32_t>(id);
     if (twin == parts.added.end()) parts.add_token(token);
   }
@@ -62,22 +61,15 @@ PrefixRule TokenizerConfig::prefix_rule() const {
   return bool_member(files_.config, "legacy", name_, true) ? PrefixRule::of_model : PrefixRule::at_start;
 }
 
-void TokenizerConfig::name_ids(TokenizerParts& parts) const {
-  for (auto [key, id] :
-       {std::pair{"bos_token", &parts.bos_id}, {"eos_token", &parts.eos_id}, {"pad_token", &parts.pad_id}}) {
-    if (const auto found = parts.id_of(named_token(files_, key))) *id = found;
-  }
-}
-
-void TokenizerConfig::add_template(TokenizerParts& parts, bool add_bos) const {
-  std::vector<int32_t> before, behind;
-  if (bool_member(files_.config, "add_bos_token", name_, add_bos) && parts.bos_id) before.push_back(*parts.bos_id);
-  if (bool_member(files_.config, "add_eos_token", name_, false) && parts.eos_id) behind.push_back(*parts.eos_id);
-  parts.post_processor = {PostStep{.before = before, .behind = behind}};
-}
-
-std::string TokenizerConfig::content_hash(std::string_view model) const {
-  return Hasher().add(model).add(text_).add(special_tokens_map_).add(added_tokens_).hex();
+void TokenizerConfig::finish(TokenizerParts& parts, std::string_view model) const {
+  for (auto [key, id] : {std::pair{"bos_token", &parts.bos_id},
+                         {"eos_token", &parts.eos_id},
+                         {"pad_token", &parts.pad_id}})
+    if (const auto found = named_id(parts, files_, key)) *id = found;
+  const bool adds_bos = bool_member(files_.config, "add_bos_token", name_, true);
+  parts.finish_with(adds_bos, bool_member(files_.config, "add_eos_token", name_, false));
+  parts.content_hash =
+      Hasher().add(model).add(text_).add(special_tokens_map_).add(added_tokens_).hex();
 }
 
 }  // namespace forge::text

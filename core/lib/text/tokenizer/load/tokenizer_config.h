@@ -20,12 +20,10 @@ class TokenizerConfig {
   // false leaves texts after an added token alone. If a key is absent or legacy is true, the model
   // file decides.
   PrefixRule prefix_rule() const;
-  // Sets the ids of bos_token, eos_token, pad_token.
-  void name_ids(TokenizerParts& parts) const;
-  // Sets the template by add_bos_token and add_eos_token.
-  void add_template(TokenizerParts& parts, bool add_bos) const;
-  // Returns a hash of the model file's content and of every file that was read beside it.
-  std::string content_hash(std::string_view model) const;
+  // Sets the ids of bos_token, eos_token, pad_token, the template by add_bos_token and
+  // add_eos_token, and the hash of the model file's content and of every file that was read beside
+  // it. It must be called last.
+  void finish(TokenizerParts& parts, std::string_view model) const;
 
  private:
   std::string name_, model_path_;

@@ -1,6 +1,5 @@
 #include "core/lib/text/tokenizer/models/bpe.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 
@@ -14,30 +13,25 @@ namespace {
 
 constexpr std::string_view kSpace = "▁";  // SentencePiece's
 
-class Bpe : public VocabularyModel<BpeSpec> {
+class Bpe : public Model {
  public:
-  Bpe(BpeSpec spec, bool byte_level) : VocabularyModel(std::move(spec)), merges_(spec_.merges.size()) {
+  Bpe(BpeSpec spec, bool byte_level)
+      : Model(std::move(spec.vocabulary)), spec_(std::move(spec)), merges_(spec_.merges.size()) {
     add_merges();
-    if (spec_.unk_token) unk_ = spec_.vocabulary.id_of(*spec_.unk_token);
-    for (int byte = 0; byte < 256; ++byte) {
-      const std::string name = fmt::format("<0x{:02X}>", byte);
-      fallback_[byte] = spec_.vocabulary.id_of(name).value_or(-1);
-    }
+    if (spec_.unk_token) unk_ = vocabulary_.id_of(*spec_.unk_token);
     raw_ = byte_level && spec_.continuing_subword_prefix.empty() && spec_.end_of_word_suffix.empty();
     // A vocabulary may lack bytes that were not in its training text. unk stands for those.
     const bool falls_back =
         spec_.byte_fallback && std::ranges::any_of(fallback_, [](int32_t id) { return id >= 0; });
     const bool may_lack = spec_.unk_token && !falls_back;
     for (int byte = 0; byte < 256 && raw_; ++byte) {
-      std::string symbol;
-      append_utf8(symbol, byte_to_alphabet(static_cast<unsigned char>(byte)));
-      byte_id_[byte] = spec_.vocabulary.id_of(symbol).value_or(-1);
+      const std::string symbol = utf8_of(byte_to_alphabet(static_cast<unsigned char>(byte)));
+      byte_id_[byte] = vocabulary_.id_of(symbol).value_or(-1);
       raw_ = byte_id_[byte] >= 0 || may_lack;
     }
     if (raw_ && spec_.ignore_merges) {
-      for (const auto& [token, id] : spec_.vocabulary.by_text()) {
+      for (const auto& [token, id] : vocabulary_.by_text())
         if (auto bytes = alphabet_bytes(token)) whole_.emplace(std::move(*bytes), id);
-      }
     }
     find_joints();
     spec_.merges = {};
@@ -57,18 +51,17 @@ class Bpe : public VocabularyModel<BpeSpec> {
  private:
   void add_merges() {
     const auto id_of = [this](size_t rank, const std::string& token) {
-      if (const auto id = spec_.vocabulary.id_of(token)) return *id;
-      throw Error(ErrorKind::environment, spec_.where + ": merges[" + std::to_string(rank) +
-                                              "]: the token \"" + token.substr(0, 80) +
-                                              "\" is not in the vocabulary");
+      if (const auto id = vocabulary_.id_of(token)) return *id;
+      throw file_fault(spec_.where, "merges[{}]: the token \"{}\" is not in the vocabulary", rank,
+                       token.substr(0, 80));
     };
     const std::string& prefix = spec_.continuing_subword_prefix;
     for (size_t rank = 0; rank < spec_.merges.size(); ++rank) {
       const auto& [left, right] = spec_.merges[rank];
-      if (right.size() < prefix.size()) {
-        throw Error(ErrorKind::environment, spec_.where + ": merges[" + std::to_string(rank) + "]: \"" +
-                                                right + "\" is shorter than continuing_subword_prefix");
-      }
+      if (right.size() < prefix.size())
+        throw file_fault(spec_.where,
+                         "merges[{}]: \"{}\" is shorter than continuing_subword_prefix", rank,
+                         right);
       const int32_t left_id = id_of(rank, left), right_id = id_of(rank, right);
       const int32_t merged_id = id_of(rank, left + right.substr(prefix.size()));
       merges_.set(left_id, right_id,
@@ -81,13 +74,14 @@ class Bpe : public VocabularyModel<BpeSpec> {
   // into independent words.
   void find_joints() {
     falls_apart_ = !raw_ && !spec_.ignore_merges && spec_.continuing_subword_prefix.empty() &&
-                   spec_.end_of_word_suffix.empty() && spec_.vocabulary.id_of(kSpace);
+                   spec_.end_of_word_suffix.empty() && vocabulary_.id_of(kSpace);
     for (const auto& [left, right] : spec_.merges) {
       if (!falls_apart_) return;
       if (left.empty() || !right.starts_with(kSpace)) continue;
       joint_[static_cast<unsigned char>(left.back())] = true;
       // The text of unk and byte tokens does not end the way their names do.
-      falls_apart_ = left != spec_.unk_token && !std::ranges::count(fallback_, *spec_.vocabulary.id_of(left));
+      falls_apart_ =
+          left != spec_.unk_token && !std::ranges::count(fallback_, *vocabulary_.id_of(left));
     }
   }
 
@@ -101,7 +95,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
 
   std::optional<int32_t> whole_word(std::string_view word) const {
     if (!spec_.ignore_merges) return std::nullopt;
-    if (!raw_) return spec_.vocabulary.id_of(word);
+    if (!raw_) return vocabulary_.id_of(word);
     const auto found = whole_.find(word);
     return found == whole_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -172,7 +166,7 @@ class Bpe : public VocabularyModel<BpeSpec> {
       if (begin > 0) symbol += spec_.continuing_subword_prefix;
       symbol += word.substr(begin, at - begin);
       if (at == word.size()) symbol += spec_.end_of_word_suffix;
-      if (const auto id = spec_.vocabulary.id_of(symbol)) {
+      if (const auto id = vocabulary_.id_of(symbol)) {
         flush();
         symbols.push_back({*id, bytes});
       } else if (spec_.byte_fallback && has_all_bytes(symbol)) {
@@ -191,21 +185,19 @@ class Bpe : public VocabularyModel<BpeSpec> {
   }
 
   Error unknown_token_missing() const {
-    return Error(ErrorKind::environment, spec_.where + ": unk_token \"" + *spec_.unk_token +
-                                             "\" is needed but is not in the vocabulary");
+    return file_fault(spec_.where, "unk_token \"{}\" is needed but is not in the vocabulary",
+                      *spec_.unk_token);
   }
 
   bool has_all_bytes(std::string_view symbol) const {
-    for (const char byte : symbol) {
-      if (fallback_[static_cast<unsigned char>(byte)] < 0) return false;
-    }
-    return true;
+    return std::ranges::all_of(symbol, [this](unsigned char byte) { return fallback_[byte] >= 0; });
   }
 
+  BpeSpec spec_;
   MergeTable merges_;
   bool raw_ = false;
   std::array<int32_t, 256> byte_id_{};
-  std::array<int32_t, 256> fallback_{};
+  std::array<int32_t, 256> fallback_ = vocabulary_.byte_ids();
   StringMap<int32_t> whole_;  // raw bytes of tokens, for ignore_merges
   bool falls_apart_ = false;
   std::array<bool, 256> joint_{};  // last bytes of what a merge joins to a "▁"
@@ -222,11 +214,9 @@ std::shared_ptr<const Model> make_bpe(BpeSpec spec, bool byte_level, bool* raw_b
 
 std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::string& where, bool byte_level,
                                                 bool* raw_bytes) {
-  if (const Json* dropout = find_member(spec, "dropout"); dropout != nullptr && *dropout != 0) {
-    throw Error(ErrorKind::environment,
-                where + ": dropout: forge encodes deterministically, so BPE dropout is refused")
+  if (const Json* dropout = find_member(spec, "dropout"); dropout != nullptr && *dropout != 0)
+    throw file_fault(where, "dropout: forge encodes deterministically, so BPE dropout is refused")
         .hint("set \"dropout\": null");
-  }
   BpeSpec bpe;
   bpe.where = where;
   bpe.vocabulary = Vocabulary::from_json(member(spec, "vocab", where), where + ".vocab");
@@ -246,13 +236,11 @@ std::shared_ptr<const Model> make_bpe_from_json(const Json& spec, const std::str
       const std::string text = merge.get<std::string>();
       if (text.starts_with("#version")) continue;
       const size_t space = text.find(' ');
-      if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-        throw Error(ErrorKind::environment,
-                    place + ": expected two tokens and one space, found \"" + text + "\"");
-      }
+      if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
+        throw file_fault(place, "expected two tokens and one space, found \"{}\"", text);
       bpe.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
     } else {
-      throw Error(ErrorKind::environment, place + ": expected a pair of tokens");
+      throw file_fault(place, "expected a pair of tokens");
     }
   }
   return make_bpe(std::move(bpe), byte_level, raw_bytes);

@@ -14,18 +14,15 @@ void Model::encode_ids(std::string_view word, std::vector<int32_t>& ids) const {
 }
 
 void Vocabulary::add(const std::string& token, int64_t id, const std::string& where) {
-  if (id < 0 || id > kMaxTokenId) {
-    throw Error(ErrorKind::environment, where + ": token \"" + token.substr(0, 80) + "\" has the id " +
-                                            std::to_string(id) + ", expected 0 to " +
-                                            std::to_string(kMaxTokenId));
-  }
+  if (id < 0 || id > kMaxTokenId)
+    throw file_fault(where, "token \"{}\" has the id {}, expected 0 to {}", token.substr(0, 80), id,
+                     kMaxTokenId);
   const auto [place, fresh] = by_text_.insert_or_assign(token, static_cast<int32_t>(id));
   if (by_id_.size() <= static_cast<size_t>(id)) by_id_.resize(static_cast<size_t>(id) + 1, nullptr);
   const std::string*& owner = by_id_[static_cast<size_t>(id)];
-  if (owner != nullptr && *owner != token) {
-    throw Error(ErrorKind::environment, where + ": the id " + std::to_string(id) + " appears twice, for \"" +
-                                            owner->substr(0, 80) + "\" and for \"" + token.substr(0, 80) + "\"");
-  }
+  if (owner != nullptr && *owner != token)
+    throw file_fault(where, "the id {} appears twice, for \"{}\" and for \"{}\"", id,
+                     owner->substr(0, 80), token.substr(0, 80));
   owner = &place->first;
 }
 
@@ -38,9 +35,15 @@ const std::string* Vocabulary::token_of(int32_t id) const {
   return id >= 0 && static_cast<size_t>(id) < by_id_.size() ? by_id_[static_cast<size_t>(id)] : nullptr;
 }
 
+std::array<int32_t, 256> Vocabulary::byte_ids() const {
+  std::array<int32_t, 256> ids;
+  for (size_t byte = 0; byte < ids.size(); ++byte)
+    ids[byte] = id_of(fmt::format("<0x{:02X}>", byte)).value_or(-1);
+  return ids;
+}
+
 Vocabulary Vocabulary::from_json(const Json& object, const std::string& where) {
-  if (!object.is_object())
-    throw Error(ErrorKind::environment, where + ": expected an object of tokens and ids");
+  if (!object.is_object()) throw file_fault(where, "expected an object of tokens and ids");
   Vocabulary vocabulary;
   vocabulary.by_text_.reserve(object.size());
   for (const auto& [token, id] : object.items()) {
@@ -68,8 +71,7 @@ std::shared_ptr<const Model> make_model(const Json& spec, const std::string& whe
   if (type == "WordPiece") return make_wordpiece(spec, where);
   if (type == "WordLevel") return make_wordlevel(spec, where);
   const std::vector<std::string> names = {"BPE", "Unigram", "WordLevel", "WordPiece"};
-  throw Error(ErrorKind::environment,
-              where + ": forge has no model \"" + type + "\"" + did_you_mean(type, names))
+  throw file_fault(where, "forge has no model \"{}\"{}", type, did_you_mean(type, names))
       .hint("known: " + join(names, ", "));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Models turn one word into token ids.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,19 +25,6 @@ struct WordToken {
 // largest id.
 constexpr int64_t kMaxTokenId = (1 << 24) - 1;
 
-class Model {
- public:
-  virtual ~Model() = default;
-  // Appends the tokens of a word that is not empty.
-  virtual void encode(std::string_view word, std::vector<WordToken>& tokens) const = 0;
-  virtual void encode_ids(std::string_view word, std::vector<int32_t>& ids) const;
-  virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
-  virtual const std::string* token_of(int32_t id) const = 0;  // nullptr outside the vocabulary
-  virtual int64_t max_id() const = 0;                         // -1 when empty
-  virtual int64_t size() const = 0;                           // number of tokens
-  virtual std::optional<int32_t> unk_id() const { return std::nullopt; }
-};
-
 struct StringHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -54,8 +42,10 @@ class Vocabulary {
   // Throws Error(environment) for a negative or huge id. A later token of the same text wins.
   void add(const std::string& token, int64_t id, const std::string& where);
   std::optional<int32_t> id_of(std::string_view token) const;
-  const std::string* token_of(int32_t id) const;
-  int64_t max_id() const { return static_cast<int64_t>(by_id_.size()) - 1; }
+  const std::string* token_of(int32_t id) const;  // nullptr outside the vocabulary
+  // Returns the ids of the tokens <0x00> to <0xFF>, -1 for each that is missing.
+  std::array<int32_t, 256> byte_ids() const;
+  int64_t max_id() const { return static_cast<int64_t>(by_id_.size()) - 1; }  // -1 when empty
   int64_t size() const { return static_cast<int64_t>(by_text_.size()); }
   const StringMap<int32_t>& by_text() const { return by_text_; }
   // Reads {"token": id, …}.
@@ -66,21 +56,19 @@ class Vocabulary {
   std::vector<const std::string*> by_id_;  // point into by_text_
 };
 
-// A model whose settings hold its vocabulary: `Spec` has a member `vocabulary`.
-template <class Spec>
-class VocabularyModel : public Model {
+class Model {
  public:
-  std::optional<int32_t> id_of(std::string_view token) const override {
-    return spec_.vocabulary.id_of(token);
-  }
-  const std::string* token_of(int32_t id) const override { return spec_.vocabulary.token_of(id); }
-  int64_t max_id() const override { return spec_.vocabulary.max_id(); }
-  int64_t size() const override { return spec_.vocabulary.size(); }
-  std::optional<int32_t> unk_id() const override { return unk_; }
+  virtual ~Model() = default;
+  // Appends the tokens of a word that is not empty.
+  virtual void encode(std::string_view word, std::vector<WordToken>& tokens) const = 0;
+  virtual void encode_ids(std::string_view word, std::vector<int32_t>& ids) const;
+  virtual int64_t size() const { return vocabulary_.size(); }  // number of tokens
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  std::optional<int32_t> unk_id() const { return unk_; }
 
  protected:
-  explicit VocabularyModel(Spec spec) : spec_(std::move(spec)) {}
-  Spec spec_;
+  explicit Model(Vocabulary vocabulary = {}) : vocabulary_(std::move(vocabulary)) {}
+  Vocabulary vocabulary_;
   std::optional<int32_t> unk_;
 };
 

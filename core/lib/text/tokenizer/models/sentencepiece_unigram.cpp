@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "core/lib/text/tokenizer/models/piece_index.h"
 #include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge::text {
@@ -43,32 +42,23 @@ std::string byte_name(int byte) { return fmt::format("<0x{:02X}>", byte); }
 
 }  // namespace
 
-struct SentencePieceUnigram::Pieces {
-  explicit Pieces(SentencePieceVocabulary read) : vocabulary(std::move(read)), index(pieces_of_text(vocabulary)) {
-    float worst = std::numeric_limits<float>::max();
-    byte_ids.fill(-1);
-    for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
-      if (vocabulary.types[id] == kNormal) worst = std::min(worst, vocabulary.scores[id]);
-      if (vocabulary.types[id] == kUserDefined && !vocabulary.pieces[id].empty()) vocabulary.scores[id] = score_of_symbol(vocabulary.pieces[id]);
-      if (vocabulary.types[id] == kUnknown) unknown = static_cast<int32_t>(id);
-      if (vocabulary.types[id] != kByte) continue;
-      for (int byte = 0; byte < 256; ++byte)
-        if (vocabulary.pieces[id] == byte_name(byte)) byte_ids[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
-    }
-    unknown_score = worst - kSentencepiecePenalty;
-    has_bytes = std::find(byte_ids.begin(), byte_ids.end(), -1) == byte_ids.end();
-  }
-
-  SentencePieceVocabulary vocabulary;
-  PieceIndex index;
-  int32_t unknown = 0;
-  float unknown_score = 0;
-  std::array<int32_t, 256> byte_ids;
-  bool has_bytes = false;
-};
-
 SentencePieceUnigram::SentencePieceUnigram(SentencePieceVocabulary vocabulary)
-    : pieces_(std::make_shared<const Pieces>(std::move(vocabulary))) {}
+    : vocabulary_(std::move(vocabulary)), index_(pieces_of_text(vocabulary_)) {
+  float worst = std::numeric_limits<float>::max();
+  byte_ids_.fill(-1);
+  for (size_t id = 0; id < vocabulary_.pieces.size(); ++id) {
+    const std::string& piece = vocabulary_.pieces[id];
+    const int32_t type = vocabulary_.types[id];
+    if (type == kNormal) worst = std::min(worst, vocabulary_.scores[id]);
+    if (type == kUserDefined && !piece.empty()) vocabulary_.scores[id] = score_of_symbol(piece);
+    if (type == kUnknown) unknown_ = static_cast<int32_t>(id);
+    if (type != kByte) continue;
+    for (int byte = 0; byte < 256; ++byte)
+      if (piece == byte_name(byte)) byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
+  }
+  unknown_score_ = worst - kSentencepiecePenalty;
+  has_bytes_ = std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
+}
 
 void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, std::vector<WordToken>& tokens) const {
   struct Node {
@@ -94,13 +84,13 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
       Node& node = ends[end];
       if (node.start < 0 || score > node.score) node = {score, static_cast<int32_t>(i), id};
     };
-    pieces_->index.prefixes(std::string_view(text).substr(places[i]), [&](size_t bytes, int32_t id) {
+    index_.prefixes(std::string_view(text).substr(places[i]), [&](size_t bytes, int32_t id) {
       const int32_t end = numbers[places[i] + bytes];
       if (end < 0) return;
-      offer(static_cast<size_t>(end), pieces_->vocabulary.scores[static_cast<size_t>(id)] + here, id);
+      offer(static_cast<size_t>(end), vocabulary_.scores[static_cast<size_t>(id)] + here, id);
       whole_character = whole_character || end == static_cast<int32_t>(i) + 1;
     });
-    if (!whole_character) offer(i + 1, pieces_->unknown_score + here, pieces_->unknown);
+    if (!whole_character) offer(i + 1, unknown_score_ + here, unknown_);
   }
   std::vector<Node> path;
   std::vector<size_t> stops;
@@ -108,11 +98,12 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
   bool in_unknown = false;
   for (size_t k = path.size(); k-- > 0;) {
     const NormalCharacter &first = characters[static_cast<size_t>(path[k].start)], &last = characters[stops[k] - 1];
-    const bool unknown = path[k].id == pieces_->unknown;
-    if (unknown && pieces_->has_bytes) {
+    const bool unknown = path[k].id == unknown_;
+    if (unknown && has_bytes_) {
       // The last byte also gets the character's end; the others are empty.
       for (size_t b = 0; b < first.text.size(); ++b)
-        tokens.push_back({pieces_->byte_ids[static_cast<unsigned char>(first.text[b])], first.begin, b + 1 < first.text.size() ? first.begin : first.end});
+        tokens.push_back({byte_ids_[static_cast<unsigned char>(first.text[b])], first.begin,
+                          b + 1 < first.text.size() ? first.begin : first.end});
     } else if (unknown && in_unknown) {
       tokens.back().end = last.end;
     } else {
@@ -122,7 +113,7 @@ void SentencePieceUnigram::cut(const std::vector<NormalCharacter>& characters, s
   }
 }
 
-std::string character_model(std::string_view bytes, const SentencePieceVocabulary& vocabulary) {
+std::string character_model(const SentencePieceVocabulary& vocabulary) {
   constexpr uint64_t kCharacterModel = 4;
   std::set<std::string> characters, symbols;
   for (size_t id = 0; id < vocabulary.pieces.size(); ++id)
@@ -143,7 +134,7 @@ std::string character_model(std::string_view bytes, const SentencePieceVocabular
   for (int byte = 0; byte < 256; ++byte) model += piece(byte_name(byte), kByte);
   constexpr uint64_t kByteFallback = 35;  // field of TrainerSpec, whose third field is the type
   model += bytes_field(2, number_field(3, kCharacterModel) + number_field(kByteFallback, 1));
-  return model + bytes_field(3, normalizer_spec(bytes));
+  return model + bytes_field(3, vocabulary.normalizer);
 }
 
 }  // namespace forge::text

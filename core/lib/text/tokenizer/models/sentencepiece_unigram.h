@@ -7,6 +7,7 @@
 // tokenizers package.
 #include "core/lib/text/sentencepiece_file.h"
 #include "core/lib/text/tokenizer/models/models.h"
+#include "core/lib/text/tokenizer/models/piece_index.h"
 
 namespace forge::text {
 
@@ -19,18 +20,23 @@ struct NormalCharacter {
 class SentencePieceUnigram {
  public:
   explicit SentencePieceUnigram(SentencePieceVocabulary vocabulary);
+  // The index views the vocabulary's texts, so there are no copies.
+  SentencePieceUnigram(const SentencePieceUnigram&) = delete;
   // Appends the tokens of a normalised text. Characters that no piece has become bytes if the
   // vocabulary has all of them, else one unknown token a run.
   void cut(const std::vector<NormalCharacter>& characters, std::vector<WordToken>& tokens) const;
 
  private:
-  struct Pieces;
-  std::shared_ptr<const Pieces> pieces_;
+  SentencePieceVocabulary vocabulary_;
+  PieceIndex index_;
+  int32_t unknown_ = 0;
+  float unknown_score_ = 0;
+  std::array<int32_t, 256> byte_ids_;
+  bool has_bytes_ = false;
 };
 
-// Returns the model file with another vocabulary, which cuts a text, normalised as the model does
-// it, into its characters and user-defined symbols, which no normaliser changes. `bytes` is a model
-// file that read_sentencepiece() has read.
-std::string character_model(std::string_view bytes, const SentencePieceVocabulary& vocabulary);
+// Returns a model file with another vocabulary, which cuts a text, normalised as the model does it,
+// into its characters and user-defined symbols, which no normaliser changes.
+std::string character_model(const SentencePieceVocabulary& vocabulary);
 
 }  // namespace forge::text

@@ -1,6 +1,5 @@
 // Unigram (Kudo, 2018): cuts a word into the pieces with the largest sum of log probabilities
 // (Viterbi).
-#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -38,15 +37,11 @@ class Unigram : public Model {
       worst = std::min(worst, spec_.pieces[id].second);
     }
     unknown_score_ = worst - kUnknownPenalty;
-    if (spec_.unk_id && (*spec_.unk_id < 0 || *spec_.unk_id >= static_cast<int64_t>(spec_.pieces.size()))) {
-      throw Error(ErrorKind::environment, spec_.where + ": unk_id " + std::to_string(*spec_.unk_id) +
-                                              " is outside the vocabulary of " +
-                                              std::to_string(spec_.pieces.size()));
-    }
-    for (int byte = 0; byte < 256; ++byte) {
-      const std::string name = fmt::format("<0x{:02X}>", byte);
-      byte_id_[byte] = vocabulary_.id_of(name).value_or(-1);
-    }
+    if (spec_.unk_id && (*spec_.unk_id < 0 || *spec_.unk_id >= size()))
+      throw file_fault(spec_.where, "unk_id {} is outside the vocabulary of {}", *spec_.unk_id,
+                       size());
+    if (spec_.unk_id) unk_ = static_cast<int32_t>(*spec_.unk_id);
+    byte_id_ = vocabulary_.byte_ids();
   }
 
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
@@ -54,17 +49,8 @@ class Unigram : public Model {
     WordCache::each_token(number_, word, compute, [&](const WordToken& token) { tokens.push_back(token); });
   }
 
-  std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
-  const std::string* token_of(int32_t id) const override {
-    return id >= 0 && static_cast<size_t>(id) < spec_.pieces.size()
-               ? &spec_.pieces[static_cast<size_t>(id)].first
-               : nullptr;
-  }
-  int64_t max_id() const override { return static_cast<int64_t>(spec_.pieces.size()) - 1; }
+  // Counts pieces with equal texts separately.
   int64_t size() const override { return static_cast<int64_t>(spec_.pieces.size()); }
-  std::optional<int32_t> unk_id() const override {
-    return spec_.unk_id ? std::optional(static_cast<int32_t>(*spec_.unk_id)) : std::nullopt;
-  }
 
  private:
   struct Node {
@@ -73,18 +59,16 @@ class Unigram : public Model {
     int32_t id = 0;
   };
 
-  bool is_unknown(int32_t id) const { return spec_.unk_id && id == *spec_.unk_id; }
-
   void cut(std::string_view word, std::vector<WordToken>& tokens) const {
     std::vector<WordToken> path = best_path(word);
     // Adjacent unknown characters form one unknown token.
     for (size_t k = 0; k < path.size(); ++k) {
       WordToken token = path[k];
-      if (!is_unknown(token.id)) {
+      if (token.id != unk_) {
         tokens.push_back(token);
         continue;
       }
-      while (k + 1 < path.size() && is_unknown(path[k + 1].id)) token.end = path[++k].end;
+      while (k + 1 < path.size() && path[k + 1].id == unk_) token.end = path[++k].end;
       add_unknown(word, token, tokens);
     }
   }
@@ -105,9 +89,9 @@ class Unigram : public Model {
         whole_character = whole_character || bytes == length;
       });
       if (!whole_character) {
-        if (!spec_.unk_id)
+        if (!unk_)
           throw Error(ErrorKind::data, spec_.where + ": an unknown character, and the model has no unk_id");
-        offer(at + length, unknown_score_ + here, static_cast<int32_t>(*spec_.unk_id));
+        offer(at + length, unknown_score_ + here, *unk_);
       }
       at += length;
     }
@@ -127,18 +111,17 @@ class Unigram : public Model {
       tokens.push_back({*id, token.begin, token.end});
       return;
     }
-    bool bytes = spec_.byte_fallback;
-    for (const char c : text) bytes = bytes && byte_id_[static_cast<unsigned char>(c)] >= 0;
-    if (!bytes) return tokens.push_back(token);
-    for (const char c : text)
-      tokens.push_back({byte_id_[static_cast<unsigned char>(c)], token.begin, token.end});
+    const auto has_token = [this](unsigned char byte) { return byte_id_[byte] >= 0; };
+    if (!spec_.byte_fallback || !std::ranges::all_of(text, has_token))
+      return tokens.push_back(token);
+    for (const unsigned char byte : text)
+      tokens.push_back({byte_id_[byte], token.begin, token.end});
   }
 
   UnigramSpec spec_;
   PieceIndex index_;
-  Vocabulary vocabulary_;
   double unknown_score_ = 0;
-  int32_t byte_id_[256];
+  std::array<int32_t, 256> byte_id_;
   uint64_t number_ = WordCache::new_model();
 };
 
@@ -150,10 +133,8 @@ std::shared_ptr<const Model> make_unigram(const Json& spec, const std::string& w
   const Json& vocab = array_member(spec, "vocab", where);
   for (size_t id = 0; id < vocab.size(); ++id) {
     const Json& piece = vocab[id];
-    if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
-      throw Error(ErrorKind::environment,
-                  where + ".vocab[" + std::to_string(id) + "]: expected [token, score]");
-    }
+    if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number())
+      throw file_fault(fmt::format("{}.vocab[{}]", where, id), "expected [token, score]");
     unigram.pieces.emplace_back(piece[0].get<std::string>(), piece[1].get<double>());
   }
   if (find_member(spec, "unk_id") != nullptr) unigram.unk_id = int_member(spec, "unk_id", where, 0);

@@ -16,10 +16,10 @@ struct WordSpec {
   std::string where;
 };
 
-class WordModel : public VocabularyModel<WordSpec> {
+class WordModel : public Model {
  public:
-  explicit WordModel(WordSpec spec) : VocabularyModel(std::move(spec)) {
-    unk_ = spec_.vocabulary.id_of(spec_.unk_token);
+  explicit WordModel(WordSpec spec) : Model(std::move(spec.vocabulary)), spec_(std::move(spec)) {
+    unk_ = vocabulary_.id_of(spec_.unk_token);
   }
 
  protected:
@@ -30,6 +30,8 @@ class WordModel : public VocabularyModel<WordSpec> {
     }
     return {*unk_, 0, static_cast<int32_t>(word.size())};
   }
+
+  WordSpec spec_;
 };
 
 class WordPiece : public WordModel {
@@ -55,7 +57,7 @@ class WordPiece : public WordModel {
       for (; end > begin; end = char_before(word, end)) {
         piece.assign(begin > 0 ? spec_.prefix : "");
         piece += word.substr(begin, end - begin);
-        id = spec_.vocabulary.id_of(piece);
+        id = vocabulary_.id_of(piece);
         if (id) break;
       }
       if (!id) return false;
@@ -72,7 +74,7 @@ class WordLevel : public WordModel {
  public:
   using WordModel::WordModel;
   void encode(std::string_view word, std::vector<WordToken>& tokens) const override {
-    const auto id = spec_.vocabulary.id_of(word);
+    const auto id = vocabulary_.id_of(word);
     tokens.push_back(id ? WordToken{*id, 0, static_cast<int32_t>(word.size())} : unknown(word));
   }
 };
@@ -92,9 +94,8 @@ std::shared_ptr<const Model> make_wordpiece(const Json& spec, const std::string&
   words.prefix = string_member(spec, "continuing_subword_prefix", where, "##");
   words.max_characters = int_member(spec, "max_input_chars_per_word", where, 100);
   // Each piece tries every length: the limit keeps long words from taking quadratic time.
-  if (words.max_characters < 1 || words.max_characters > 10'000) {
-    throw Error(ErrorKind::environment, where + ": max_input_chars_per_word: expected 1 to 10000");
-  }
+  if (words.max_characters < 1 || words.max_characters > 10'000)
+    throw file_fault(where, "max_input_chars_per_word: expected 1 to 10000");
   return std::make_shared<WordPiece>(std::move(words));
 }
 

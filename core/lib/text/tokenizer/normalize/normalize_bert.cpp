@@ -14,7 +14,7 @@ bool is_chinese(uint32_t c) {
 }
 
 void clean(AlignedText& text) {
-  text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertControl); });
+  remove_classes(text, kBertControl);
   text.map([](uint32_t code) { return classes_of(code) & kSpace ? ' ' : code; });
 }
 
@@ -33,7 +33,7 @@ void space_chinese(AlignedText& text) {
 
 }  // namespace
 
-Normalizer make_bert_normalizer(const Json& spec, const std::string& where) {
+Normalizer make_bert_normalizer(const std::string&, const Json& spec, const std::string& where) {
   const bool lowercase = bool_member(spec, "lowercase", where, true);
   const bool cleans = bool_member(spec, "clean_text", where, true);
   const bool chinese = bool_member(spec, "handle_chinese_chars", where, true);
@@ -43,7 +43,7 @@ Normalizer make_bert_normalizer(const Json& spec, const std::string& where) {
     if (chinese && !all_ascii(text.text)) space_chinese(text);
     if (accents) {
       apply_unicode_form(NormalForm::nfd, text);
-      text.keep_if([](uint32_t code) { return !(classes_of(code) & kBertAccent); });
+      remove_classes(text, kBertAccent);
     }
     if (lowercase) apply_lowercase(text);
   }};

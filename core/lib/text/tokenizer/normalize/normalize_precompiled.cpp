@@ -6,9 +6,9 @@
 #include <cstring>
 #include <memory>
 
-#include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
 #include "core/lib/text/tokenizer/load/base64.h"
+#include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/normalize/normalizers.h"
 #include "core/lib/text/tokenizer/unicode.h"
 
@@ -20,10 +20,10 @@ class Precompiled {
   Precompiled(const std::string& blob, const std::string& where) {
     uint32_t size = 0;
     if (blob.size() >= 4) std::memcpy(&size, blob.data(), 4);
-    if (blob.size() < 4 || size % 4 != 0 || size == 0 || size > blob.size() - 4) {
-      throw Error(ErrorKind::environment, where + ": precompiled_charsmap of " + std::to_string(blob.size()) +
-                                              " bytes does not hold the trie it announces");
-    }
+    if (blob.size() < 4 || size % 4 != 0 || size == 0 || size > blob.size() - 4)
+      throw file_fault(where,
+                       "precompiled_charsmap of {} bytes does not hold the trie it announces",
+                       blob.size());
     units_.resize(size / 4);
     std::memcpy(units_.data(), blob.data() + 4, size);
     texts_ = blob.substr(4 + size);
@@ -117,9 +117,10 @@ class Precompiled {
 
 }  // namespace
 
-Normalizer make_precompiled(const std::string& charsmap, const std::string& where) {
-  const std::optional<std::string> blob = decode_base64(charsmap);
-  if (!blob) throw Error(ErrorKind::environment, where + ": precompiled_charsmap is not base64");
+Normalizer make_precompiled(const std::string&, const Json& spec, const std::string& where) {
+  const std::optional<std::string> blob =
+      decode_base64(string_member(spec, "precompiled_charsmap", where));
+  if (!blob) throw file_fault(where, "precompiled_charsmap is not base64");
   const auto table = std::make_shared<const Precompiled>(*blob, where);
   return {[table](AlignedText& text) { table->apply(text); }};
 }

@@ -1,4 +1,4 @@
-// The small normalizers: Strip, StripAccents, Replace, Prepend, Nmt, ByteLevel.
+// The small normalizers: Strip, StripAccents, Lowercase, Replace, Prepend, Nmt, ByteLevel.
 #include "core/lib/text/tokenizer/load/json_fields.h"
 #include "core/lib/text/tokenizer/normalize/normalizers.h"
 #include "core/lib/text/tokenizer/regex.h"
@@ -23,9 +23,7 @@ void strip(AlignedText& text, bool left, bool right) {
                                     text.origin.begin() + static_cast<int64_t>(last));
 }
 
-void strip_accents(AlignedText& text) {
-  text.keep_if([](uint32_t code) { return !(classes_of(code) & kCombining); });
-}
+void strip_accents(AlignedText& text) { remove_classes(text, kCombining); }
 
 // The replacement is mapped to the last replaced byte.
 void replace(AlignedText& text, const Regex& regex, const std::string& content) {
@@ -50,11 +48,10 @@ void replace(AlignedText& text, const Regex& regex, const std::string& content) 
 
 // SentencePiece's "nmt" rules: control characters are removed, odd spaces become spaces.
 void nmt(AlignedText& text) {
-  text.keep_if([](uint32_t c) {
-    return !((c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
-             c == 0x9F);
-  });
-  text.map([](uint32_t c) -> uint32_t {
+  text.map([](uint32_t c) -> std::optional<uint32_t> {
+    if ((c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+        c == 0x9F)
+      return std::nullopt;
     const bool space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
                        c == 0xFEFF || c == 0xFFFD;
@@ -72,6 +69,7 @@ Normalizer make_simple_normalizer(const std::string& type, const Json& spec,
     return {[left, right](AlignedText& text) { strip(text, left, right); }};
   }
   if (type == "StripAccents") return {strip_accents, all_ascii};
+  if (type == "Lowercase") return {apply_lowercase};
   if (type == "Prepend") {
     const std::string prefix = string_member(spec, "prepend", where);
     return {[prefix](AlignedText& text) { text.prepend(prefix); }};

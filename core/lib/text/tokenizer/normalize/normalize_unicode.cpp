@@ -124,6 +124,12 @@ void apply_unicode_form(NormalForm form, AlignedText& text) {
   text.transform(changes);
 }
 
+void remove_classes(AlignedText& text, uint32_t classes) {
+  text.map([classes](uint32_t code) {
+    return classes_of(code) & classes ? std::nullopt : std::optional(code);
+  });
+}
+
 void apply_lowercase(AlignedText& text) {
   std::vector<Change> changes;
   changes.reserve(text.text.size());

@@ -34,30 +34,18 @@ Normalizer form(const std::string& type, const Json&, const std::string&) {
   return {[form](AlignedText& text) { apply_unicode_form(form, text); }, all_ascii};
 }
 
-Normalizer lowercase(const std::string&, const Json&, const std::string&) {
-  return {apply_lowercase};
-}
-
-Normalizer bert(const std::string&, const Json& spec, const std::string& where) {
-  return make_bert_normalizer(spec, where);
-}
-
-Normalizer precompiled(const std::string&, const Json& spec, const std::string& where) {
-  return make_precompiled(string_member(spec, "precompiled_charsmap", where), where);
-}
-
 using Maker = Normalizer (*)(const std::string& type, const Json& spec, const std::string& where);
 
 constexpr std::pair<const char*, Maker> kNormalizers[] = {
-    {"BertNormalizer", bert},
+    {"BertNormalizer", make_bert_normalizer},
     {"ByteLevel", make_simple_normalizer},
-    {"Lowercase", lowercase},
+    {"Lowercase", make_simple_normalizer},
     {"NFC", form},
     {"NFD", form},
     {"NFKC", form},
     {"NFKD", form},
     {"Nmt", make_simple_normalizer},
-    {"Precompiled", precompiled},
+    {"Precompiled", make_precompiled},
     {"Prepend", make_simple_normalizer},
     {"Replace", make_simple_normalizer},
     {"Sequence", sequence},

@@ -22,12 +22,15 @@ struct Normalizer {
 Normalizer make_normalizer(const Json& spec, const std::string& where);
 
 // The normalizers, one file each.
-Normalizer make_bert_normalizer(const Json& spec, const std::string& where);
-Normalizer make_precompiled(const std::string& charsmap, const std::string& where);
+Normalizer make_bert_normalizer(const std::string& type, const Json& spec,
+                                const std::string& where);
+Normalizer make_precompiled(const std::string& type, const Json& spec, const std::string& where);
 Normalizer make_simple_normalizer(const std::string& type, const Json& spec,
                                   const std::string& where);
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 void apply_unicode_form(NormalForm form, AlignedText& text);
+// Leaves out the characters of some classes (CharClass, unicode.h).
+void remove_classes(AlignedText& text, uint32_t classes);
 void apply_lowercase(AlignedText& text);
 
 }  // namespace forge::text

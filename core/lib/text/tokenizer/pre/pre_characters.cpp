@@ -83,7 +83,7 @@ PreTokenizer make_character_splitter(const std::string& type, const Json& spec,
                     SplitBehavior::removed);
   }
   const int64_t length = int_member(spec, "length", where, 5);
-  if (length < 1) throw Error(ErrorKind::environment, where + ": length: expected at least 1");
+  if (length < 1) throw file_fault(where, "length: expected at least 1");
   return [length](WorkText& work) { split_by_length(work, length); };
 }
 

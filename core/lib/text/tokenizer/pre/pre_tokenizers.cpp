@@ -21,35 +21,19 @@ struct Match {
 void cut(const std::vector<Match>& matches, SplitBehavior behavior, std::vector<Piece>& parts) {
   const size_t first = parts.size();
   bool previous = false;
-  // Grows the last part if `join`, else starts a new one.
-  const auto add = [&](const Match& match, bool join) {
-    if (join && parts.size() > first) {
-      parts.back().begin = std::min(parts.back().begin, match.begin);
-      parts.back().end = std::max(parts.back().end, match.end);
+  const auto joins_previous = [&](bool separator) {
+    if (behavior == SplitBehavior::contiguous) return separator == previous;
+    if (behavior == SplitBehavior::merged_with_previous) return separator && !previous;
+    return behavior == SplitBehavior::merged_with_next && previous && !separator;
+  };
+  for (const Match& match : matches) {
+    if (behavior == SplitBehavior::removed && match.separator) continue;
+    if (joins_previous(match.separator) && parts.size() > first) {
+      parts.back().end = match.end;
     } else {
       parts.push_back({match.begin, match.end, -1});
     }
     previous = match.separator;
-  };
-  switch (behavior) {
-    case SplitBehavior::removed:
-      for (const Match& match : matches) {
-        if (!match.separator) add(match, false);
-      }
-      break;
-    case SplitBehavior::isolated:
-      for (const Match& match : matches) add(match, false);
-      break;
-    case SplitBehavior::contiguous:
-      for (const Match& match : matches) add(match, match.separator == previous);
-      break;
-    case SplitBehavior::merged_with_previous:
-      for (const Match& match : matches) add(match, match.separator && !previous);
-      break;
-    case SplitBehavior::merged_with_next:
-      for (size_t k = matches.size(); k-- > 0;) add(matches[k], matches[k].separator && !previous);
-      std::reverse(parts.begin() + static_cast<int64_t>(first), parts.end());
-      break;
   }
 }
 
@@ -109,15 +93,13 @@ PreTokenizer split(const std::string&, const Json& spec, const std::string& wher
 PreTokenizer metaspace(const std::string&, const Json& spec, const std::string& where, bool) {
   const std::string scheme = string_member(spec, "prepend_scheme", where, "always");
   if (scheme != "always" && scheme != "first" && scheme != "never")
-    throw Error(ErrorKind::environment,
-                where + ": prepend_scheme: expected always, first or never, found \"" + scheme + "\"");
+    throw file_fault(where, "prepend_scheme: expected always, first or never, found \"{}\"",
+                     scheme);
   if (!bool_member(spec, "add_prefix_space", where, true) && scheme != "never")
-    throw Error(ErrorKind::environment,
-                where + ": add_prefix_space: false contradicts prepend_scheme: " + scheme);
+    throw file_fault(where, "add_prefix_space: false contradicts prepend_scheme: {}", scheme);
   const bool splits = bool_member(spec, "split", where, true);
   const uint32_t mark = character_member(spec, "replacement", where);
-  std::string prefix;
-  append_utf8(prefix, mark);
+  const std::string prefix = utf8_of(mark);
   const auto replace = [mark, prefix, scheme](AlignedText& text) {
     text.map([mark](uint32_t code) { return code == ' ' ? mark : code; });
     if (text.text.empty() || text.text.starts_with(prefix)) return;
@@ -220,7 +202,7 @@ SplitBehavior split_behavior_of(const std::string& name, const std::string& wher
   for (const auto& [known, behavior] : kNames) {
     if (name == known) return behavior;
   }
-  throw Error(ErrorKind::environment, where + ": unknown split behavior \"" + name + "\"")
+  throw file_fault(where, "unknown split behavior \"{}\"", name)
       .hint("known: Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous");
 }
 
