@@ -6,7 +6,16 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/lib/base/typo.h"
+
 namespace forge {
+
+// Allows one edit, and from eight letters on a quarter of the word's length: export is not guessed
+// for import, nor complete for completion.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  return closest(word, candidates, std::max<size_t>(1, word.size() / 4),
+                 [](std::string_view, std::string_view other, size_t edits) { return edits < other.size(); });
+}
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   std::string name = nearest(word, candidates);

@@ -25,27 +25,6 @@ bool parts_agree(std::string_view a, std::string_view b) {
   return true;
 }
 
-// Returns the candidate of the fewest edits, at most `allowed`, that `fits` the word by their lower
-// case and edits.
-template <class Fits>
-std::string closest(std::string_view word, const std::vector<std::string>& candidates, size_t allowed,
-                    Fits fits) {
-  const std::string small = lower(word);
-  std::string best;
-  size_t best_distance = allowed + 1;
-  for (const std::string& candidate : candidates) {
-    // The distance is at least the difference in length; this keeps long column names cheap.
-    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
-    if (longer - shorter >= best_distance) continue;
-    const std::string other = lower(candidate);
-    const size_t distance = edit_distance(small, other);
-    if (distance >= best_distance || !fits(small, other, distance)) continue;
-    best_distance = distance;
-    best = candidate;
-  }
-  return best;
-}
-
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -65,11 +44,22 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-// Allows one edit, and from eight letters on a quarter of the word's length: export is not guessed
-// for import, nor complete for completion.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  return closest(word, candidates, std::max<size_t>(1, word.size() / 4),
-                 [](std::string_view, std::string_view other, size_t edits) { return edits < other.size(); });
+std::string closest(std::string_view word, const std::vector<std::string>& candidates, size_t allowed,
+                    const FitsWord& fits) {
+  const std::string small = lower(word);
+  std::string best;
+  size_t best_distance = allowed + 1;
+  for (const std::string& candidate : candidates) {
+    // The distance is at least the difference in length; this keeps long column names cheap.
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+    if (longer - shorter >= best_distance) continue;
+    const std::string other = lower(candidate);
+    const size_t distance = edit_distance(small, other);
+    if (distance >= best_distance || !fits(small, other, distance)) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
 }
 
 std::string likely_meant(std::string_view word, const std::vector<std::string>& candidates) {

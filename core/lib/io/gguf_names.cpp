@@ -187,16 +187,16 @@ const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view
 constexpr std::string_view kExpertsPart = ".experts.";
 
 // The number that a text begins with, and its digits; −1 without one, and for "012".
-struct Number {
+struct LeadingNumber {
   int64_t value = -1;
   size_t digits = 0;
 };
-Number number_at(std::string_view text) {
-  Number found;
+LeadingNumber number_at(std::string_view text) {
+  LeadingNumber found;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), found.value);
   found.digits = static_cast<size_t>(end - text.data());
   const bool good = error == std::errc() && found.value >= 0 && std::to_string(found.value).size() == found.digits;
-  return good ? found : Number();
+  return good ? found : LeadingNumber();
 }
 
 // Returns the place of an expert's number in a name; the name's size for a name without experts.
@@ -209,7 +209,7 @@ size_t place_of_expert(std::string_view name) {
 bool split_layer(std::string_view text, int64_t* layer, std::string_view* rest) {
   if (!starts_with(text, "blk.")) return false;
   text.remove_prefix(4);
-  const Number number = number_at(text);
+  const LeadingNumber number = number_at(text);
   if (number.value < 0 || number.value > 1'000'000 || !starts_with(text.substr(number.digits), ".")) return false;
   *layer = number.value;
   *rest = text.substr(number.digits + 1);
@@ -258,7 +258,7 @@ std::string name_of_expert(std::string_view name, int64_t expert) {
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view one_name) {
   std::string hugging_face_name(one_name);  // "…experts.*.up_proj" for "…experts.12.up_proj"
   const size_t expert = place_of_expert(one_name);
-  if (const Number number = number_at(one_name.substr(expert)); number.value >= 0)
+  if (const LeadingNumber number = number_at(one_name.substr(expert)); number.value >= 0)
     hugging_face_name.replace(expert, number.digits, "*");
   const Names& names = names_of(architecture);
   std::string_view stem = std::string_view(hugging_face_name).substr(0, hugging_face_name.rfind('.'));
