@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kBlock = 32, kHalf = 16;
 
-// d [2 bytes], with a minimum m [2], with a fifth bit the word of these bits [4], whose bit i belongs
-// to element i; then the nibbles [16].
+// d [2 bytes], with a minimum m [2], with a fifth bit the word of these bits [4], whose bit i
+// belongs to element i; then the nibbles [16].
 template <bool has_minimum, bool fifth_bit>
 void dequantise(const uint8_t* source, int64_t blocks, float* values) {
   constexpr int kScales = has_minimum ? 4 : 2, kHead = fifth_bit ? kScales + 4 : kScales;

@@ -37,7 +37,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   Json take() { return std::move(root_); }
   const std::string& problem() const { return problem_; }
-  // Returns the number of bytes up to the end of a fault of syntax; nothing if the fault is another.
+  // Returns the number of bytes up to the end of a fault of syntax; nothing for another fault.
   std::optional<size_t> syntax_byte() const { return syntax_byte_; }
 
   bool null() override {

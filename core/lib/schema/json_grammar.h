@@ -55,8 +55,8 @@ class JsonRules {
   };
   // Returns a rule for any `count` bytes of a run.
   Symbol any_run(size_t count, const ByteRun& run);
-  // Returns a rule for the texts from `least` to `most`, which are equally long and whose bytes, but
-  // for the first of each, are of a run.
+  // Returns a rule for the texts from `least` to `most`, which are equally long and whose bytes,
+  // but for the first of each, are of a run.
   Symbol run_between(const std::string& least, const std::string& most, const ByteRun& run);
   Symbol magnitude(int64_t least, int64_t most, int decimals);
 
