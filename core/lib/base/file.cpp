@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/temporary.h"
@@ -30,21 +31,16 @@ namespace {
 // Opens a regular file. O_NONBLOCK keeps open() from blocking on a FIFO; the type is checked on the
 // descriptor, not on the name.
 int open_regular(const std::string& path, ErrorKind kind, int64_t* size) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail(kind, path, "open", errno);
   struct stat status{};
-  if (::fstat(descriptor, &status) != 0) {
-    int error = errno;
-    ::close(descriptor);
-    fail(kind, path, "examine", error);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    ::close(descriptor);
-    throw Error(kind, path + (S_ISDIR(status.st_mode) ? ": is a folder, expected a file"
-                                                      : ": is not a regular file (a pipe, socket or device)"));
-  }
+  const int error = ::fstat(descriptor, &status) == 0 ? 0 : errno;
   *size = status.st_size;
-  return descriptor;
+  if (error == 0 && S_ISREG(status.st_mode)) return descriptor;
+  ::close(descriptor);
+  if (error != 0) fail(kind, path, "examine", error);
+  throw Error(kind, path + (S_ISDIR(status.st_mode) ? ": is a folder, expected a file"
+                                                    : ": is not a regular file (a pipe, socket or device)"));
 }
 
 }  // namespace
@@ -75,17 +71,13 @@ void RegularFile::read_at(int64_t offset, std::span<char> into) const {
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  int descriptor = open_regular(path, ErrorKind::environment, &size_);
-  if (size_ > 0) {
-    void* address = ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor, 0);
-    int error = errno;
-    ::close(descriptor);
-    if (address == MAP_FAILED) fail(ErrorKind::environment, path, "map", error);
-    data_ = static_cast<const char*>(address);
-    return;
-  }
+  const int descriptor = open_regular(path, ErrorKind::environment, &size_);
+  const void* address =
+      size_ > 0 ? ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor, 0) : "";
+  const int error = errno;
   ::close(descriptor);
-  data_ = "";
+  if (address == MAP_FAILED) fail(ErrorKind::environment, path, "map", error);
+  data_ = static_cast<const char*>(address);
 }
 
 MappedFile::~MappedFile() {
@@ -93,9 +85,7 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(other.data_), size_(other.size_) {
-  other.size_ = 0;
-}
+    : path_(std::move(other.path_)), data_(other.data_), size_(std::exchange(other.size_, 0)) {}
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -151,8 +141,12 @@ void write_file_durably(const std::string& path, const std::function<void(Output
     ::unlink(temporary.c_str());
     throw;
   }
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  sync_directory(folder_of(path));
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 void make_directories(const std::string& path) {

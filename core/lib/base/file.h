@@ -80,6 +80,8 @@ void write_file_durably(const std::string& path, std::string_view content);
 void write_file_durably(const std::string& path, const std::function<void(OutputFile&)>& write);
 
 void sync_directory(const std::string& path);
+// Returns the folder that a path lies in: "." for a name alone.
+std::string folder_of(const std::string& path);
 // Creates the folder and its parents. Throws Error(environment).
 void make_directories(const std::string& path);
 bool file_exists(const std::string& path);

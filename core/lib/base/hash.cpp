@@ -22,8 +22,6 @@ struct Hasher::State {
 
 Hasher::Hasher() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->value); }
 Hasher::~Hasher() = default;
-Hasher::Hasher(Hasher&&) noexcept = default;
-Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 Hasher& Hasher::add(const void* bytes, size_t size) {
   XXH3_128bits_update(&state_->value, bytes, size);

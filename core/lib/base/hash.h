@@ -13,8 +13,6 @@ class Hasher {
  public:
   Hasher();
   ~Hasher();
-  Hasher(Hasher&&) noexcept;
-  Hasher& operator=(Hasher&&) noexcept;
   Hasher& add(const void* bytes, size_t size);
   // Adds the length too, so that ("ab", "c") and ("a", "bc") differ.
   Hasher& add(std::string_view text);

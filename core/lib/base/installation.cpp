@@ -18,15 +18,10 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> folders_of_prefix(const fs::path& prefix) {
   std::vector<std::string> folders{prefix / "libexec/forge/site-packages"};
-  for (const char* lib : {"lib", "lib64"}) {
-    std::vector<fs::path> pythons;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(prefix / lib, error))
-      if (starts_with(entry.path().filename().string(), "python3")) pythons.push_back(entry.path());
-    std::sort(pythons.begin(), pythons.end());
-    for (const fs::path& python : pythons)
-      for (const char* name : {"site-packages", "dist-packages"}) folders.push_back(python / name);
-  }
+  for (const char* lib : {"lib", "lib64"})
+    for (const std::string& python : names_in(prefix / lib))
+      if (starts_with(python, "python3"))
+        for (const char* name : {"site-packages", "dist-packages"}) folders.push_back(prefix / lib / python / name);
   folders.push_back(prefix);
   return folders;
 }

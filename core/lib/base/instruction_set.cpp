@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
@@ -32,6 +34,12 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
+// Returns the first set that `library` calls so.
+std::optional<InstructionSet> set_named(std::string_view name, const char* Names::*library) {
+  const auto found = std::ranges::find(kNames, name, library);
+  return found == kNames.end() ? std::nullopt : std::optional(found->set);
+}
+
 // Returns the set of a oneDNN name. oneDNN has names in between: the last set whose name is a
 // prefix counts, so AVX2_VNNI is AVX2.
 std::optional<InstructionSet> onednn_set(std::string name) {
@@ -48,20 +56,12 @@ std::optional<InstructionSet> onednn_set(std::string name) {
 
 std::optional<InstructionSet> aten_set(const std::string& name) {
   if (name == "avx512") return InstructionSet::amx_bf16;  // the highest it knows, so no limit
-  for (const Names& row : kNames)
-    if (name == row.aten) return row.set;
-  return std::nullopt;
+  return set_named(name, &Names::aten);
 }
 
 }  // namespace
 
 const char* name_of(InstructionSet set) { return kNames[static_cast<size_t>(set)].forge; }
-
-std::optional<InstructionSet> instruction_set_named(std::string_view name) {
-  for (const Names& row : kNames)
-    if (name == row.forge) return row.set;
-  return std::nullopt;
-}
 
 InstructionSet processor_instructions() {
 #if defined(__x86_64__)
@@ -83,7 +83,7 @@ std::optional<StatedInstructions> stated_instructions() {
     if (set && (!least || *set < least->set)) least = {*set, std::string(name) + "=" + value};
   };
   if (const std::string stated = variable(kForge); !stated.empty()) {
-    const std::optional<InstructionSet> set = instruction_set_named(stated);
+    const std::optional<InstructionSet> set = set_named(stated, &Names::forge);
     std::vector<std::string> known;
     for (const Names& row : kNames) known.push_back(row.forge);
     if (!set)

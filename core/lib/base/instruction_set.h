@@ -11,8 +11,6 @@
 // ONEDNN_MAX_CPU_ISA also hold.
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace forge {
 
@@ -21,7 +19,6 @@ namespace forge {
 enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
 
 const char* name_of(InstructionSet set);
-std::optional<InstructionSet> instruction_set_named(std::string_view name);
 
 // Returns the instruction set of this processor, whatever is stated.
 InstructionSet processor_instructions();

@@ -34,9 +34,7 @@ bool numbered_apart(const std::string& a, const std::string& b) {
 }
 
 std::string near_name(const std::string& folder, const std::string& name) {
-  std::error_code ignored;
-  std::vector<std::string> same_stem;
-  std::vector<std::string> names = names_in(folder, &ignored);
+  std::vector<std::string> same_stem, names = names_in(folder);
   std::erase_if(names, [&](const std::string& other) { return numbered_apart(name, other); });
   for (const std::string& other : names)
     if (stem_of(other) == stem_of(name)) same_stem.push_back(other);

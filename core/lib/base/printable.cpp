@@ -1,17 +1,13 @@
 #include "core/lib/base/printable.h"
 
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "core/lib/base/text.h"
 
 namespace forge {
 namespace {
 
-std::string escape(const char* format, unsigned value) {
-  char text[8];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
+std::string escaped_byte(unsigned byte) { return fmt::format("\\x{:02x}", byte); }
 
 // Returns the code point U+2028 to U+202E or U+2066 to U+2069 that begins at `text`, or 0. In
 // UTF-8: e2 80 a8…ae, e2 81 a6…a9.
@@ -30,12 +26,12 @@ std::string escaped(std::string_view text, bool one_line) {
     const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
     const bool stays = !one_line && (c == '\n' || c == '\t');
     if (c == 0xC2 && next >= 0x80 && next < 0xA0) {
-      out += escape("\\x%02x", next);
+      out += escaped_byte(next);
       i += 1;
     } else if ((c < 0x20 || c == 0x7F) && !stays) {
-      out += escape("\\x%02x", c);
+      out += escaped_byte(c);
     } else if (const unsigned point = turning_point(text.substr(i))) {
-      out += escape("\\u%04x", point);
+      out += fmt::format("\\u{:04x}", point);
       i += 2;
     } else {
       out += text[i];
@@ -61,7 +57,7 @@ std::string show_name(std::string_view name) {
   } else {
     for (const char character : shown) {
       const auto byte = static_cast<unsigned char>(character);
-      text += byte < 0x80 ? escaped({&character, 1}, true) : escape("\\x%02x", byte);
+      text += byte < 0x80 ? escaped({&character, 1}, true) : escaped_byte(byte);
     }
   }
   return "\"" + text + (length < name.size() ? "…\"" : "\"");

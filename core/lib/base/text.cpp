@@ -13,21 +13,8 @@ namespace forge {
 // Allows one edit, and from eight letters on a quarter of the word's length: export is not guessed
 // for import, nor complete for completion.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string best;
-  const std::string small = lower(word);
-  size_t best_distance = std::max<size_t>(1, word.size() / 4) + 1;
-  for (const std::string& candidate : candidates) {
-    // The distance is at least the difference in length; this keeps long column names cheap.
-    const size_t longer = std::max(word.size(), candidate.size()),
-                 shorter = std::min(word.size(), candidate.size());
-    if (longer - shorter >= best_distance) continue;
-    size_t distance = edit_distance(small, lower(candidate));
-    if (distance < best_distance && distance < candidate.size()) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
+  return closest(word, candidates, std::max<size_t>(1, word.size() / 4),
+                 [](std::string_view, std::string_view other, size_t edits) { return edits < other.size(); });
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -15,11 +15,9 @@ std::string digits_of(std::string_view text) {
   return digits;
 }
 
-size_t allowed_edits(size_t length) { return length < 8 ? 1 : 2; }
-
 // True if each part is itself a likely misspelling. Names with different numbers of parts are not
 // compared.
-bool parts_agree(const std::string& a, const std::string& b) {
+bool parts_agree(std::string_view a, std::string_view b) {
   const std::vector<std::string> left = split(a, '_'), right = split(b, '_');
   if (left.size() != right.size()) return true;
   for (size_t i = 0; i < left.size(); ++i)
@@ -46,22 +44,28 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-std::string likely_meant(std::string_view word, const std::vector<std::string>& candidates) {
+std::string closest(std::string_view word, const std::vector<std::string>& candidates, size_t allowed,
+                    const FitsWord& fits) {
   const std::string small = lower(word);
   std::string best;
-  size_t best_distance = allowed_edits(word.size()) + 1;
+  size_t best_distance = allowed + 1;
   for (const std::string& candidate : candidates) {
-    const size_t longer = std::max(word.size(), candidate.size()),
-                 shorter = std::min(word.size(), candidate.size());
-    if (longer - shorter >= best_distance || shorter < 2) continue;
+    // The distance is at least the difference in length; this keeps long column names cheap.
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+    if (longer - shorter >= best_distance) continue;
     const std::string other = lower(candidate);
     const size_t distance = edit_distance(small, other);
-    if (distance >= best_distance || digits_of(small) != digits_of(other) || !parts_agree(small, other))
-      continue;
+    if (distance >= best_distance || !fits(small, other, distance)) continue;
     best_distance = distance;
     best = candidate;
   }
   return best;
+}
+
+std::string likely_meant(std::string_view word, const std::vector<std::string>& candidates) {
+  return closest(word, candidates, word.size() < 8 ? 1 : 2, [](std::string_view a, std::string_view b, size_t) {
+    return std::min(a.size(), b.size()) >= 2 && digits_of(a) == digits_of(b) && parts_agree(a, b);
+  });
 }
 
 }  // namespace forge

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -20,11 +19,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path, const char* action) {
   throw Error(ErrorKind::environment, path + ": cannot " + action + ": " + std::strerror(errno));
-}
-
-std::string folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 
 void write_through(const std::string& path, const std::function<void(OutputFile&)>& write) {

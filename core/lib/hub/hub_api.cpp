@@ -1,6 +1,7 @@
 #include "core/lib/hub/hub_api.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/json.h"
-#include "core/lib/net/http.h"
+#include "core/lib/net/http_many.h"
 
 namespace forge {
 namespace {
@@ -27,14 +28,13 @@ constexpr double kAnswerSeconds = 600;        // a listing, which is at most 64 
 constexpr double kFirstWait = 0.5, kLongestWait = 300;
 
 std::string encode(const std::string& text, bool slashes) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
   std::string url;
   for (const char letter : text) {
     const auto c = static_cast<unsigned char>(letter);
     if (std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '~' || (slashes && c == '/'))
       url += letter;
     else
-      url += {'%', kDigits[c >> 4], kDigits[c & 15]};
+      url += fmt::format("%{:02X}", c);
   }
   return url;
 }
@@ -59,10 +59,6 @@ int64_t number_or(const std::string& text, int64_t otherwise) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= 0 ? value : otherwise;
-}
-
-bool worth_another(const HttpAnswer& answer) {
-  return !answer.failure.empty() || answer.status == 0 || answer.status == 408 || answer.status == 429 || answer.status >= 500;
 }
 
 std::string reason_of(const HttpAnswer& answer) {
@@ -162,13 +158,12 @@ class Download {
   }
 
   // Called where the answer begins. A server without support for ranges sends the whole file.
-  bool begin(const HttpAnswer& head) {
+  void begin(const HttpAnswer& head) {
     const std::string range = header(head, "content-range");
     if (have_ > 0 && !(head.status == 206 && starts_with(range, "bytes " + std::to_string(have_) + "-"))) restart();
-    return true;
   }
 
-  bool write(std::string_view bytes) {
+  void write(std::string_view bytes) {
     if (file_.size >= 0 && have_ + static_cast<int64_t>(bytes.size()) > file_.size)
       throw Error(ErrorKind::environment, file_.path + ": the server sends more than the " + format_count(file_.size) + " bytes it stated");
     while (!bytes.empty()) {
@@ -179,7 +174,6 @@ class Download {
       bytes.remove_prefix(static_cast<size_t>(count));
     }
     if (shown_) shown_(have_);
-    return true;
   }
 
   void sync() {
@@ -212,9 +206,7 @@ HubServer hub_server(const EnvironmentLookup& environment) {
   server.token = set("HF_TOKEN");
   if (server.token.empty()) server.token = set("HUGGING_FACE_HUB_TOKEN");
   if (!server.token.empty()) return server;
-  const std::string home = set("HF_HOME"), caches = set("XDG_CACHE_HOME"), stated = set("HF_TOKEN_PATH");
-  const std::string folder = home.empty() ? (caches.empty() ? set("HOME") + "/.cache" : caches) + "/huggingface" : home;
-  const std::string path = stated.empty() ? folder + "/token" : stated;
+  const std::string stated = set("HF_TOKEN_PATH"), path = stated.empty() ? hub_home(environment) + "/token" : stated;
   if (file_exists(path)) server.token = std::string(trim(read_file(path, 4096, ErrorKind::environment)));
   return server;
 }
@@ -231,7 +223,7 @@ HubListing listing_of(const std::string& body, const std::string& url, const std
   if (!said.is_object() || !said.contains("sha") || !said["sha"].is_string() || !said.contains("siblings") || !said["siblings"].is_array())
     throw broken("holds no sha and siblings");
   HubListing listing{.commit = said["sha"].get<std::string>()};
-  if (listing.commit.size() != 40 || !is_digest(listing.commit)) throw broken("sha is not a commit");
+  if (!is_commit(listing.commit)) throw broken("sha is not a commit");
   for (const Json& item : said["siblings"]) {
     if (!item.is_object() || !item.contains("rfilename") || !item["rfilename"].is_string()) throw broken("a sibling has no rfilename");
     listing.files.push_back(file_of(item, name));
@@ -258,7 +250,7 @@ HubFile look_up(const HubServer& server, const HubRepository& repository, const 
 void download(const HubServer& server, const HubRepository& repository, const std::string& commit, const HubFile& file,
               const std::string& path, const std::function<void(int64_t bytes)>& shown) {
   Download to(path, file, shown);
-  const HttpSink sink{[&](const HttpAnswer& head) { return to.begin(head); }, [&](std::string_view bytes) { return to.write(bytes); }};
+  const HttpSink sink{[&](const HttpAnswer& head) { to.begin(head); }, [&](std::string_view bytes) { to.write(bytes); }};
   HttpRequest request{.url = file_url(server, repository, commit, file.path), .token = server.token};
   request.least_bytes_per_second = kLeastBytesPerSecond;
   bool begun_anew = false;

@@ -19,20 +19,24 @@ bool is_word(const std::string& part) {
          part.find("--") == std::string::npos && part.find("..") == std::string::npos;
 }
 
-bool is_commit(const std::string& text) {
-  return text.size() == 40 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 std::string root_of(const EnvironmentLookup& environment) {
-  const auto set = [&](const char* name) -> std::string { return environment(name).value_or(""); };
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
-    if (const std::string stated = set(name); !stated.empty()) return stated;
-  if (const std::string home = set("HF_HOME"); !home.empty()) return home + "/hub";
-  const std::string caches = set("XDG_CACHE_HOME");
-  return (caches.empty() ? set("HOME") + "/.cache" : caches) + "/huggingface/hub";
+    if (const std::string stated = environment(name).value_or(""); !stated.empty()) return stated;
+  return hub_home(environment) + "/hub";
 }
 
 }  // namespace
+
+std::string hub_home(const EnvironmentLookup& environment) {
+  const auto set = [&](const char* name) -> std::string { return environment(name).value_or(""); };
+  if (const std::string home = set("HF_HOME"); !home.empty()) return home;
+  const std::string caches = set("XDG_CACHE_HOME");
+  return (caches.empty() ? set("HOME") + "/.cache" : caches) + "/huggingface";
+}
+
+bool is_commit(const std::string& text) {
+  return text.size() == 40 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
 
 bool is_hub_name(const std::string& text) {
   const std::vector<std::string> parts = split(text, '/');

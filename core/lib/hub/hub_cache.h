@@ -24,6 +24,11 @@ struct HubRepository {
   std::string revision = "main";  // a branch, a tag or a commit
 };
 
+// Returns the hub's folder of this user: HF_HOME, XDG_CACHE_HOME/huggingface or
+// ~/.cache/huggingface.
+std::string hub_home(const EnvironmentLookup& environment);
+// True for the hash by which git names a commit.
+bool is_commit(const std::string& text);
 // True if a text can be a repository's name by the hub's rules.
 bool is_hub_name(const std::string& text);
 // True for a branch, tag or commit that is no path out of refs/.

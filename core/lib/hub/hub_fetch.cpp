@@ -165,11 +165,10 @@ std::vector<HubFile> wanted_files(const HubRepository& repository, const HubList
     return repository.kind == HubKind::model ? model_files(repository, listing.files) : data_files(repository, listing.files);
   std::set<std::string> taken;
   for (const std::string& pattern : wishes.include) {
-    const size_t before = taken.size();
     bool found = false;
     for (const HubFile& file : listing.files)
       if (::fnmatch(pattern.c_str(), file.path.c_str(), 0) == 0) taken.insert(file.path), found = true;
-    if (found || taken.size() > before) continue;
+    if (found) continue;
     std::vector<std::string> names;
     for (const HubFile& file : listing.files) names.push_back(file.path);
     throw Error(ErrorKind::environment, repository.name + ": nothing in it matches " + pattern + did_you_mean(pattern, names));
@@ -202,7 +201,7 @@ FetchedRepository fetch(const HubServer& server, const HubCache& cache, const Hu
   for (const HubFile& file : files) {
     const bool here = file_exists(folder + "/blobs/" + file.hash);
     bring(server, cache, repository, listing.commit, file, [&](int64_t bytes) {
-      if (progress.shown) progress.shown(file.path, before + bytes, fetched.bytes);
+      if (progress) progress(file.path, before + bytes, fetched.bytes);
     });
     before += std::max<int64_t>(0, file.size);
     if (!here) fetched.downloaded += file_size(folder + "/blobs/" + file.hash);

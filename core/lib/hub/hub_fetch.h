@@ -29,9 +29,8 @@ struct FetchedRepository {
   int64_t downloaded = 0;        // bytes that were not in the cache
 };
 
-struct FetchProgress {
-  std::function<void(const std::string& file, int64_t done, int64_t total)> shown;  // bytes of all files
-};
+// Gets the bytes of all files; may be empty.
+using FetchProgress = std::function<void(const std::string& file, int64_t done, int64_t total)>;
 
 // Returns the files of a listing that forge reads. Weights in other forms than safetensors are left
 // out if safetensors exist. Throws Error(environment) if a pattern matches nothing, or no file is

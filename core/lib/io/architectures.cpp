@@ -56,6 +56,12 @@ std::string stem(std::string name) {
   return plain;
 }
 
+// Returns "qwen" for qwen3next.
+std::string line_of(const std::string& model) {
+  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  return {model.begin(), std::find_if_not(model.begin(), model.end(), letter)};
+}
+
 }  // namespace
 
 std::string architecture_refusal(const std::string& name, const std::vector<std::string>& supported) {
@@ -68,16 +74,6 @@ std::string architecture_refusal(const std::string& name, const std::vector<std:
                                       [&](const std::string& family) { return stem(family) == model; });
   return other_head ? " is not in this version" : " is not known";
 }
-
-namespace {
-
-// Returns "qwen" for qwen3next.
-std::string line_of(const std::string& model) {
-  const auto letter = [](unsigned char c) { return std::isalpha(c) != 0; };
-  return {model.begin(), std::find_if_not(model.begin(), model.end(), letter)};
-}
-
-}  // namespace
 
 std::string nearest_way(const std::string& name, const std::vector<std::string>& supported) {
   constexpr size_t kTelling = 3;  // letters: "t" of t5 says nothing

@@ -1,10 +1,9 @@
 #include "core/lib/io/byte_reader.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "core/lib/base/error.h"
 #include "core/lib/base/text.h"
+#include "core/lib/io/json.h"
 
 namespace forge {
 namespace {
@@ -46,15 +45,11 @@ bool is_bzip2(std::string_view start) {
 
 }  // namespace
 
-ByteReader::ByteReader(const std::string& path) : path_(path), file_(path), buffer_(kBufferBytes) {
-  check_start();
-}
-
-void ByteReader::check_start() {
+ByteReader::ByteReader(const std::string& path) : place_{path}, file_(path), buffer_(kBufferBytes) {
   fill();
   const std::string_view start(buffer_.data(), filled_);
   auto refuse = [&](const char* what, const char* hint) {
-    throw Error(ErrorKind::data, path_ + ": is " + what).hint(hint);
+    throw Error(ErrorKind::data, path + ": is " + what).hint(hint);
   };
   if (starts_with(start, "PK\x03\x04")) {
     // The archive holds the names of its files uncompressed.
@@ -77,8 +72,7 @@ bool ByteReader::fill() {
     position_ = filled_ = 0;
     filled_ = static_cast<size_t>(file_.read(buffer_.data(), static_cast<int64_t>(buffer_.size())));
   } catch (const Error& error) {
-    const std::string place = std::to_string(line_) + ":" + std::to_string(column_);
-    throw Error(ErrorKind::data, path_ + ":" + place + ": " + error.what());
+    throw PlacedError(ErrorKind::data, place_, error.what());
   }
   return filled_ > 0;
 }
@@ -98,12 +92,10 @@ bool ByteReader::read_line(std::string& text, int64_t limit, bool* cut) {
     text.append(begin, end ? end : buffer_.data() + filled_);
     position_ = end ? static_cast<size_t>(end - buffer_.data()) + 1 : filled_;
     if (end) {
-      ++line_;
-      column_ = 1;
+      place_.pass('\n');
       return true;
     }
-    const char* stop = buffer_.data() + filled_;
-    column_ += std::count_if(begin, stop, [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; });
+    place_.column += count_characters({begin, buffer_.data() + filled_});
   }
   if (cut) *cut = peek() >= 0;
   return true;

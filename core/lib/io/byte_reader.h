@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/lib/base/placed_error.h"
 #include "core/lib/io/compressed.h"
-#include "core/lib/io/json.h"
 
 namespace forge {
 
@@ -23,21 +23,13 @@ class ByteReader {
 
   // Returns the next byte, or -1 at the end.
   int peek() { return position_ < filled_ || fill() ? static_cast<unsigned char>(buffer_[position_]) : -1; }
-  void advance() {
-    const char c = buffer_[position_++];
-    if (c == '\n') {
-      ++line_;
-      column_ = 1;
-    } else if ((static_cast<unsigned char>(c) >> 6) != 2) {
-      ++column_;
-    }
-  }
+  void advance() { place_.pass(buffer_[position_++]); }
   // Reads up to the next '\n' or the end, without it, into `text`; false at the end of the file.
   // Stops with `text` longer than `limit` when the line is; `cut` then says that the line goes on.
   bool read_line(std::string& text, int64_t limit, bool* cut = nullptr);
-  int64_t line() const { return line_; }
-  int64_t column() const { return column_; }  // in characters, from 1
-  const std::string& path() const { return path_; }
+  int64_t line() const { return place_.line; }
+  int64_t column() const { return place_.column; }
+  const std::string& path() const { return place_.file; }
 
   // Returns the bytes of the file itself that were used, for progress: exact for plain files, by
   // the decoder's buffer for compressed ones.
@@ -45,13 +37,11 @@ class ByteReader {
 
  private:
   bool fill();
-  void check_start();
 
-  std::string path_;
+  PlaceInFile place_;
   InputFile file_;
   std::vector<char> buffer_;
   size_t position_ = 0, filled_ = 0;
-  int64_t line_ = 1, column_ = 1;
 };
 
 }  // namespace forge

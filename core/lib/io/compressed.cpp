@@ -12,11 +12,8 @@
 #include "core/lib/io/decompressor.h"
 
 namespace forge {
-namespace {
 
 constexpr size_t kInputBytes = size_t{1} << 17;
-
-}  // namespace
 
 InputFile::InputFile(const std::string& path) : input_(kInputBytes) {
   // O_NONBLOCK keeps open() from hanging on a FIFO; the type is checked on the descriptor, not on
@@ -31,7 +28,6 @@ InputFile::InputFile(const std::string& path) : input_(kInputBytes) {
                 path + (S_ISDIR(status.st_mode) ? ": is a folder, expected a file"
                                                 : ": is not a regular file (a pipe or device)"));
   }
-  file_bytes_ = status.st_size;
   try {
     refill();
   } catch (const Error& error) {

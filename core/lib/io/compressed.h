@@ -38,7 +38,6 @@ class InputFile {
   int64_t read(char* into, int64_t size);
 
   bool compressed() const { return decompressor_ != nullptr; }
-  int64_t file_bytes() const { return file_bytes_; }
   // Returns the bytes of the file itself that were used.
   int64_t file_position() const { return raw_position_ - static_cast<int64_t>(end_ - begin_); }
 
@@ -48,7 +47,7 @@ class InputFile {
   void refill();
 
   int descriptor_ = -1;
-  int64_t file_bytes_ = 0, raw_position_ = 0, produced_ = 0;
+  int64_t raw_position_ = 0, produced_ = 0;
   std::vector<char> input_;
   size_t begin_ = 0, end_ = 0;  // what is read and not yet decoded
   bool at_end_ = false;

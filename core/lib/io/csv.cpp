@@ -139,7 +139,7 @@ void check_header(const std::vector<CsvCell>& cells, char delimiter, const std::
   std::vector<std::string> faults;
   std::map<std::string, const CsvCell*> seen;
   auto place = [&](const CsvCell& cell) {
-    return path + ":" + std::to_string(cell.line) + ":" + std::to_string(cell.column) + ": ";
+    return path + ":" + place_text(cell.line, cell.column) + ": ";
   };
   for (size_t i = index_columns(cells); i < cells.size(); ++i) {
     const CsvCell& cell = cells[i];
@@ -176,19 +176,14 @@ std::vector<CsvCell> parse_csv_record(const CsvRecord& record, const CsvTable& t
 
 CsvFile::CsvFile(const std::string& path, char delimiter, int64_t longest_record)
     : reader_(path), longest_record_(longest_record) {
-  table_ = std::make_shared<const CsvTable>(CsvTable{delimiter, {}});
-  read_header();
-}
-
-void CsvFile::read_header() {
+  CsvTable table{delimiter, {}};
+  table_ = std::make_shared<const CsvTable>(table);
   CsvRecord record;
-  if (!next(record))
-    throw Error(ErrorKind::data, reader_.path() + ":1:1: empty, expected a header of column names");
+  if (!next(record)) throw Error(ErrorKind::data, path + ":1:1: empty, expected a header of column names");
   if (record.too_long > 0) fail_too_long(record);
-  CsvTable table = *table_;
-  if (table.delimiter == ',') table.delimiter = delimiter_of(record.text);
-  const std::vector<CsvCell> cells = parse_csv_record(record, table, reader_.path());
-  check_header(cells, table.delimiter, reader_.path());
+  if (delimiter == ',') table.delimiter = delimiter_of(record.text);
+  const std::vector<CsvCell> cells = parse_csv_record(record, table, path);
+  check_header(cells, table.delimiter, path);
   for (size_t i = 0; i < cells.size(); ++i)
     table.header.push_back(trim(cells[i].text).empty() ? index_name(i, cells) : cells[i].text);
   table_ = std::make_shared<const CsvTable>(std::move(table));

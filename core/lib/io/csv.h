@@ -57,7 +57,6 @@ class CsvFile {
   int64_t file_position() const { return reader_.file_position(); }
 
  private:
-  void read_header();
   // Adds the next line; false at the end of the file.
   bool add_line(CsvRecord& record, QuoteState& quotes);
   [[noreturn]] void fail_too_long(const CsvRecord& record) const;

@@ -8,6 +8,7 @@
 //   q4_1, q5_1         x = d * q + m                32 elements
 //   q4_k, q5_k         x = (d*sc) * q - (dmin*mn)   256 elements, 8 groups with 6-bit sc, mn
 //   q6_k               x = (d*sc) * (q - 32)        256 elements, 16 groups with 8-bit sc
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -30,13 +31,9 @@ inline float half_to_float(uint16_t half) {
   uint32_t normal = (magnitude << 13) + (112u << 23);  // exponent bias 15 -> 127
   uint32_t special = (magnitude << 13) | 0x7f800000u;  // infinity, NaN
   float small = static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f;
-  uint32_t subnormal;
-  std::memcpy(&subnormal, &small, 4);
+  uint32_t subnormal = std::bit_cast<uint32_t>(small);
   uint32_t bits = magnitude >= 0x7c00u ? special : magnitude < 0x400u ? subnormal : normal;
-  bits |= (half & 0x8000u) << 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
+  return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
 }
 
 inline float half_at(const uint8_t* source) {

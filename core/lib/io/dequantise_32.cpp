@@ -6,59 +6,42 @@ namespace {
 
 constexpr int kBlock = 32, kHalf = 16;
 
-// Returns the fifth bits: bit i of the 32-bit little-endian word belongs to element i.
-inline uint32_t high_bits_at(const uint8_t* source) {
-  uint32_t bits;
-  std::memcpy(&bits, source, 4);
-  return bits;
+// d [2 bytes], with a minimum m [2], with a fifth bit the word of these bits [4], whose bit i
+// belongs to element i; then the nibbles [16].
+template <bool has_minimum, bool fifth_bit>
+void dequantise(const uint8_t* source, int64_t blocks, float* values) {
+  constexpr int kScales = has_minimum ? 4 : 2, kHead = fifth_bit ? kScales + 4 : kScales;
+  constexpr int kBias = has_minimum ? 0 : fifth_bit ? 16 : 8;
+  for (int64_t block = 0; block < blocks; ++block, source += kHead + kHalf, values += kBlock) {
+    const float d = half_at(source), m = has_minimum ? half_at(source + 2) : 0;
+    uint32_t high = 0;
+    if constexpr (fifth_bit) std::memcpy(&high, source + kScales, 4);
+    const auto value = [&](uint32_t nibble, int element) {
+      const float x = d * static_cast<float>(static_cast<int>(nibble | (high >> element & 1) << 4) - kBias);
+      return has_minimum ? x + m : x;  // −0 + 0 would be 0
+    };
+    const uint8_t* quants = source + kHead;
+    for (int i = 0; i < kHalf; ++i) values[i] = value(quants[i] & 15, i);
+    for (int i = 0; i < kHalf; ++i) values[i + kHalf] = value(quants[i] >> 4, i + kHalf);
+  }
 }
 
 }  // namespace
 
 void dequantise_q4_0(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 18, values += kBlock) {
-    const float d = half_at(source);
-    const uint8_t* quants = source + 2;
-    for (int i = 0; i < kHalf; ++i) values[i] = d * static_cast<float>((quants[i] & 15) - 8);
-    for (int i = 0; i < kHalf; ++i) values[i + kHalf] = d * static_cast<float>((quants[i] >> 4) - 8);
-  }
+  dequantise<false, false>(source, blocks, values);
 }
 
 void dequantise_q4_1(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 20, values += kBlock) {
-    const float d = half_at(source), m = half_at(source + 2);
-    const uint8_t* quants = source + 4;
-    for (int i = 0; i < kHalf; ++i) values[i] = d * static_cast<float>(quants[i] & 15) + m;
-    for (int i = 0; i < kHalf; ++i) values[i + kHalf] = d * static_cast<float>(quants[i] >> 4) + m;
-  }
+  dequantise<true, false>(source, blocks, values);
 }
 
 void dequantise_q5_0(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 22, values += kBlock) {
-    const float d = half_at(source);
-    const uint32_t high = high_bits_at(source + 2);
-    const uint8_t* quants = source + 6;
-    for (int i = 0; i < kHalf; ++i) {
-      int low = (quants[i] & 15) | ((high >> i & 1) << 4);
-      int upper = (quants[i] >> 4) | ((high >> (i + kHalf) & 1) << 4);
-      values[i] = d * static_cast<float>(low - 16);
-      values[i + kHalf] = d * static_cast<float>(upper - 16);
-    }
-  }
+  dequantise<false, true>(source, blocks, values);
 }
 
 void dequantise_q5_1(const uint8_t* source, int64_t blocks, float* values) {
-  for (int64_t block = 0; block < blocks; ++block, source += 24, values += kBlock) {
-    const float d = half_at(source), m = half_at(source + 2);
-    const uint32_t high = high_bits_at(source + 4);
-    const uint8_t* quants = source + 8;
-    for (int i = 0; i < kHalf; ++i) {
-      int low = (quants[i] & 15) | ((high >> i & 1) << 4);
-      int upper = (quants[i] >> 4) | ((high >> (i + kHalf) & 1) << 4);
-      values[i] = d * static_cast<float>(low) + m;
-      values[i + kHalf] = d * static_cast<float>(upper) + m;
-    }
-  }
+  dequantise<true, true>(source, blocks, values);
 }
 
 void dequantise_q8_0(const uint8_t* source, int64_t blocks, float* values) {

@@ -1,6 +1,7 @@
 #include "core/lib/io/encode.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -8,40 +9,6 @@
 #include "core/lib/io/quantise.h"
 
 namespace forge {
-namespace {
-
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return bits;
-}
-
-}  // namespace
-
-uint16_t half_of(float value) {
-  const uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;                // not a number
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;               // rounds past 65504
-  if (magnitude < 0x38800000u) {                                     // below 2^-14: multiples of 2^-24
-    const float scaled = std::fabs(value) * 0x1p24f;
-    return sign | static_cast<uint16_t>(std::lrintf(scaled));
-  }
-  const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
-  return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
-}
-
-uint16_t bf16_of(float value) {
-  const uint32_t bits = bits_of(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
-void put_half(float value, uint8_t* destination) {
-  const uint16_t half = half_of(value);
-  std::memcpy(destination, &half, 2);
-}
-
 namespace {
 
 void copy(const float* values, int64_t count, uint8_t* destination) {
@@ -69,6 +36,30 @@ constexpr Encoder kEncoders[] = {
 };
 
 }  // namespace
+
+uint16_t half_of(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;                // not a number
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;               // rounds past 65504
+  if (magnitude < 0x38800000u) {                                     // below 2^-14: multiples of 2^-24
+    const float scaled = std::fabs(value) * 0x1p24f;
+    return sign | static_cast<uint16_t>(std::lrintf(scaled));
+  }
+  const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
+  return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
+}
+
+uint16_t bf16_of(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+void put_half(float value, uint8_t* destination) {
+  const uint16_t half = half_of(value);
+  std::memcpy(destination, &half, 2);
+}
 
 void encode_from_f32(DType dtype, const float* values, int64_t count, void* destination) {
   if (count == 0) return;

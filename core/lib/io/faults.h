@@ -18,9 +18,8 @@ class Faults {
   void add(const std::string& fault) {
     if (++total_ <= kShown) lines_ += (lines_.empty() ? "" : "\n") + path_ + ": " + fault;
   }
-  bool any() const { return total_ > 0; }
   void raise(ErrorKind kind, const std::string& hint = "") const {
-    if (!any()) return;
+    if (total_ == 0) return;
     std::string more = total_ > kShown ? "\n… and " + std::to_string(total_ - kShown) + " more" : "";
     throw Error(kind, lines_ + more).hint(hint);
   }

@@ -22,12 +22,12 @@ constexpr size_t kLongestKey = 65535, kLongestName = 256;
 constexpr int64_t kDefaultAlignment = 32;
 constexpr uint32_t kMostDimensions = 4;
 
-int read_version(GgufCursor& cursor, std::string_view file) {
+void check_version(GgufCursor& cursor, std::string_view file) {
   if (starts_with(file, kGitLfsPointer)) cursor.fail("is a Git LFS pointer, expected the file that it points to", kGitLfsHint);
   if (file.substr(0, 4) != "GGUF") cursor.fail("not a GGUF file: it does not begin with \"GGUF\"");
   cursor.skip(4, "the magic");
   auto version = cursor.scalar<uint32_t>("the version");
-  if (version == 2 || version == 3) return static_cast<int>(version);
+  if (version == 2 || version == 3) return;
   if (version != 0 && (version & 0xffff) == 0)
     cursor.fail("a big-endian GGUF, forge reads little-endian ones",
                 "convert the model again on this machine");
@@ -85,21 +85,19 @@ std::vector<GgufTensor> read_table(GgufCursor& cursor, int64_t count, Faults& un
   for (int64_t i = 0; i < count; ++i) {
     GgufTensor tensor;
     tensor.name = read_name(cursor, kLongestName, "the name of a tensor");
-    if (!names.insert(tensor.name).second)
-      cursor.fail("tensor " + show_name(tensor.name) + " appears twice in the table");
+    const std::string what = "tensor " + show_name(tensor.name);
+    if (!names.insert(tensor.name).second) cursor.fail(what + " appears twice in the table");
     tensor.shape = read_shape(cursor, tensor.name);
     auto number = cursor.scalar<uint32_t>("the type of a tensor");
     auto begin = cursor.scalar<uint64_t>("the offset of a tensor");
-    if (begin > INT64_MAX)
-      cursor.fail("tensor " + show_name(tensor.name) + " begins at " + std::to_string(begin) + ", past 2^63 bytes");
+    if (begin > INT64_MAX) cursor.fail(what + " begins at " + std::to_string(begin) + ", past 2^63 bytes");
     tensor.begin = static_cast<int64_t>(begin);
     const GgmlType* type = ggml_type(number);
-    if (!type)
-      cursor.fail("tensor " + show_name(tensor.name) + " has the unknown type " + std::to_string(number));
-    if (!type->readable) {
-      unreadable.add("tensor " + show_name(tensor.name) + " is of type " + type->name);
+    if (!type) cursor.fail(what + " has the unknown type " + std::to_string(number));
+    if (!type->dtype) {
+      unreadable.add(what + " is of type " + type->name);
     } else {
-      tensor.dtype = type->dtype;
+      tensor.dtype = *type->dtype;
       tensor.bytes = checked_bytes(cursor, tensor);
     }
     tensors.push_back(std::move(tensor));
@@ -129,7 +127,7 @@ int64_t place_tensors(GgufCursor& cursor, int64_t data, int64_t alignment, std::
 Gguf::Gguf(const std::string& path, Data data) : file_(path) {
   if (pickle_content(file_.bytes().substr(0, 16))) refuse_pickle(path);
   GgufCursor cursor(file_.bytes(), path);
-  version_ = read_version(cursor, file_.bytes());
+  check_version(cursor, file_.bytes());
   const int64_t num_tensors = cursor.count(kSmallestTensor, "the number of tensors");
   const int64_t num_keys = cursor.count(kSmallestKey, "the number of keys");
   if (num_tensors > kMostEntries || num_keys > kMostEntries)

@@ -48,7 +48,6 @@ class Gguf {
 
   const std::string& path() const { return file_.path(); }
   int64_t file_bytes() const { return file_.size(); }
-  int version() const { return version_; }
   // Returns the hash of everything before the tensors' data.
   const std::string& header_hash() const { return hash_; }
   bool data_missing() const { return data_missing_; }
@@ -86,7 +85,6 @@ class Gguf {
   const GgufValue& require(const std::string& key) const;
 
   MappedFile file_;
-  int version_ = 0;
   bool data_missing_ = false;
   std::string hash_;
   std::vector<std::string> keys_;

@@ -186,41 +186,33 @@ const Name* find_in_layer(const GgufArchitecture& architecture, std::string_view
 
 constexpr std::string_view kExpertsPart = ".experts.";
 
-// Number after ".experts.", and the place of its digits; −1 without a number, or in the name of all
-// experts.
-struct ExpertDigits {
-  int64_t number = -1;
-  size_t begin = 0, count = 0;
+// The number that a text begins with, and its digits; −1 without one, and for "012".
+struct LeadingNumber {
+  int64_t value = -1;
+  size_t digits = 0;
 };
-ExpertDigits expert_digits(std::string_view name) {
-  const size_t at = name.find(kExpertsPart);
-  if (at == name.npos) return {};
-  ExpertDigits found{.begin = at + kExpertsPart.size()};
-  const char* begin = name.data() + found.begin;
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), found.number);
-  found.count = static_cast<size_t>(end - begin);
-  if (error != std::errc() || found.number < 0 || std::to_string(found.number).size() != found.count) return {};
-  return found;
+LeadingNumber number_at(std::string_view text) {
+  LeadingNumber found;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), found.value);
+  found.digits = static_cast<size_t>(end - text.data());
+  const bool good = error == std::errc() && found.value >= 0 && std::to_string(found.value).size() == found.digits;
+  return good ? found : LeadingNumber();
 }
 
-// Returns "…experts.*.up_proj" for "…experts.12.up_proj"; other names as they are.
-std::string name_of_all(std::string_view name) {
-  const ExpertDigits digits = expert_digits(name);
-  std::string all(name);
-  if (digits.number >= 0) all.replace(digits.begin, digits.count, "*");
-  return all;
+// Returns the place of an expert's number in a name; the name's size for a name without experts.
+size_t place_of_expert(std::string_view name) {
+  const size_t at = name.find(kExpertsPart);
+  return at == name.npos ? name.size() : at + kExpertsPart.size();
 }
 
 // Splits "blk.12.attn_q" into 12 and "attn_q"; false for anything else, also for "blk.012.…".
 bool split_layer(std::string_view text, int64_t* layer, std::string_view* rest) {
   if (!starts_with(text, "blk.")) return false;
   text.remove_prefix(4);
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *layer);
-  const auto digits = static_cast<size_t>(end - text.data());
-  if (error != std::errc() || *layer < 0 || *layer > 1'000'000 || std::to_string(*layer).size() != digits)
-    return false;
-  if (digits == text.size() || text[digits] != '.') return false;
-  *rest = text.substr(digits + 1);
+  const LeadingNumber number = number_at(text);
+  if (number.value < 0 || number.value > 1'000'000 || !starts_with(text.substr(number.digits), ".")) return false;
+  *layer = number.value;
+  *rest = text.substr(number.digits + 1);
   return true;
 }
 
@@ -248,13 +240,15 @@ GgufName hugging_face_name(const GgufArchitecture& architecture, std::string_vie
   const Name* name =
       in_layer ? find_in_layer(architecture, rest) : find(names_of(architecture).whole, stem);
   if (!name || (name->role == GgufRole::rope_factors && suffix != ".weight")) return {};
-  if (name->hugging_face.empty()) return {"", name->role, in_layer ? layer : -1};
+  if (name->hugging_face.empty()) return {"", name->role, layer};
   std::string prefix =
       in_layer ? std::string(names_of(architecture).prefix) + std::to_string(layer) + "." : "";
-  return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, in_layer ? layer : -1};
+  return {prefix + std::string(name->hugging_face) + std::string(suffix), name->role, layer};
 }
 
-int64_t expert_number(std::string_view hugging_face_name) { return expert_digits(hugging_face_name).number; }
+int64_t expert_number(std::string_view hugging_face_name) {
+  return number_at(hugging_face_name.substr(place_of_expert(hugging_face_name))).value;
+}
 
 std::string name_of_expert(std::string_view name, int64_t expert) {
   std::string one(name);
@@ -262,7 +256,10 @@ std::string name_of_expert(std::string_view name, int64_t expert) {
 }
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view one_name) {
-  const std::string hugging_face_name = name_of_all(one_name);
+  std::string hugging_face_name(one_name);  // "…experts.*.up_proj" for "…experts.12.up_proj"
+  const size_t expert = place_of_expert(one_name);
+  if (const LeadingNumber number = number_at(one_name.substr(expert)); number.value >= 0)
+    hugging_face_name.replace(expert, number.digits, "*");
   const Names& names = names_of(architecture);
   std::string_view stem = std::string_view(hugging_face_name).substr(0, hugging_face_name.rfind('.'));
   std::string prefix;

@@ -54,7 +54,10 @@ class MappedGguf : public GgufFile {
  public:
   explicit MappedGguf(Gguf gguf) : gguf_(std::move(gguf)) {
     const GgufArchitecture* architecture = gguf_architecture(gguf_.architecture());
-    if (!architecture) refuse_architecture();
+    if (!architecture)
+      throw Error(ErrorKind::job, gguf_.path() + ": the architecture " + show_name(gguf_.architecture()) +
+                                      architecture_refusal(gguf_.architecture(), gguf_architectures()))
+          .hint("forge reads GGUF files of " + join(gguf_architectures(), ", "));
     Faults faults(gguf_.path());
     for (size_t i = 0; i < gguf_.tensors().size(); ++i) add(*architecture, i, faults);
     faults.raise(ErrorKind::environment);
@@ -64,7 +67,7 @@ class MappedGguf : public GgufFile {
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   std::string_view bytes(size_t index) const override {
     const Change& change = changes_.at(index);
-    const std::string_view all = gguf_.bytes(source(index));
+    const std::string_view all = gguf_.bytes(gguf_.tensors()[change.source]);
     const size_t part = all.size() / static_cast<size_t>(change.experts);
     return all.substr(static_cast<size_t>(change.expert) * part, part);
   }
@@ -79,10 +82,16 @@ class MappedGguf : public GgufFile {
     const Change& change = changes_.at(index);
     const TensorInfo& tensor = tensors_[index];
     if (tensor.count() == 0) return;  // any number of rows
-    if (change.rows.head_rows > 0) return read_reordered(tensor, bytes(index), change.rows, begin, count, values);
+    const int64_t row = tensor.count() / tensor.rows();
+    if (change.rows.head_rows > 0) {
+      const int64_t row_bytes = bytes_of(tensor.dtype, row);
+      for (int64_t r = begin; r < begin + count; ++r, values += row)
+        decode_to_f32(tensor.dtype, bytes(index).data() + change.rows.file_row(r) * row_bytes, row, values);
+      return;
+    }
     TensorFile::read_rows_f32(index, begin, count, values);
     if (!change.minus_one) return;
-    for (int64_t i = 0, all = count * (tensor.count() / tensor.rows()); i < all; ++i) values[i] -= 1.0f;
+    for (int64_t i = 0, all = count * row; i < all; ++i) values[i] -= 1.0f;
   }
 
   bool stores_rows(size_t index) const override { return !changes_.at(index).minus_one; }
@@ -111,14 +120,6 @@ class MappedGguf : public GgufFile {
       return values;
     }
     return {};
-  }
-
-  const GgufTensor& source(size_t index) const { return gguf_.tensors()[changes_.at(index).source]; }
-
-  [[noreturn]] void refuse_architecture() const {
-    throw Error(ErrorKind::job, gguf_.path() + ": the architecture " + show_name(gguf_.architecture()) +
-                                    architecture_refusal(gguf_.architecture(), gguf_architectures()))
-        .hint("forge reads GGUF files of " + join(gguf_architectures(), ", "));
   }
 
   void add(const GgufArchitecture& architecture, size_t index, Faults& faults) {
@@ -152,15 +153,6 @@ class MappedGguf : public GgufFile {
       tensors_.push_back({name_of_expert(name, expert), {tensor.shape[1], tensor.shape[2]}, tensor.dtype});
       changes_.push_back({.source = index, .expert = expert, .experts = tensor.shape[0]});
     }
-  }
-
-  static void read_reordered(const TensorInfo& tensor, std::string_view bytes, const GgufRows& rows, int64_t begin,
-                             int64_t count, float* values) {
-    const int64_t row = tensor.count() / tensor.rows();
-    const int64_t row_bytes = bytes_of(tensor.dtype, row);
-    for (int64_t r = begin; r < begin + count; ++r)
-      decode_to_f32(tensor.dtype, bytes.data() + rows.file_row(r) * row_bytes, row,
-                    values + (r - begin) * row);
   }
 
   Gguf gguf_;

@@ -19,34 +19,33 @@ void put(std::string& bytes, Scalar value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void put_text(std::string& bytes, std::string_view text) {
+void put(std::string& bytes, const std::string& text) {
   put<uint64_t>(bytes, text.size());
-  bytes.append(text);
+  bytes += text;
 }
 
-std::string typed(GgufType type) {
+// Returns a type with a value, or what is before the value.
+std::string typed(GgufType type, const auto&... values) {
   std::string bytes;
   put(bytes, static_cast<uint32_t>(type));
+  (put(bytes, values), ...);
   return bytes;
 }
 
-template <class Scalar>
-std::string scalar(GgufType type, Scalar value) {
-  std::string bytes = typed(type);
-  put(bytes, value);
-  return bytes;
+std::string array_head(GgufType element, uint64_t count) {
+  return typed(GgufType::array, static_cast<uint32_t>(element), count);
 }
 
-std::string array_head(GgufType element, size_t count) {
-  std::string bytes = typed(GgufType::array);
-  put(bytes, static_cast<uint32_t>(element));
-  put<uint64_t>(bytes, count);
+template <class Element>
+std::string array(GgufType element, const std::vector<Element>& values) {
+  std::string bytes = array_head(element, values.size());
+  for (const Element& value : values) put(bytes, value);
   return bytes;
 }
 
 uint32_t number_of(DType dtype) {
   for (const GgmlType& type : kGgmlTypes)
-    if (type.readable && type.dtype == dtype) return type.number;
+    if (type.dtype == dtype) return type.number;
   FORGE_CHECK(false, "ggml has no type " << name_of(dtype));
 }
 
@@ -60,7 +59,7 @@ std::string header_of(const GgufMetadata& metadata, const std::vector<TensorInfo
   bytes += metadata.encoded();
   int64_t offset = 0;
   for (const TensorInfo& tensor : tensors) {
-    put_text(bytes, tensor.name);
+    put(bytes, tensor.name);
     put(bytes, static_cast<uint32_t>(tensor.shape.size()));
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       put(bytes, static_cast<uint64_t>(*size));
@@ -97,34 +96,26 @@ void GgufMetadata::set(const std::string& key, std::string bytes) {
 }
 
 void GgufMetadata::text(const std::string& key, const std::string& value) {
-  std::string bytes = typed(GgufType::string);
-  put_text(bytes, value);
-  set(key, std::move(bytes));
+  set(key, typed(GgufType::string, value));
 }
 void GgufMetadata::integer(const std::string& key, int64_t value) {
   FORGE_CHECK(value >= 0 && value <= UINT32_MAX, key << " is " << value);
-  set(key, scalar(GgufType::u32, static_cast<uint32_t>(value)));
+  set(key, typed(GgufType::u32, static_cast<uint32_t>(value)));
 }
 void GgufMetadata::number(const std::string& key, double value) {
-  set(key, scalar(GgufType::f32, static_cast<float>(value)));
+  set(key, typed(GgufType::f32, static_cast<float>(value)));
 }
 void GgufMetadata::flag(const std::string& key, bool value) {
-  set(key, scalar(GgufType::boolean, static_cast<uint8_t>(value)));
+  set(key, typed(GgufType::boolean, static_cast<uint8_t>(value)));
 }
 void GgufMetadata::texts(const std::string& key, const std::vector<std::string>& values) {
-  std::string bytes = array_head(GgufType::string, values.size());
-  for (const std::string& value : values) put_text(bytes, value);
-  set(key, std::move(bytes));
+  set(key, array(GgufType::string, values));
 }
 void GgufMetadata::integers(const std::string& key, const std::vector<int32_t>& values) {
-  std::string bytes = array_head(GgufType::i32, values.size());
-  for (int32_t value : values) put(bytes, value);
-  set(key, std::move(bytes));
+  set(key, array(GgufType::i32, values));
 }
 void GgufMetadata::numbers(const std::string& key, const std::vector<float>& values) {
-  std::string bytes = array_head(GgufType::f32, values.size());
-  for (float value : values) put(bytes, value);
-  set(key, std::move(bytes));
+  set(key, array(GgufType::f32, values));
 }
 
 void GgufMetadata::copy(const std::string& key, const GgufValue& value) {
@@ -146,7 +137,7 @@ bool GgufMetadata::has(const std::string& key) const {
 std::string GgufMetadata::encoded() const {
   std::string bytes;
   for (const auto& [key, value] : entries_) {
-    put_text(bytes, key);
+    put(bytes, key);
     bytes += value;
   }
   return bytes;

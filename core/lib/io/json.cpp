@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <ranges>
 #include <set>
 
 #include "core/lib/base/file.h"
@@ -27,30 +29,6 @@ struct PythonText {
   std::map<int64_t, double> values;  // by the number of the null that replaces it
 };
 
-// Iterates over the text and counts consumed bytes, so that a handler knows its position.
-class CountingIterator {
- public:
-  using difference_type = std::ptrdiff_t;
-  using value_type = char;
-  using pointer = const char*;
-  using reference = const char&;
-  using iterator_category = std::input_iterator_tag;
-
-  CountingIterator(const char* position, int64_t* consumed) : position_(position), consumed_(consumed) {}
-  reference operator*() const { return *position_; }
-  CountingIterator& operator++() {
-    ++position_;
-    ++*consumed_;
-    return *this;
-  }
-  bool operator==(const CountingIterator& other) const { return position_ == other.position_; }
-  bool operator!=(const CountingIterator& other) const { return position_ != other.position_; }
-
- private:
-  const char* position_;
-  int64_t* consumed_;
-};
-
 // Builds the document by hand instead of with nlohmann's own handler, to see keys, depth and count
 // as they come.
 class Builder : public nlohmann::json_sax<Json> {
@@ -59,8 +37,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   Json take() { return std::move(root_); }
   const std::string& problem() const { return problem_; }
-  bool syntax() const { return syntax_; }
-  size_t syntax_byte() const { return syntax_byte_; }
+  // Returns the number of bytes up to the end of a fault of syntax; nothing for another fault.
+  std::optional<size_t> syntax_byte() const { return syntax_byte_; }
 
   bool null() override {
     const auto number = in_null_.find(nulls_++);
@@ -88,7 +66,6 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
-    syntax_ = true;
     syntax_byte_ = byte;
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …":
     // keep the end.
@@ -149,8 +126,7 @@ class Builder : public nlohmann::json_sax<Json> {
   std::vector<std::set<std::string>> keys_;
   std::string key_, problem_;
   int64_t values_ = 0;
-  bool syntax_ = false;
-  size_t syntax_byte_ = 0;
+  std::optional<size_t> syntax_byte_;
 };
 
 PythonText without_python_numbers(std::string_view text) {
@@ -195,7 +171,6 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   PythonText plain;
   if (limits.python_numbers && (text.find("NaN") != text.npos || text.find("Infinity") != text.npos))
     plain = without_python_numbers(text), text = plain.text;
-  int64_t consumed = 0;
   auto fail = [&](size_t byte, const std::string& problem) {
     PlaceInFile place{name, first_line, 1};
     for (const char c : text.substr(0, byte)) place.pass(c);
@@ -207,11 +182,12 @@ Json parse_json(std::string_view text, const std::string& name, ErrorKind kind, 
   if ((bad = text.find('\0')) != text.npos) fail(bad, "a NUL byte, expected text");
   if (trim(text).empty()) fail(0, "empty, expected JSON");
   Builder builder(limits, plain.values);
-  bool good = Json::sax_parse(CountingIterator(text.data(), &consumed),
-                              CountingIterator(text.data() + text.size(), &consumed), &builder);
-  if (!good && builder.syntax())
-    fail(builder.syntax_byte() ? builder.syntax_byte() - 1 : 0, builder.problem());
-  if (!good) fail(consumed ? static_cast<size_t>(consumed) - 1 : 0, builder.problem());
+  // The parser takes each byte once, so that the handler's position is known.
+  size_t taken = 0;
+  const auto counted = text | std::views::transform([&taken](char c) { return ++taken, c; });
+  const bool good = Json::sax_parse(counted.begin(), counted.end(), &builder);
+  const size_t end = builder.syntax_byte().value_or(taken);
+  if (!good) fail(end > 0 ? end - 1 : 0, builder.problem());
   return builder.take();
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -19,11 +20,6 @@ constexpr int64_t kLargestList = 16 << 20;
 // Age of a settled timestamp: coarser than any file system's timestamps (FAT: 2 s).
 constexpr int64_t kSettledSeconds = 3;
 
-struct Stamp {
-  Json json;
-  bool settled = false;  // old enough that a further change would get a different timestamp
-};
-
 int64_t nanoseconds(const timespec& time) {
   return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
@@ -40,11 +36,9 @@ Json stamp_json(const struct stat& status) {
           static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_dev)};
 }
 
-Stamp stamp_of(const std::string& path) {
-  const struct stat status = status_of(path);
-  const int64_t now = static_cast<int64_t>(std::time(nullptr));
-  return {stamp_json(status),
-          now - status.st_mtim.tv_sec >= kSettledSeconds && now - status.st_ctim.tv_sec >= kSettledSeconds};
+// True if the file is old enough that a further change would get a different timestamp.
+bool is_settled(const struct stat& status) {
+  return std::time(nullptr) - std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec) >= kSettledSeconds;
 }
 
 std::map<std::string, Json> read_list(const std::string& path) {
@@ -71,17 +65,19 @@ KnownHashes::KnownHashes(std::string path) : path_(std::move(path)), known_(read
 std::string KnownHashes::of(const std::string& file) {
   const std::string path = fs::absolute(file).lexically_normal().string(), key = shown ? shown(path) : path;
   used_.insert(key);
-  const Stamp before = stamp_of(file);
-  if (const auto found = known_.find(key); found != known_.end() && found->second["stamp"] == before.json)
+  const struct stat before = status_of(file);
+  const Json stamp = stamp_json(before);
+  const bool settled = is_settled(before);
+  if (const auto found = known_.find(key); found != known_.end() && found->second["stamp"] == stamp)
     return found->second["hash"].get<std::string>();
-  if (on_read) on_read(file, before.json[0].get<int64_t>());
+  if (on_read) on_read(file, before.st_size);
   std::string hash = hash_file(file);
-  if (stamp_of(file).json != before.json)
+  if (stamp_of_file(file) != stamp)
     throw Error(ErrorKind::environment, file + ": changed while it was read")
         .hint("run again when nothing writes to it");
   changed_ |= known_.erase(key) > 0;
-  if (!before.settled) return hash;
-  known_[key] = {{"stamp", before.json}, {"hash", hash}};
+  if (!settled) return hash;
+  known_[key] = {{"stamp", stamp}, {"hash", hash}};
   changed_ = true;
   return hash;
 }

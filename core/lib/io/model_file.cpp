@@ -54,11 +54,6 @@ std::string weights_of(const std::string& folder) {
   refuse_folder(folder);
 }
 
-std::string first_bytes(const std::string& path) {
-  MappedFile file(path);
-  return std::string(file.bytes().substr(0, 16));
-}
-
 }  // namespace
 
 ModelFormat model_format(const std::string& path) {
@@ -67,13 +62,13 @@ ModelFormat model_format(const std::string& path) {
   if (!fs::exists(path, error))
     fail(path, "there is no such file or folder, expected a Hugging Face folder or a .gguf file",
          near_path_hint(path, "check model.path of the job, or --model"));
-  const std::string start = first_bytes(path);
+  const MappedFile file(path);
+  const std::string_view start = file.bytes().substr(0, 16);
   if (starts_with(start, "GGUF")) return ModelFormat::gguf;
   if (pickle_content(start) || pickle_name(fs::path(path).filename().string())) refuse_pickle(path);
   if (ends_with(path, ".safetensors") || ends_with(path, ".index.json"))
     fail(path, "expected the folder that holds this file, with config.json and the tokenizer",
-         "write model.path: " +
-             (fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : "."));
+         "write model.path: " + folder_of(path));
   refuse_git_lfs_file(path);
   fail(path, "is neither a Hugging Face folder nor a GGUF file", "");
 }

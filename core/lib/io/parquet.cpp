@@ -8,7 +8,8 @@
 #include "core/lib/base/file.h"
 #include "core/lib/base/installation.h"
 #include "core/lib/base/text.h"
-#include "core/lib/io/byte_reader.h"
+#include "core/lib/io/compressed.h"
+#include "core/lib/io/json.h"
 #include "core/lib/io/parquet_component.h"
 
 namespace forge {

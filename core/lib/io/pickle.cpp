@@ -1,7 +1,5 @@
 #include "core/lib/io/pickle.h"
 
-#include <filesystem>
-
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
@@ -26,13 +24,8 @@ bool pickle_content(std::string_view first_bytes) {
 }
 
 void refuse_pickle(const std::string& path) {
-  constexpr int64_t kLargestPointer = 1024;
-  std::error_code error;
-  if (const auto size = std::filesystem::file_size(path, error); !error && size < kLargestPointer)
-    refuse_git_lfs(read_file(path, kLargestPointer, ErrorKind::environment), path, ErrorKind::environment);
-  std::filesystem::path folder = path;
-  if (!is_directory(path)) folder = folder.parent_path();
-  std::string name = folder.empty() ? "." : folder.string();
+  if (file_exists(path)) refuse_git_lfs_file(path);
+  const std::string name = is_directory(path) ? path : folder_of(path);
   throw Error(ErrorKind::environment,
               path + ": is a pickle, a program that runs when it is loaded; forge reads " +
                   "safetensors or GGUF weights only")

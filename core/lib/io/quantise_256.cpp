@@ -2,6 +2,7 @@
 // searched on a grid around the plain one, and the one with the smallest weighted squared error is
 // kept.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -18,13 +19,8 @@ constexpr float kNothing = 1e-15f;  // groups below it count as zero
 // Returns the nearest integer, ties to even, of a value below 2^22: by the bits of its sum with 1.5
 // · 2^23, like ggml.
 int nearest(float value) {
-  const float shifted = value + 12582912.0f;
-  int32_t bits;
-  std::memcpy(&bits, &shifted, 4);
-  return (bits & 0x007fffff) - 0x00400000;
+  return (std::bit_cast<int32_t>(value + 12582912.0f) & 0x007fffff) - 0x00400000;
 }
-
-int clamp(int value, int lowest, int highest) { return std::max(lowest, std::min(highest, value)); }
 
 // Grid on which the scale of a group with a minimum is searched: (start + step · i + levels) /
 // range for i = 0 … steps.
@@ -59,7 +55,7 @@ float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, flo
   const float first = levels / (high - low);
   float scale = 1 / first, least_error = 0;
   for (int i = 0; i < kGroup; ++i) {
-    codes[i] = static_cast<uint8_t>(clamp(nearest(first * (x[i] - low)), 0, search.levels));
+    codes[i] = static_cast<uint8_t>(std::clamp(nearest(first * (x[i] - low)), 0, search.levels));
     const float off = scale * codes[i] + low - x[i];
     least_error += weights[i] * (off * off);
   }
@@ -69,7 +65,7 @@ float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, flo
     uint8_t tried[kGroup];
     float sum_l = 0, sum_l2 = 0, sum_xl = 0;
     for (int i = 0; i < kGroup; ++i) {
-      const int code = clamp(nearest(inverse * (x[i] - low)), 0, search.levels);
+      const int code = std::clamp(nearest(inverse * (x[i] - low)), 0, search.levels);
       const auto l = static_cast<float>(code);
       tried[i] = static_cast<uint8_t>(code);
       sum_l += weights[i] * l;
@@ -137,7 +133,7 @@ Groups quantise_groups(const float* x, const Search& search) {
     const float d = result.d * static_cast<float>(scale), m = result.dmin * static_cast<float>(minimum);
     if (d == 0) continue;
     for (int i = kGroup * group; i < kGroup * (group + 1); ++i)
-      result.codes[i] = static_cast<uint8_t>(clamp(nearest((x[i] + m) / d), 0, search.levels));
+      result.codes[i] = static_cast<uint8_t>(std::clamp(nearest((x[i] + m) / d), 0, search.levels));
   }
   return result;
 }
@@ -168,7 +164,7 @@ float fit_symmetric(const float* x, uint8_t* codes) {
     int tried[kCount];
     float sum_xl = 0, sum_l2 = 0;
     for (int i = 0; i < kCount; ++i) {
-      tried[i] = clamp(nearest(inverse * x[i]), -kLevels, kLevels - 1);
+      tried[i] = std::clamp(nearest(inverse * x[i]), -kLevels, kLevels - 1);
       const float weight = x[i] * x[i], l = static_cast<float>(tried[i]);
       sum_xl += weight * x[i] * l;
       sum_l2 += weight * l * l;
@@ -223,7 +219,7 @@ void quantise_q6_k(const float* values, int64_t blocks, uint8_t* destination) {
       const float d = stored * static_cast<float>(scale);
       if (d == 0) continue;
       for (int i = kSmall * group; i < kSmall * (group + 1); ++i)
-        codes[i] = static_cast<uint8_t>(clamp(nearest(values[i] / d), -32, 31) + 32);
+        codes[i] = static_cast<uint8_t>(std::clamp(nearest(values[i] / d), -32, 31) + 32);
     }
     for (int half = 0; half < 2; ++half) {
       const uint8_t* c = codes + 128 * half;

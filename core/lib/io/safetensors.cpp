@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/lib/base/file.h"
 #include "core/lib/base/hash.h"
@@ -119,11 +120,9 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::string& p
 }
 
 std::vector<std::string> names_of_shards(const std::vector<std::pair<std::string, std::string>>& index) {
-  std::vector<std::string> names;
-  for (const auto& entry : index) names.push_back(entry.second);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  std::set<std::string> names;
+  for (const auto& entry : index) names.insert(entry.second);
+  return {names.begin(), names.end()};
 }
 
 bool inside(const fs::path& file, const fs::path& folder) {

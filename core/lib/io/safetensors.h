@@ -13,7 +13,6 @@
 // shape times dtype, and a file that ends with its last tensor. Every fault is an
 // Error(environment) naming file, tensor and sizes; all faults of a header are listed at once. NaN
 // values, empty tensors and tensors without dimensions are allowed.
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,15 +68,8 @@ struct SafetensorsEntry {
 void write_safetensors(const std::string& path, const std::vector<SafetensorsEntry>& entries,
                        const std::map<std::string, std::string>& metadata = {});
 
-// Like write_safetensors() above, without holding all tensors: `bytes_of_tensor` is called once for
-// each, in the order of the file, and its view must stay valid until the next call.
-using TensorSource = std::function<std::string_view(const TensorInfo&)>;
-void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
-                       const std::map<std::string, std::string>& metadata,
-                       const TensorSource& bytes_of_tensor);
-
-// Like write_safetensors(), for tensors that come in pieces: `write_tensor` hands the bytes of each
-// to `sink`, from its first to its last.
+// Like write_safetensors(), without holding all tensors: `write_tensor` is called once for each, in
+// the order of the file, and hands its bytes to `sink`, from the first to the last.
 void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo> tensors,
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor);
 

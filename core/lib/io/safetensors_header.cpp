@@ -58,15 +58,9 @@ bool size_of(const Json& json, int64_t* value) {
   return true;
 }
 
-const Json* member(const Json& object, std::string_view key) {
-  for (auto item = object.begin(); item != object.end(); ++item)
-    if (item.key() == key) return &item.value();
-  return nullptr;
-}
-
 std::string read_dtype(const Json& tensor, DType* dtype) {
-  const Json* value = member(tensor, "dtype");
-  if (!value || !value->is_string()) return "dtype is missing or not a string";
+  const auto value = tensor.find("dtype");
+  if (value == tensor.end() || !value->is_string()) return "dtype is missing or not a string";
   const auto& text = value->get_ref<const std::string&>();
   std::vector<std::string> known;
   for (const SafetensorsType& type : kSafetensorsTypes) {
@@ -80,8 +74,8 @@ std::string read_dtype(const Json& tensor, DType* dtype) {
 }
 
 std::string read_shape(const Json& tensor, std::vector<int64_t>* shape) {
-  const Json* value = member(tensor, "shape");
-  if (!value || !value->is_array()) return "shape is missing or not a list";
+  const auto value = tensor.find("shape");
+  if (value == tensor.end() || !value->is_array()) return "shape is missing or not a list";
   for (const Json& element : *value) {
     int64_t size = 0;
     if (!size_of(element, &size))
@@ -92,8 +86,8 @@ std::string read_shape(const Json& tensor, std::vector<int64_t>* shape) {
 }
 
 std::string read_offsets(const Json& tensor, int64_t* begin, int64_t* end) {
-  const Json* value = member(tensor, "data_offsets");
-  if (!value || !value->is_array() || value->size() != 2 || !size_of((*value)[0], begin) ||
+  const auto value = tensor.find("data_offsets");
+  if (value == tensor.end() || !value->is_array() || value->size() != 2 || !size_of((*value)[0], begin) ||
       !size_of((*value)[1], end))
     return "data_offsets is missing or not two offsets [begin, end]";
   return "";

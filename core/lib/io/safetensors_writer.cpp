@@ -71,14 +71,6 @@ void write_tensors(OutputFile& file, const std::vector<TensorInfo>& tensors, con
 
 }  // namespace
 
-void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
-                       const std::map<std::string, std::string>& metadata,
-                       const TensorSource& bytes_of_tensor) {
-  write_safetensors_in_pieces(
-      path, std::move(tensors), metadata,
-      [&](const TensorInfo& tensor, const PieceSink& sink) { sink(bytes_of_tensor(tensor)); });
-}
-
 void write_safetensors_in_pieces(const std::string& path, std::vector<TensorInfo> tensors,
                                  const std::map<std::string, std::string>& metadata, const TensorPieces& write_tensor) {
   std::sort(tensors.begin(), tensors.end(), precedes);
@@ -99,8 +91,9 @@ void write_safetensors(const std::string& path, const std::vector<SafetensorsEnt
     tensors.push_back(entry.info);
     bytes[entry.info.name] = entry.bytes;
   }
-  write_safetensors(path, std::move(tensors), metadata,
-                    [&](const TensorInfo& tensor) { return bytes.at(tensor.name); });
+  write_safetensors_in_pieces(
+      path, std::move(tensors), metadata,
+      [&](const TensorInfo& tensor, const PieceSink& sink) { sink(bytes.at(tensor.name)); });
 }
 
 }  // namespace forge

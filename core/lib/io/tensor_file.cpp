@@ -1,5 +1,6 @@
 #include "core/lib/io/tensor_file.h"
 
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -34,10 +35,7 @@ void copy(const uint8_t* source, int64_t count, float* values) {
 }
 
 float bf16_to_float(uint16_t stored) {
-  uint32_t bits = static_cast<uint32_t>(stored) << 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
+  return std::bit_cast<float>(static_cast<uint32_t>(stored) << 16);
 }
 
 // Decodes 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinity, all ones is NaN. "FP8 Formats

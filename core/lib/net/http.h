@@ -41,10 +41,10 @@ struct HttpAnswer {
 };
 
 // Receives a body instead of HttpAnswer::body. `begin` is called once, before the first byte of a
-// 2xx answer. Either may return false to stop, which leaves HttpAnswer::failure empty.
+// 2xx answer.
 struct HttpSink {
-  std::function<bool(const HttpAnswer& head)> begin;
-  std::function<bool(std::string_view bytes)> write;
+  std::function<void(const HttpAnswer& head)> begin;
+  std::function<void(std::string_view bytes)> write;
 };
 
 // Throws Error(environment) if the component cannot be loaded.

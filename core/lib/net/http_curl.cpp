@@ -1,11 +1,13 @@
 // The component that implements http.h: libcurl for the wire, OpenSSL for digests.
 #include <curl/curl.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <array>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
@@ -16,12 +18,19 @@ namespace forge {
 namespace {
 
 struct Transfer {
+  CURL* easy;
   const HttpRequest& request;
   const HttpSink& sink;
   HttpAnswer answer{};
-  bool begun = false, stopped = false, too_long = false;
+  bool begun = false, too_long = false;
   std::exception_ptr thrown{};  // thrown by the sink: nothing may unwind through libcurl
 };
+
+long status_of(CURL* easy) {
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
 
 // Reads a line of a head. Each answer of a chain of redirects starts with no headers.
 size_t take_header(const char* text, size_t size, size_t count, void* user) {
@@ -35,6 +44,7 @@ size_t take_header(const char* text, size_t size, size_t count, void* user) {
 
 size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
+  transfer.answer.status = status_of(transfer.easy);  // known when the body begins
   const std::string_view part(bytes, size * count);
   const bool good = transfer.answer.status / 100 == 2;
   if (!good || !transfer.sink.write) {
@@ -44,20 +54,18 @@ size_t take_body(const char* bytes, size_t size, size_t count, void* user) {
     return part.size();
   }
   try {
-    if (!transfer.begun) transfer.stopped = transfer.sink.begin && !transfer.sink.begin(transfer.answer);
-    transfer.begun = true;
-    transfer.stopped = transfer.stopped || !transfer.sink.write(part);
+    if (!std::exchange(transfer.begun, true)) transfer.sink.begin(transfer.answer);
+    transfer.sink.write(part);
   } catch (...) {
     transfer.thrown = std::current_exception();
   }
-  return transfer.stopped || transfer.thrown ? CURL_WRITEFUNC_ERROR : part.size();
+  return transfer.thrown ? CURL_WRITEFUNC_ERROR : part.size();
 }
 
-struct EasyEnd {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-};
-struct ListEnd {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+// Frees what a C library made.
+template <auto kFree>
+struct FreedBy {
+  void operator()(auto* made) const { kFree(made); }
 };
 
 template <class Value>
@@ -98,27 +106,16 @@ void set_request(CURL* easy, const HttpRequest& wanted) {
 HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  const std::unique_ptr<CURL, EasyEnd> easy(curl_easy_init());
+  const std::unique_ptr<CURL, FreedBy<&curl_easy_cleanup>> easy(curl_easy_init());
   FORGE_CHECK(easy, "libcurl gives no handle");
-  Transfer transfer{wanted, sink};
+  Transfer transfer{easy.get(), wanted, sink};
   std::array<char, CURL_ERROR_SIZE> said{};
   set_request(easy.get(), wanted);
   set(easy.get(), CURLOPT_ERRORBUFFER, said.data());
   set(easy.get(), CURLOPT_HEADERFUNCTION, &take_header);
   set(easy.get(), CURLOPT_HEADERDATA, &transfer);
-  // The status is known when the body begins.
-  struct Status {
-    CURL* easy;
-    Transfer* transfer;
-  } status{easy.get(), &transfer};
-  set(easy.get(), CURLOPT_WRITEFUNCTION, +[](char* bytes, size_t size, size_t count, void* user) {
-    auto& at = *static_cast<Status*>(user);
-    long code = 0;
-    curl_easy_getinfo(at.easy, CURLINFO_RESPONSE_CODE, &code);
-    at.transfer->answer.status = code;
-    return take_body(bytes, size, count, at.transfer);
-  });
-  set(easy.get(), CURLOPT_WRITEDATA, &status);
+  set(easy.get(), CURLOPT_WRITEFUNCTION, &take_body);
+  set(easy.get(), CURLOPT_WRITEDATA, &transfer);
   if (wanted.stopped) {
     set(easy.get(), CURLOPT_NOPROGRESS, 0L);
     set(easy.get(), CURLOPT_XFERINFODATA, static_cast<void*>(const_cast<HttpRequest*>(&wanted)));
@@ -126,30 +123,24 @@ HttpAnswer request(const HttpRequest& wanted, const HttpSink& sink) {
       return static_cast<const HttpRequest*>(user)->stopped() ? 1 : 0;
     });
   }
-  std::unique_ptr<curl_slist, ListEnd> headers;
+  std::unique_ptr<curl_slist, FreedBy<&curl_slist_free_all>> headers;
   for (const std::string& line : wanted.headers)
     headers.reset(curl_slist_append(headers.release(), line.c_str()));
   if (headers) set(easy.get(), CURLOPT_HTTPHEADER, headers.get());
 
   const CURLcode code = curl_easy_perform(easy.get());
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
-  long answered = 0;
-  curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &answered);
-  transfer.answer.status = answered;
+  transfer.answer.status = status_of(easy.get());
   if (transfer.too_long)
     transfer.answer.failure = "the answer is longer than " + format_bytes(wanted.most_bytes);
-  else if (code != CURLE_OK && !transfer.stopped)
+  else if (code != CURLE_OK)
     transfer.answer.failure = said[0] ? said.data() : curl_easy_strerror(code);
   return std::move(transfer.answer);
 }
 
-struct DigestEnd {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-
 std::string digest_of(const std::string& path, Digest digest) {
   const RegularFile file(path, ErrorKind::environment);
-  const std::unique_ptr<EVP_MD_CTX, DigestEnd> context(EVP_MD_CTX_new());
+  const std::unique_ptr<EVP_MD_CTX, FreedBy<&EVP_MD_CTX_free>> context(EVP_MD_CTX_new());
   FORGE_CHECK(context && EVP_DigestInit_ex(context.get(), digest == Digest::sha256 ? EVP_sha256() : EVP_sha1(), nullptr) == 1,
               "OpenSSL gives no digest");
   const auto add = [&](std::string_view bytes) {
@@ -166,13 +157,7 @@ std::string digest_of(const std::string& path, Digest digest) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned size = 0;
   FORGE_CHECK(EVP_DigestFinal_ex(context.get(), bytes.data(), &size) == 1, "OpenSSL's digest");
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + size, ""));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t kLargest = 999'999'999'999'999;  // 15 digits: exact as a double
 
+const CharacterSet kEscaped{{'"', '"'}, {'\\', '\\'}};  // beside control characters
+
 bool needs_escape(uint32_t code) { return code < 0x20 || code == '"' || code == '\\'; }
 
 std::string escape_of(uint32_t code) {
@@ -35,44 +37,27 @@ std::string padded(int64_t value, size_t width) {
 
 }  // namespace
 
-// Returns a rule for all characters of [low, high], which have equally many bytes in UTF-8.
-Symbol JsonRules::utf8(uint32_t low, uint32_t high) {
-  const std::string a = utf8_of(low), b = utf8_of(high);
-  FORGE_CHECK(a.size() == b.size(), "characters of several lengths");
-  // The range is split at the first byte that differs, like that of numbers: bytes between the two
-  // borders are followed by any bytes, and each border by the bytes on its inner side.
-  Alternatives alternatives;
-  const auto byte = [](char c) { return static_cast<uint8_t>(c); };
-  const auto free = [&](size_t count) { return Symbols(count, Symbol::bytes(0x80, 0xBF)); };
-  size_t common = 0;
-  while (common < a.size() && a[common] == b[common]) ++common;
-  const Symbols prefix = symbols_of(a.substr(0, common));
-  const auto add = [&](Symbols head, Symbols tail) {
-    Symbols whole = prefix;
-    whole.insert(whole.end(), head.begin(), head.end());
-    whole.insert(whole.end(), tail.begin(), tail.end());
-    alternatives.push_back(std::move(whole));
-  };
-  if (common == a.size()) return one_of({prefix});
-  const size_t n = a.size();
-  if (byte(a[common]) + 1 < byte(b[common]))
-    add({Symbol::bytes(static_cast<uint8_t>(byte(a[common]) + 1), static_cast<uint8_t>(byte(b[common]) - 1))},
-        free(n - common - 1));
-  for (size_t i = common + 1; i < n; ++i) {  // above the lower border, below the upper one
-    Symbols low_head = symbols_of(a.substr(common, i - common)),
-            high_head = symbols_of(b.substr(common, i - common));
-    if (byte(a[i]) < 0xBF) {
-      low_head.push_back(Symbol::bytes(static_cast<uint8_t>(byte(a[i]) + 1), 0xBF));
-      add(low_head, free(n - i - 1));
-    }
-    if (byte(b[i]) > 0x80) {
-      high_head.push_back(Symbol::bytes(0x80, static_cast<uint8_t>(byte(b[i]) - 1)));
-      add(high_head, free(n - i - 1));
-    }
+CharacterSet sorted(CharacterSet set) {
+  std::sort(set.begin(), set.end());
+  CharacterSet merged;
+  for (const auto& [low, high] : set)
+    if (!merged.empty() && low <= merged.back().second + 1)
+      merged.back().second = std::max(merged.back().second, high);
+    else
+      merged.emplace_back(low, high);
+  return merged;
+}
+
+CharacterSet all_but(const CharacterSet& set) {
+  constexpr uint32_t kLastCharacter = 0x10FFFF;
+  CharacterSet rest;
+  uint32_t next = 0x20;
+  for (const auto& [low, high] : sorted(set)) {
+    if (low > next) rest.emplace_back(next, low - 1);
+    next = std::max(next, high + 1);
   }
-  add(symbols_of(a.substr(common)), {});
-  add(symbols_of(b.substr(common)), {});
-  return one_of(std::move(alternatives));
+  if (next <= kLastCharacter) rest.emplace_back(next, kLastCharacter);
+  return rest;
 }
 
 Symbol JsonRules::character_of(const CharacterSet& set) {
@@ -84,7 +69,7 @@ Symbol JsonRules::character_of(const CharacterSet& set) {
       const uint32_t low = std::max(first, shortest), high = std::min(last, longest);
       if (low > high) continue;
       if (shortest > 0) {
-        alternatives.push_back({utf8(low, high)});
+        alternatives.push_back({run_between(utf8_of(low), utf8_of(high), {0x80, 0xBF})});
         continue;
       }
       for (uint32_t code = low; code <= high;) {
@@ -114,8 +99,7 @@ Symbol JsonRules::any_character() {
                                         {Symbol::byte('D'), Symbol::bytes('0', '7')}});
     Alternatives escaped{{Symbol::byte('u'), no_surrogate, hex, hex}};
     for (const char c : {'"', '\\', '/', 'b', 'f', 'n', 'r', 't'}) escaped.push_back({Symbol::byte(c)});
-    character_ = one_of({{character_of({{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}})},
-                         {Symbol::byte('\\'), one_of(std::move(escaped))}});
+    character_ = one_of({{character_of(all_but(kEscaped))}, {Symbol::byte('\\'), one_of(std::move(escaped))}});
   }
   return *character_;
 }
@@ -140,41 +124,41 @@ Symbol JsonRules::repeat(Symbol symbol, int64_t least, std::optional<int64_t> mo
   return one_of({std::move(all)});
 }
 
-// Returns a rule for any `count` digits, with a point before the last `point` of them.
-Symbol JsonRules::digits(size_t count, size_t point) {
+Symbol JsonRules::any_run(size_t count, const ByteRun& run) {
   Symbols all;
   for (size_t left = count; left > 0; --left) {
-    if (left == point && point > 0) all.push_back(Symbol::byte('.'));
-    all.push_back(Symbol::bytes('0', '9'));
+    if (left == run.point) all.push_back(Symbol::byte('.'));
+    all.push_back(Symbol::bytes(run.low, run.high));
   }
   return one_of({std::move(all)});
 }
 
-// Returns a rule for digit strings of one length from `least` to `most`, with a point before the
-// last `point` digits.
-Symbol JsonRules::digits_between(const std::string& least, const std::string& most, size_t point) {
+// The range is split at its first byte: bytes between the two borders are followed by any bytes,
+// and each border by the bytes on its inner side.
+Symbol JsonRules::run_between(const std::string& least, const std::string& most, const ByteRun& run) {
   const size_t count = least.size();
+  FORGE_CHECK(most.size() == count, "borders of several lengths");
   if (count == 0) return one_of({{}});
-  const bool dot = count == point && point > 0;
   Alternatives alternatives;
-  const auto add = [&](char low, char high, Symbol rest) {
+  const auto add = [&](int low, int high, Symbol rest) {
     Symbols all;
-    if (dot) all.push_back(Symbol::byte('.'));
+    if (count == run.point) all.push_back(Symbol::byte('.'));
     all.push_back(Symbol::bytes(static_cast<uint8_t>(low), static_cast<uint8_t>(high)));
     all.push_back(rest);
     alternatives.push_back(std::move(all));
   };
-  const std::string zeros(count - 1, '0'), nines(count - 1, '9'), a = least.substr(1), b = most.substr(1);
-  const auto below = [&](const std::string& from, const std::string& to) {
-    return from == zeros && to == nines ? digits(count - 1, point) : digits_between(from, to, point);
+  const std::string lowest(count - 1, static_cast<char>(run.low)), highest(count - 1, static_cast<char>(run.high));
+  const auto after = [&](const std::string& from, const std::string& to) {
+    return from == lowest && to == highest ? any_run(count - 1, run) : run_between(from, to, run);
   };
-  if (least[0] == most[0]) {
-    add(least[0], least[0], below(a, b));
+  const auto first = static_cast<uint8_t>(least[0]), last = static_cast<uint8_t>(most[0]);
+  const std::string a = least.substr(1), b = most.substr(1);
+  if (first == last) {
+    add(first, first, after(a, b));
   } else {
-    add(least[0], least[0], below(a, nines));
-    if (least[0] + 1 < most[0])
-      add(static_cast<char>(least[0] + 1), static_cast<char>(most[0] - 1), digits(count - 1, point));
-    add(most[0], most[0], below(zeros, b));
+    add(first, first, after(a, highest));
+    if (first + 1 < last) add(first + 1, last - 1, any_run(count - 1, run));
+    add(last, last, after(lowest, b));
   }
   return one_of(std::move(alternatives));
 }
@@ -188,7 +172,7 @@ Symbol JsonRules::magnitude(int64_t least, int64_t most, int decimals) {
     const std::string first = padded(least, point + 1), ones = "1" + std::string(width - 1, '0');
     const std::string low = width == first.size() ? first : ones,
                       high = width == last.size() ? last : std::string(width, '9');
-    alternatives.push_back({digits_between(low, high, point)});
+    alternatives.push_back({run_between(low, high, {'0', '9', point})});
   }
   return one_of(std::move(alternatives));
 }
@@ -205,25 +189,19 @@ std::optional<Symbol> JsonRules::decimal(std::optional<int64_t> least, std::opti
   return one_of(std::move(alternatives));
 }
 
-Symbol JsonRules::integer(std::optional<int64_t> least, std::optional<int64_t> most) {
-  const std::optional<Symbol> whole = decimal(least, most, 0);
-  FORGE_CHECK(whole, "no whole number lies between the bounds");
-  return *whole;
-}
-
 Symbol JsonRules::number() {
   const Symbol fraction = repeat(Symbol::bytes('0', '9'), 1, 15);
-  return one_of({{integer({}, {}), maybe(one_of({{Symbol::byte('.'), fraction}}))},
+  return one_of({{*decimal({}, {}, 0), maybe(one_of({{Symbol::byte('.'), fraction}}))},
                  {Symbol::byte('-'), Symbol::byte('0'), Symbol::byte('.'), fraction}});
 }
 
 Symbol JsonRules::name_except(const std::vector<std::string>& taken) {
   // The rule is a tree of the taken names: after each prefix it allows every character but those
   // that continue a name, and the quote where no name ends.
-  const Symbol plain = character_of({{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}});
+  const Symbol plain = character_of(all_but(kEscaped));
   const Symbol rest = one_of({{repeat(plain, 0, {}), Symbol::byte('"')}});
   const auto after = [&](const auto& self, const std::string& prefix) -> Symbol {
-    CharacterSet others{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}};
+    CharacterSet not_others = kEscaped;
     Alternatives alternatives;
     std::map<uint32_t, std::string> going;
     bool ends = false;
@@ -239,19 +217,10 @@ Symbol JsonRules::name_except(const std::vector<std::string>& taken) {
     }
     for (const auto& [code, longer] : going) {
       if (needs_escape(code)) continue;  // names without escapes never reach it
-      CharacterSet left;
-      for (const auto& [low, high] : others) {
-        if (code < low || code > high) {
-          left.emplace_back(low, high);
-          continue;
-        }
-        if (low < code) left.emplace_back(low, code - 1);
-        if (code < high) left.emplace_back(code + 1, high);
-      }
-      others = std::move(left);
+      not_others.emplace_back(code, code);
       alternatives.push_back({text(utf8_of(code)), self(self, longer)});
     }
-    alternatives.push_back({character_of(others), rest});
+    alternatives.push_back({character_of(all_but(not_others)), rest});
     if (!ends) alternatives.push_back({Symbol::byte('"')});
     return one_of(std::move(alternatives));
   };

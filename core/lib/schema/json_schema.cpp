@@ -64,19 +64,8 @@ bool is_multiple(const Json& value, const Json& of) {
   return rest == 0;
 }
 
-std::string type_of(const Json& value) {
-  if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) return "integer";
-  if (value.is_number_integer()) return "integer";
-  if (value.is_number()) return "number";
-  return value.is_null()      ? "null"
-         : value.is_boolean() ? "boolean"
-         : value.is_string()  ? "string"
-         : value.is_array()   ? "array"
-                              : "object";
-}
-
 bool has_type(const Json& value, const std::string& type) {
-  const std::string own = type_of(value);
+  const std::string own = json_type(value);
   return own == type || (type == "number" && own == "integer");
 }
 
@@ -105,7 +94,7 @@ class SchemaReader {
     while (!referenced_.empty()) {
       const std::string target = referenced_.back();
       referenced_.pop_back();
-      read(root_.at(Json::json_pointer(target.substr(1))), target);
+      read(referenced(root_, target), target);
     }
   }
 
@@ -113,7 +102,7 @@ class SchemaReader {
   void read(const Json& schema, const std::string& at, int depth = 0) {
     if (depth > kDeepest) refuse(at, "is nested too deeply");
     if (schema.is_boolean()) return;
-    if (!schema.is_object()) refuse(at, "is " + type_of(schema) + ", expected a schema");
+    if (!schema.is_object()) refuse(at, "is " + json_type(schema) + ", expected a schema");
     for (const auto& item : schema.items()) {
       const std::string here = at + "/" + item.key();
       const Keyword* keyword = find_keyword(item.key());
@@ -192,7 +181,7 @@ class SchemaReader {
     if (!starts_with(text, "#"))
       refuse(at, "is not in the same file", "only references like #/$defs/NAME are read");
     try {
-      root_.at(Json::json_pointer(text.substr(1)));
+      referenced(root_, text);
     } catch (const nlohmann::json::exception&) {
       refuse(at, "points to nothing: " + text);
     }
@@ -240,7 +229,7 @@ class Validator {
                  : place(at) + "is none of the listed values";
     if (word == "const") return equal(rule, value) ? "" : place(at) + "is not " + dump_json(rule);
     if (word == "$ref")
-      return check(root_.at(Json::json_pointer(rule.get<std::string>().substr(1))), value, at, depth + 1);
+      return check(referenced(root_, rule), value, at, depth + 1);
     if (word == "not")
       return check(rule, value, at, depth + 1).empty() ? place(at) + "matches what `not` forbids" : "";
     if (word == "anyOf" || word == "oneOf" || word == "allOf") return combined(word, rule, value, at, depth);
@@ -252,13 +241,9 @@ class Validator {
   }
 
   static std::string type(const Json& rule, const Json& value, const std::string& at) {
-    const Json list = rule.is_array() ? rule : Json::array({rule});
-    std::vector<std::string> names;
-    for (const Json& one : list) {
-      names.push_back(one.get<std::string>());
-      if (has_type(value, names.back())) return "";
-    }
-    return place(at) + "is " + type_of(value) + ", expected " + join(names, " or ");
+    const std::vector<std::string> names = named_types(rule);
+    if (std::ranges::any_of(names, [&](const std::string& name) { return has_type(value, name); })) return "";
+    return place(at) + "is " + json_type(value) + ", expected " + join(names, " or ");
   }
 
   std::string combined(const std::string& word, const Json& rules, const Json& value, const std::string& at,
@@ -359,6 +344,25 @@ class Validator {
 };
 
 }  // namespace
+
+std::string json_type(const Json& value) {
+  if (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())) return "integer";
+  if (value.is_number_integer()) return "integer";
+  if (value.is_number()) return "number";
+  return value.is_null()      ? "null"
+         : value.is_boolean() ? "boolean"
+         : value.is_string()  ? "string"
+         : value.is_array()   ? "array"
+                              : "object";
+}
+
+std::vector<std::string> named_types(const Json& type) {
+  return type.is_array() ? type.get<std::vector<std::string>>() : std::vector{type.get<std::string>()};
+}
+
+const Json& referenced(const Json& root, const Json& reference) {
+  return root.at(Json::json_pointer(reference.get<std::string>().substr(1)));
+}
 
 JsonSchema::JsonSchema(Json schema, const std::string& key) : root_(std::move(schema)) {
   SchemaReader(root_, key, patterns_).read_all();

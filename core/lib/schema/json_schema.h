@@ -14,11 +14,19 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/lib/io/json.h"
 #include "core/lib/schema/text_pattern.h"
 
 namespace forge {
+
+// Returns the type of a value; "integer" for a whole number, however it is written.
+std::string json_type(const Json& value);
+// Returns the types that a valid `type` names: one, or those of a list.
+std::vector<std::string> named_types(const Json& type);
+// Returns the schema that a valid "$ref" names.
+const Json& referenced(const Json& root, const Json& reference);
 
 class JsonSchema {
  public:

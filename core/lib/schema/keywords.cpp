@@ -49,33 +49,25 @@ constexpr Keyword kKeywords[] = {
     {"writeOnly", F::describes},
 };
 
-template <class Wanted>
-std::vector<std::string> names_where(const Wanted& wanted) {
-  std::vector<std::string> names;
-  for (const Keyword& keyword : kKeywords)
-    if (wanted(keyword)) names.emplace_back(keyword.name);
-  return names;
-}
-
 }  // namespace
 
 const Keyword* find_keyword(std::string_view name) {
-  const auto found = std::find_if(std::begin(kKeywords), std::end(kKeywords), [&](const Keyword& k) { return k.name == name; });
-  return found == std::end(kKeywords) ? nullptr : &*found;
+  const auto* found = std::ranges::find(kKeywords, name, &Keyword::name);
+  return found == std::end(kKeywords) ? nullptr : found;
 }
 
 bool only_describes(std::string_view name) {
   const Keyword* keyword = find_keyword(name);
-  const bool holds_others = keyword != nullptr && keyword->form == F::members && keyword->scope == S::any;
-  return holds_others || (keyword != nullptr && (keyword->form == F::describes || keyword->form == F::dialect));
+  if (keyword == nullptr) return false;
+  const bool holds_others = keyword->form == F::members && keyword->scope == S::any;
+  return holds_others || keyword->form == F::describes || keyword->form == F::dialect;
 }
 
 std::vector<std::string> limiting_keywords() {
-  return names_where([](const Keyword& keyword) { return !only_describes(keyword.name) || keyword.name == "$defs"; });
-}
-
-std::vector<std::string> keywords_of(KeywordScope scope) {
-  return names_where([scope](const Keyword& keyword) { return keyword.scope == scope; });
+  std::vector<std::string> names;
+  for (const Keyword& keyword : kKeywords)
+    if (!only_describes(keyword.name) || keyword.name == "$defs") names.emplace_back(keyword.name);
+  return names;
 }
 
 }  // namespace forge

@@ -41,7 +41,5 @@ const Keyword* find_keyword(std::string_view name);
 bool only_describes(std::string_view name);
 // Returns the names of those that limit something, for messages.
 std::vector<std::string> limiting_keywords();
-// Returns all of one scope.
-std::vector<std::string> keywords_of(KeywordScope scope);
 
 }  // namespace forge

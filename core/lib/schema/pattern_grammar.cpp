@@ -1,6 +1,7 @@
 #include "core/lib/schema/pattern_grammar.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "core/lib/base/error.h"
@@ -9,7 +10,6 @@
 namespace forge {
 namespace {
 
-constexpr uint32_t kLastCharacter = 0x10FFFF;
 constexpr int64_t kMostRepetitions = 1000;
 constexpr int kDeepestGroup = 100;
 
@@ -18,29 +18,6 @@ struct Part {
   Symbol symbol;
   bool nullable = false;
 };
-
-CharacterSet sorted(CharacterSet set) {
-  std::sort(set.begin(), set.end());
-  CharacterSet merged;
-  for (const auto& [low, high] : set)
-    if (!merged.empty() && low <= merged.back().second + 1)
-      merged.back().second = std::max(merged.back().second, high);
-    else
-      merged.emplace_back(low, high);
-  return merged;
-}
-
-// Returns all characters but those of a set. Control characters are left out too.
-CharacterSet all_but(const CharacterSet& set) {
-  CharacterSet rest;
-  uint32_t next = 0x20;
-  for (const auto& [low, high] : sorted(set)) {
-    if (low > next) rest.emplace_back(next, low - 1);
-    next = std::max(next, high + 1);
-  }
-  if (next <= kLastCharacter) rest.emplace_back(next, kLastCharacter);
-  return rest;
-}
 
 class PatternReader {
  public:
@@ -174,9 +151,7 @@ class PatternReader {
     };
     if (const auto found = kEscapes.find(c); found != kEscapes.end()) return found->second;
     const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x80 || (code | 32) >= 'a' ? (code | 32) <= 'z' || code >= 0x80
-                                           : (code >= '0' && code <= '9'))
-      refuse(std::string("\\") + c);
+    if (code >= 0x80 || std::isalnum(code)) refuse(std::string("\\") + c);
     return {{code, code}};
   }
 

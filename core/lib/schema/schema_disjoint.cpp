@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/lib/schema/json_schema.h"
+
 namespace forge {
 namespace {
 
@@ -20,18 +22,10 @@ std::optional<std::vector<Json>> constants(const Json& schema) {
 std::vector<std::string> stated_types(const Json& schema) {
   std::vector<std::string> types;
   if (const auto values = constants(schema)) {
-    for (const Json& one : *values)
-      types.emplace_back(one.is_null()      ? "null"
-                         : one.is_boolean() ? "boolean"
-                         : one.is_string()  ? "string"
-                         : one.is_array()   ? "array"
-                         : one.is_object()  ? "object"
-                                            : "number");
-    return types;
+    for (const Json& one : *values) types.push_back(json_type(one));
+  } else if (schema.is_object() && schema.contains("type")) {
+    types = named_types(schema["type"]);
   }
-  if (!schema.is_object() || !schema.contains("type")) return types;
-  types = schema["type"].is_array() ? schema["type"].get<std::vector<std::string>>()
-                                    : std::vector{schema["type"].get<std::string>()};
   for (std::string& type : types)
     if (type == "integer") type = "number";
   return types;
@@ -41,9 +35,7 @@ std::vector<std::string> stated_types(const Json& schema) {
 
 bool visibly_disjoint(const Json& first, const Json& second, const Json& root) {
   const auto target = [&](const Json& schema) -> const Json& {
-    return schema.is_object() && schema.contains("$ref")
-               ? root.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1)))
-               : schema;
+    return schema.is_object() && schema.contains("$ref") ? referenced(root, schema["$ref"]) : schema;
   };
   const Json &a = target(first), &b = target(second);
   const std::vector<std::string> types = stated_types(a), others = stated_types(b);

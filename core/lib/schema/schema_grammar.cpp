@@ -20,8 +20,9 @@ constexpr int kMostMerges = 1000;
 constexpr int kDeepestSchema = 64;  // schemas inside each other, references followed
 
 bool has_any(const Json& schema, KeywordScope scope) {
-  const std::vector<std::string> words = keywords_of(scope);
-  return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return schema.contains(word); });
+  const auto items = schema.items();
+  return std::any_of(items.begin(), items.end(),
+                     [&](const auto& item) { return find_keyword(item.key())->scope == scope; });
 }
 
 class SchemaCompiler {
@@ -99,9 +100,7 @@ class SchemaCompiler {
   // Returns the types that a schema allows; without `type`, those whose keywords it has.
   static std::vector<std::string> types_of(const Json& schema) {
     if (schema.contains("type")) {
-      std::vector<std::string> types = schema["type"].is_array()
-                                           ? schema["type"].get<std::vector<std::string>>()
-                                           : std::vector{schema["type"].get<std::string>()};
+      std::vector<std::string> types = named_types(schema["type"]);
       // "number" includes "integer".
       if (std::count(types.begin(), types.end(), "number")) std::erase(types, "integer");
       return types;
@@ -133,7 +132,7 @@ class SchemaCompiler {
     const int rule = grammar_.add_rule({});
     references_[target] = rule;
     if (refers_to_itself(target)) refuse(at, target + " is nothing but a reference to itself");
-    const Symbol body = value(root_.at(Json::json_pointer(target.substr(1))), target, depth + 1);
+    const Symbol body = value(referenced(root_, target), target, depth + 1);
     grammar_.rules[static_cast<size_t>(rule)] = {{body}};
     return Symbol::rule(rule);
   }
@@ -142,7 +141,7 @@ class SchemaCompiler {
   // anything: it would never end.
   bool refers_to_itself(const std::string& target) const {
     std::set<std::string> seen;
-    std::vector<const Json*> open{&root_.at(Json::json_pointer(target.substr(1)))};
+    std::vector<const Json*> open{&referenced(root_, target)};
     while (!open.empty()) {
       const Json& schema = *open.back();
       open.pop_back();
@@ -150,7 +149,7 @@ class SchemaCompiler {
       if (schema.contains("$ref")) {
         const std::string next = schema["$ref"].get<std::string>();
         if (next == target) return true;
-        if (seen.insert(next).second) open.push_back(&root_.at(Json::json_pointer(next.substr(1))));
+        if (seen.insert(next).second) open.push_back(&referenced(root_, next));
       }
       for (const char* word : {"anyOf", "oneOf", "allOf"})
         if (schema.contains(word))
@@ -207,7 +206,7 @@ class SchemaCompiler {
   }
   Json resolved(const Json& schema, const std::string& at) const {
     if (schema.size() > 1) refuse(at, "keywords next to $ref are not supported where answers are constrained");
-    return root_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1)));
+    return referenced(root_, schema["$ref"]);
   }
 
   Symbol combined(const Json& schema, const std::string& word, const std::string& at, int depth) {

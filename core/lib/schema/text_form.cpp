@@ -25,15 +25,13 @@ std::string composed(std::string_view text, bool casefold) {
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   size_t begin = 0;
-  for (size_t at = 0; at <= text.size();) {
+  for (size_t at = 0; at < text.size();) {
     const size_t here = at;
-    const bool blank = at == text.size() || (text::classes_of(text::next_char(text, at)) & text::kSpace) != 0;
-    if (blank) {
-      if (here > begin) words.push_back(text.substr(begin, here - begin));
-      begin = at;
-      if (here == text.size()) break;
-    }
+    if ((text::classes_of(text::next_char(text, at)) & text::kSpace) == 0) continue;
+    if (here > begin) words.push_back(text.substr(begin, here - begin));
+    begin = at;
   }
+  if (begin < text.size()) words.push_back(text.substr(begin));
   return words;
 }
 

@@ -8,11 +8,6 @@
 #include "core/lib/text/tokenizer/unicode.h"
 
 namespace forge {
-namespace {
-
-constexpr size_t kPatternBytes = 100'000;
-
-}  // namespace
 
 struct TextPattern::Code {
   pcre2_code* code = nullptr;
@@ -22,6 +17,7 @@ struct TextPattern::Code {
 namespace {
 
 pcre2_code* compile(const std::string& pattern, const std::string& key, uint32_t more) {
+  constexpr size_t kPatternBytes = 100'000;
   if (pattern.size() > kPatternBytes)
     throw KeyError(ErrorKind::job, key, "is longer than " + std::to_string(kPatternBytes) + " bytes");
   int error = 0;

@@ -47,7 +47,7 @@ void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const
   const double alpha = gguf.require_number("adapter.lora.alpha");
   Json targets = Json::array(), ranks = Json::object();
   std::map<std::string, std::vector<float>> values;
-  std::vector<TensorInfo> tensors;
+  std::vector<SafetensorsEntry> entries;
   for (const GgufTensor& tensor : gguf.tensors()) {
     const bool a = ends_with(tensor.name, kLoraA), b = ends_with(tensor.name, kLoraB);
     const GgufName target = architecture ? hugging_face_name(*architecture, tensor.name.substr(0, tensor.name.size() - kLoraA.size())) : GgufName();
@@ -61,15 +61,13 @@ void write_adapter_of_gguf(const std::string& path, const ModelSpec& spec, const
                              gguf_rows(*architecture, target.role, tensor.shape[0], spec.num_heads, spec.num_kv_heads), alpha);
     if (a) targets.push_back(module), ranks[module] = rank;
     const std::string name = peft_name(module + (a ? ".lora_A.weight" : ".lora_B.weight"));
-    tensors.push_back({name, tensor.shape, DType::f32});
-    values[name] = std::move(factor);
+    const std::vector<float>& kept = values[name] = std::move(factor);
+    entries.push_back({{name, tensor.shape, DType::f32},
+                       {reinterpret_cast<const char*>(kept.data()), kept.size() * sizeof(float)}});
   }
   const Json config{{"peft_type", "LORA"}, {"r", 1}, {"lora_alpha", 1}, {"target_modules", targets}, {"rank_pattern", ranks}, {"alpha_pattern", ranks}};
   write_file_durably(folder + "/adapter_config.json", dump_json(config));
-  write_safetensors(folder + "/adapter_model.safetensors", tensors, {{"format", "pt"}}, [&](const TensorInfo& tensor) {
-    const std::vector<float>& of_tensor = values.at(tensor.name);
-    return std::string_view(reinterpret_cast<const char*>(of_tensor.data()), of_tensor.size() * sizeof(float));
-  });
+  write_safetensors(folder + "/adapter_model.safetensors", entries, {{"format", "pt"}});
 }
 
 }  // namespace forge
