@@ -15,31 +15,33 @@
 
 namespace forge {
 
+namespace {
+
+// Multiplies rows of experts by modules of the list. `name` is the result's.
+ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::string& name, int64_t out, std::vector<int32_t> modules) {
+  const int64_t per_token = routing.rule.per_token;
+  int64_t rank = 0;
+  for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
+  std::vector<ValueId> made{g.like(name, rows, per_token * out)};
+  if (rank > 0) made.push_back(g.like(name + ".s", rows, per_token * rank, ValueType::fp32));
+  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, made, std::move(modules)).attributes.route = routing.rule;
+  return made[0];
+}
+
+}  // namespace
+
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out) {
-  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
+  const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
   std::vector<int32_t> modules;
   for (int64_t expert = 0; expert < routing.experts; ++expert)
     modules.push_back(g.module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
-  std::vector<ValueId> made{g.like("experts" + after, rows, per_token * out)};
-  int64_t rank = 0;
-  for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
-  if (rank > 0) made.push_back(g.like("experts" + after + ".s", rows, per_token * rank, ValueType::fp32));
-  const ValueId y = made[0];
-  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
-  return y;
+  return multiply(g, rows, routing, "experts" + after, out, std::move(modules));
 }
 
 ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
-  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
-  const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
+  const int32_t at = g.module_at(module, ModuleKind::experts, g.graph.value(rows).width / routing.rule.per_token, out, bias);
   g.use_at(at).experts = routing.experts;
-  const ValueId y = g.like(last_part(module), rows, per_token * out);
-  std::vector<ValueId> made{y};
-  if (const int64_t rank = g.use_at(at).rank; rank > 0)
-    made.push_back(g.like(last_part(module) + ".s", rows, per_token * rank, ValueType::fp32));
-  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
-      routing.rule;
-  return y;
+  return multiply(g, rows, routing, last_part(module), out, {at});
 }
 
 namespace {
@@ -58,33 +60,18 @@ double share_of_experts(const Graph& graph, const Op& op) {
   return static_cast<double>(op.attributes.route.per_token) / matrices;
 }
 
-double linear_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::linear(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
 // Counts like one linear layer, for what goes through each expert.
-double product_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::product(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
-double weight_gradient_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::weight_gradient(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
-double adapter_flops(const Graph& graph, const Op& op, double rows, double) {
-  return 4 * rows * flops::factors(graph, op) * share_of_experts(graph, op);
+template <Flops kOfLayer>
+double expert_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return kOfLayer(graph, op, rows, mean_length) * share_of_experts(graph, op);
 }
 
 void derive_expert_linear(Gradients& g, const Op& forward) {
   const ValueId rows = forward.in[0], d_y = g.gradient(forward.out[0]), ends = g.need(forward.in[1]), order = g.need(forward.in[2]);
-  bool trained = false;
-  for (int32_t at : forward.modules)
-    trained |= g.graph.modules[static_cast<size_t>(at)].trained ||
-               g.graph.modules[static_cast<size_t>(at)].bias_trained;
-  const bool adapted = forward.out.size() > 1;
+  const bool trained = any_module(g.graph, forward, &ModuleUse::trains), adapted = forward.out.size() > 1;
   const ValueId input = trained || adapted ? g.need(rows) : kNoValue, sums = adapted ? g.need(forward.out[1]) : kNoValue;
   // Experts that DoRA rescales have one gradient, of weights and adapters together.
-  const bool rescaled = std::any_of(forward.modules.begin(), forward.modules.end(), [&](int32_t at) { return g.graph.modules[static_cast<size_t>(at)].dora; });
+  const bool rescaled = any_module(g.graph, forward, &ModuleUse::dora);
   if (g.wants(rows) && !rescaled) g.contribute(g.with_modules(&ops::expert_input_gradient, forward, {d_y, ends}), rows);
   if (trained) g.push(g.with_modules(&ops::expert_weight_gradient, forward, {d_y, input, ends}));
   if (!adapted) return;
@@ -170,8 +157,7 @@ ExpertSpace expert_space(const Call& c) {
   const ModuleUse& use = c.use();
   const int64_t factor = joined(c) ? use.out * use.rank : 0,
                 rows = c.planned_tokens() * c.op.attributes.route.per_token;
-  bool drops = false;
-  for (size_t i = 0; i < c.op.modules.size(); ++i) drops |= c.use(i).dropout;
+  const bool drops = any_module(c.m.graph, c.op, &ModuleUse::dropout);
   ExpertSpace space;
   const auto take = [&](int64_t bytes) {
     const int64_t begin = space.bytes;
@@ -307,19 +293,19 @@ int64_t space_workspace(const Call& c) { return expert_space(c).bytes; }
 }  // namespace
 
 const OpRecord ops::expert_linear{.name = "expert linear",
-                                  .flops = linear_flops,
+                                  .flops = expert_flops<flops::linear>,
                                   .derive = derive_expert_linear,
                                   .run = run_linear,
                                   .workspace = space_workspace,
                                   .copies = {.results = 3,
                                   .operands = 1}};
-const OpRecord ops::expert_input_gradient{.name = "experts d x", .flops = product_flops, .run = run_input_gradient, .copies = {.results = 3}};
+const OpRecord ops::expert_input_gradient{.name = "experts d x", .flops = expert_flops<flops::product>, .run = run_input_gradient, .copies = {.results = 3}};
 const OpRecord ops::expert_weight_gradient{.name = "experts d W",
-                                           .flops = weight_gradient_flops,
+                                           .flops = expert_flops<flops::weight_gradient>,
                                            .run = run_weight_gradient,
                                            .workspace = weight_gradient_workspace};
 const OpRecord ops::expert_adapter_gradient{.name = "experts adapter backward",
-                                            .flops = adapter_flops,
+                                            .flops = expert_flops<flops::adapters>,
                                             .run = run_adapter_gradient,
                                             .workspace = space_workspace,
                                             .copies = {.results = 4,

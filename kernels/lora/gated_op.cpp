@@ -76,7 +76,7 @@ GatedSums glu_sums_args(const Call& c) {
 
 GatedGradients glu_adapters_backward_args(const Call& c) {
   auto args = gated_of<GatedGradients>(c, c.in(1), c.in(2));
-  args.d_y = c.m.data(c.in(0)), args.d_y_stride = c.m.stride(c.in(0));
+  c.place(c.in(0), args.d_y, args.d_y_stride);
   for (const Op& part : gate_parts(c.op)) {
     const Call of = as(c, part);
     if (part.kind == &ops::adapter_input_gradient)

@@ -210,7 +210,7 @@ class FusedProvider : public StepProvider {
     const StepBatch none;
     for (size_t i = 0; i < training_list_.forward_ops; ++i)
       if (const Op& op = training_list_.ops[i]; op.kind == &ops::linear && op.attributes.folded)
-        place_adapters(OpRun(device_, training_, op, nullptr, modules_, none));
+        bind::place_adapters(OpRun(device_, training_, op, nullptr, modules_, none));
   }
 
   void end_batch() {
