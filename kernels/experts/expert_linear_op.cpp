@@ -1,6 +1,7 @@
 #include "kernels/experts/expert_linear_op.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/graph/gradients.h"
 #include "core/graph/layout.h"
@@ -160,9 +161,7 @@ ExpertSpace expert_space(const Call& c) {
   const bool drops = any_module(c.m.graph, c.op, &ModuleUse::dropout);
   ExpertSpace space;
   const auto take = [&](int64_t bytes) {
-    const int64_t begin = space.bytes;
-    space.bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    return begin;
+    return std::exchange(space.bytes, space.bytes + (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
   };
   space.examples = take(drops ? 8 * rows : 0), space.positions = take(drops ? 4 * rows : 0);
   space.b = take(c.bytes() * factor), space.d_b = take(4 * factor);

@@ -1,4 +1,5 @@
-#include "providers/fused/fused.h"
+// Runs the lists of a step (core/model/families) op by op on forge's kernels, in one arena.
+#include "providers/engine_providers.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -248,8 +249,9 @@ class FusedProvider : public StepProvider {
 
 }  // namespace
 
-std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  return std::make_unique<FusedProvider>(model, trainables, options);
+std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model, TrainableSet& trainables,
+                                                 const StepOptions& options) {
+  return std::make_unique<FusedProvider>(model, trainables, provider_options(name, options));
 }
 
 }  // namespace forge
