@@ -20,7 +20,8 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
 
 StepOptions provider_options(const std::string& provider, StepOptions options) {
   options.aten = provider == "reference";
-  FORGE_CHECK(options.aten || provider == "fused", "the plan names the provider " << provider << ", which this engine does not have");
+  FORGE_CHECK(options.aten || provider == "fused",
+              "the plan names the provider " << provider << ", which this engine does not have");
   return options;
 }
 

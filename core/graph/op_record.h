@@ -104,7 +104,9 @@ int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes);
 // True if `is`, a member of ModuleUse or a function of one, holds for a module of the op.
 template <class Is>
 bool any_module(const Graph& graph, const Op& op, Is is) {
-  return std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) { return std::invoke(is, graph.modules[static_cast<size_t>(at)]); });
+  return std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) {
+    return std::invoke(is, graph.modules[static_cast<size_t>(at)]);
+  });
 }
 // Return the sums over the op's modules.
 int64_t ranks_of(const Graph& graph, const Op& op);

@@ -60,7 +60,9 @@ inline FlashSpace flash_space(const AttentionShape& s) {
   const int64_t rows = s.tokens + 128 * space.turn;
   int64_t sums = 0;
   for (int64_t sequences = 1; sequences <= space.turn; ++sequences) sums = std::max(sums, flash_sums(s, sequences).bytes());
-  const auto take = [&](int64_t bytes) { return std::exchange(space.bytes, space.bytes + (bytes + 255) / 256 * 256); };
+  const auto take = [&](int64_t bytes) {
+    return std::exchange(space.bytes, space.bytes + (bytes + 255) / 256 * 256);
+  };
   space.d_q_sums = take(sums);
   space.dots = take(4 * rows * s.heads);
   if (s.heads == s.kv_heads) return space;

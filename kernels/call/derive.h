@@ -12,7 +12,8 @@ namespace forge::derive {
 // Returns the op without its results.
 template <OpKind kKind, size_t kInputs, size_t kResults = 0>
 Op gradient_op(Gradients& g, const Op& forward) {
-  Op op = g.with_modules(kKind, forward, {forward.parts.empty() ? g.gradient(forward.out[0]) : g.whole_gradient(forward)});
+  const bool undivided = forward.parts.empty();
+  Op op = g.with_modules(kKind, forward, {undivided ? g.gradient(forward.out[0]) : g.whole_gradient(forward)});
   for (size_t i = 0; i < kInputs; ++i) op.in.push_back(g.need(forward.in[i]));
   for (size_t i = 1; i <= kResults; ++i) op.in.push_back(g.need(forward.out[i]));
   return op;

@@ -1,6 +1,6 @@
 #pragma once
-// The types that a kernel reads and writes, and their conversion one value at a time. No torch: host
-// code, nvcc and tests share it. Arithmetic is fp32 everywhere; these are storage.
+// The types that a kernel reads and writes, and their conversion one value at a time. No torch:
+// host code, nvcc and tests share it. Arithmetic is fp32 everywhere; these are storage.
 #include <bit>
 #include <cstdint>
 #include <cstring>

@@ -62,11 +62,7 @@ DeviceOps cpu_ops() {
            regroup_heads_cpu, rms_norm_backward_cpu, rms_norm_forward_cpu, rope_cpu,
            row_product_cpu, scale_rows_cpu, scaled_product_cpu, sum_columns_cpu,
            swiglu_backward_cpu, swiglu_forward_cpu, transpose_bytes_cpu, trim_heads_cpu>(ops);
-  ops.set_workspaces(attention_backward_cpu_workspace, attention_forward_cpu_workspace,
-                     cached_attention_cpu_workspace, dora_ratio_cpu_workspace,
-                     gradient_norm_cpu_workspace, lm_head_cpu_workspace,
-                     lora_backward_cpu_workspace, lora_forward_cpu_workspace, product_cpu_workspace,
-                     row_product_cpu_workspace, scaled_product_cpu_workspace);
+  ops.set_workspaces(gradient_norm_cpu_workspace, row_product_cpu_workspace);
   ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cpu_refusal;
   return ops;
 }

@@ -33,7 +33,8 @@ constexpr size_t kStreams = 3;
 template <class Args>
 struct DeviceOp {
   void (*run)(const Args&, CudaStream) = nullptr;         // null: the device has no such op
-  int64_t (*workspace)(const Args&) = nullptr;            // bytes that Args::workspace must have; null: none
+  // Bytes that Args::workspace must have, where no list lays it out (OpRecord::workspace); else null.
+  int64_t (*workspace)(const Args&) = nullptr;
   std::string (*refusal)(const Args&) = nullptr;          // why it cannot run these; null, or "" for those it can
 };
 
@@ -125,7 +126,8 @@ class ComputeDevice {
   }
   template <class Args>
   int64_t workspace(const Args& args) const {
-    return op<Args>().workspace ? op<Args>().workspace(args) : 0;
+    if (!op<Args>().workspace) missing();
+    return op<Args>().workspace(args);
   }
   template <class Args>
   std::string refusal(const Args& args) const {

@@ -57,14 +57,16 @@ Args lookup(const Call& c, ValueId rows) {
 
 EmbeddingForward embed_args(const Call& c) {
   auto args = lookup<EmbeddingForward>(c, c.out(0));
-  args.table = first_row(c, c.module().weight, bytes_of(c.module().held), c.out(0)), args.table_type = c.module().held;
+  const OpModule& m = c.module();
+  args.table = first_row(c, m.weight, bytes_of(m.held), c.out(0)), args.table_type = m.held;
   c.place(c.out(0), args.y, args.y_stride);
   return args;
 }
 
 EmbeddingBackward embed_backward_args(const Call& c) {
   auto args = lookup<EmbeddingBackward>(c, c.in(0));
-  args.d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0)), args.frozen = c.op.attributes.frozen_row;
+  args.d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0));
+  args.frozen = c.op.attributes.frozen_row;
   c.place(c.in(0), args.d_y, args.d_y_stride);
   return args;
 }

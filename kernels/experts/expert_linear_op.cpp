@@ -12,20 +12,22 @@
 #include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_op.h"
 #include "kernels/lora/lora_space.h"
-#include "kernels/rows/rows_args.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 
 namespace {
 
 // Multiplies rows of experts by modules of the list. `name` is the result's.
-ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::string& name, int64_t out, std::vector<int32_t> modules) {
+ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::string& name,
+                 int64_t out, std::vector<int32_t> modules) {
   const int64_t per_token = routing.rule.per_token;
   int64_t rank = 0;
   for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
   std::vector<ValueId> made{g.like(name, rows, per_token * out)};
   if (rank > 0) made.push_back(g.like(name + ".s", rows, per_token * rank, ValueType::fp32));
-  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, made, std::move(modules)).attributes.route = routing.rule;
+  const std::vector<ValueId> in{rows, routing.ends, routing.order};
+  g.push(&ops::expert_linear, in, made, std::move(modules)).attributes.route = routing.rule;
   return made[0];
 }
 
@@ -40,15 +42,14 @@ ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const s
 }
 
 ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
-  const int32_t at = g.module_at(module, ModuleKind::experts, g.graph.value(rows).width / routing.rule.per_token, out, bias);
+  const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
+  const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
   g.use_at(at).experts = routing.experts;
   return multiply(g, rows, routing, last_part(module), out, {at});
 }
 
 namespace {
 
-using bind::expert_rows;
-using bind::ExpertsOf;
 using bind::numbers;
 using bind::Range;
 using bind::range_of;
@@ -69,7 +70,8 @@ double expert_flops(const Graph& graph, const Op& op, double rows, double mean_l
 
 void derive_expert_linear(Gradients& g, const Op& forward) {
   const ValueId rows = forward.in[0], d_y = g.gradient(forward.out[0]), ends = g.need(forward.in[1]), order = g.need(forward.in[2]);
-  const bool trained = any_module(g.graph, forward, &ModuleUse::trains), adapted = forward.out.size() > 1;
+  const bool trained = any_module(g.graph, forward, &ModuleUse::trains);
+  const bool adapted = forward.out.size() > 1;
   const ValueId input = trained || adapted ? g.need(rows) : kNoValue, sums = adapted ? g.need(forward.out[1]) : kNoValue;
   // Experts that DoRA rescales have one gradient, of weights and adapters together.
   const bool rescaled = any_module(g.graph, forward, &ModuleUse::dora);
@@ -115,12 +117,7 @@ LoraGroup adapter_of(const Call& c, const ExpertSpace& space, const Range& range
                      const Part& y, ValueId sums) {
   const OpModule m = expert_module(c, range.expert);
   FORGE_CHECK(!m.magnitude, "DoRA of an expert");
-  LoraGroup g{.type = c.type(),
-              .tokens = range.count,
-              .width = x.width,
-              .rank = expert_use(c, range.expert).rank,
-              .members = 1};
-  g.scale = m.scale;
+  LoraGroup g{c.type(), range.count, x.width, expert_use(c, range.expert).rank, /*members=*/1, m.scale};
   g.x = x.data, g.x_stride = x.stride, g.a = m.a;
   g.s = c.m.numbers(sums) + range.begin * (c.m.width(sums) / c.op.attributes.route.per_token);
   if (c.m.capacity.gpu) g.s_type = c.type();
@@ -134,20 +131,20 @@ LoraGroup adapter_of(const Call& c, const ExpertSpace& space, const Range& range
 // Return the adapter of one expert. B of a joined module must be in its place of the workspace, d B
 // is written there.
 LoraForward expert_lora_forward(const Call& c, const ExpertSpace& space, const Range& range) {
-  const Part x = range_of(c, expert_rows(c, c.in(0)), range),
-             y = range_of(c, expert_rows(c, c.out(0)), range);
+  const Part x = range_of(c, c.in(0), range),
+             y = range_of(c, c.out(0), range);
   return {adapter_of(c, space, range, x, y, c.out(1)), c.at(space.adapter)};
 }
 
 LoraBackward expert_lora_backward(const Call& c, const ExpertSpace& space, const Range& range) {
-  const Part d_y = range_of(c, expert_rows(c, c.in(0)), range),
-             x = range_of(c, expert_rows(c, c.in(1)), range);
+  const Part d_y = range_of(c, c.in(0), range),
+             x = range_of(c, c.in(1), range);
   const OpModule m = expert_module(c, range.expert);
   LoraBackward args{adapter_of(c, space, range, x, d_y, c.in(2))};
   args.group.member[0].d_b = joined(c) ? c.at<float>(space.d_b) : m.d_b;
   args.d_a = m.d_a;
   if (!c.op.out.empty()) {
-    const Part d_x = range_of(c, expert_rows(c, c.out(0)), range);
+    const Part d_x = range_of(c, c.out(0), range);
     args.d_x = d_x.data, args.d_x_stride = d_x.stride;
   }
   args.workspace = c.at(space.adapter);
@@ -161,7 +158,8 @@ ExpertSpace expert_space(const Call& c) {
   const bool drops = any_module(c.m.graph, c.op, &ModuleUse::dropout);
   ExpertSpace space;
   const auto take = [&](int64_t bytes) {
-    return std::exchange(space.bytes, space.bytes + (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+    const int64_t whole = (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return std::exchange(space.bytes, space.bytes + whole);
   };
   space.examples = take(drops ? 8 * rows : 0), space.positions = take(drops ? 4 * rows : 0);
   space.b = take(c.bytes() * factor), space.d_b = take(4 * factor);
@@ -192,39 +190,32 @@ void each_expert(const OpRun& r, ValueId ends_id, Visit visit) {
 void place_factor(const OpRun& r, const ExpertSpace& space, size_t expert) {
   if (!joined(r)) return;
   const ModuleUse& use = r.use();
-  r.device.run(CopyRows{.element_bytes = r.bytes(),
-                        .rows = use.out * use.rank,
-                        .width = 1,
-                        .x = static_cast<const char*>(r.module().b) + static_cast<int64_t>(expert) * r.bytes(),
-                        .x_stride = use.experts,
-                        .y = r.at(space.b),
-                        .y_stride = 1});
+  const Part all{const_cast<void*>(r.module().b), use.experts, use.experts};
+  Part column = from_column(r, all, static_cast<int64_t>(expert));
+  column.width = 1;
+  r.device.run(bind::copy(r, use.out * use.rank, column, {r.at(space.b), 1, 1}));
 }
 
 // Copies the dropout keys of each row's token, in the order of the rows, 4 B at a time.
 void place_keys(const OpRun& r, const ExpertSpace& space, ValueId order) {
   if (!r.batch.dropout || !space.has_keys()) return;
   const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
-    r.device.run(ExpertRows{.type = Element::f32,
-                            .tokens = r.tokens(),
-                            .per_token = r.op.attributes.route.per_token,
-                            .width = width,
-                            .places = numbers(r, order),
-                            .x = const_cast<void*>(of_tokens),
-                            .x_stride = width,
-                            .rows = r.at(to)});
+    ExpertRows args{Element::f32, r.tokens(), r.op.attributes.route.per_token, width};
+    args.places = numbers(r, order), args.rows = r.at(to);
+    args.x = const_cast<void*>(of_tokens), args.x_stride = width;
+    r.device.run(args);
   };
   move(r.rows().example, space.examples, 2);
   move(r.rows().position, space.positions, 1);
 }
 
 void run_linear(const OpRun& r) {
-  const ExpertsOf x = expert_rows(r, r.in(0)), y = expert_rows(r, r.out(0));
   const ExpertSpace space = expert_space(r);
   place_keys(r, space, r.in(2));
   fused::ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.product(range.count, range_of(r, y, range), range_of(r, x, range), fused::multiplied(r, range.expert), expert_module(r, range.expert).bias);
+    const Part y = range_of(r, r.out(0), range), x = range_of(r, r.in(0), range);
+    products.product(range.count, y, x, fused::multiplied(r, range.expert), expert_module(r, range.expert).bias);
   });
   products.run();
   each_expert(r, r.in(1), [&](const Range& range) {
@@ -235,21 +226,20 @@ void run_linear(const OpRun& r) {
 }
 
 void run_input_gradient(const OpRun& r) {
-  const ExpertsOf d_y = expert_rows(r, r.in(0)), d_x = expert_rows(r, r.out(0));
   fused::ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.add(bind::input_gradient(r, range.count, range_of(r, d_x, range), range_of(r, d_y, range), fused::base(r, range.expert),
-                                      r.op.attributes.accumulate));
+    const Part d_x = range_of(r, r.out(0), range), d_y = range_of(r, r.in(0), range);
+    const bool accumulate = r.op.attributes.accumulate;
+    products.add(bind::input_gradient(r, range.count, d_x, d_y, fused::base(r, range.expert), accumulate));
   });
   products.run();
 }
 
 void run_weight_gradient(const OpRun& r) {
-  const ExpertsOf d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1));
   fused::ProductGroup products(r);
   each_expert(r, r.in(2), [&](const Range& range) {
     const OpModule m = expert_module(r, range.expert);
-    const Part of_y = range_of(r, d_y, range), of_x = range_of(r, x, range);
+    const Part of_y = range_of(r, r.in(0), range), of_x = range_of(r, r.in(1), range);
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
@@ -281,7 +271,7 @@ int64_t weight_gradient_workspace(const Call& c) {
   std::vector<Gemm> all;
   for (size_t i = 0; i < c.op.modules.size(); ++i)
     if (float* gradient = c.module(i).d_weight) {
-      const auto of = [&](ValueId id) { return range_of(c, expert_rows(c, id), {i, 0, rows}); };
+      const auto of = [&](ValueId id) { return range_of(c, id, {i, 0, rows}); };
       all.push_back(bind::weight_gradient(c, rows, gradient, of(c.in(0)), of(c.in(1))));
     }
   return most_workspace(all);

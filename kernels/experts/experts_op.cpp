@@ -62,7 +62,7 @@ void derive_combine(Gradients& g, const Op& forward) {
 // Returns the arguments that a router and its gradient share.
 template <class Args>
 Args routed(const Call& c, ValueId logits) {
-  Args args{.type = c.type(), .rule = c.op.attributes.route, .tokens = c.tokens(), .experts = c.m.width(logits)};
+  Args args{c.type(), c.op.attributes.route, c.tokens(), /*experts=*/c.m.width(logits)};
   c.place(logits, args.logits, args.logits_stride);
   return args;
 }
@@ -72,7 +72,8 @@ void run_route(const OpRun& r) {
               "a correction in another type than the scores' logits");
   auto args = routed<ExpertRoute>(r, r.in(0));
   if (!r.op.modules.empty()) args.correction = r.module().weight;
-  args.weights = r.m.numbers(r.out(0)), args.places = numbers(r, r.out(1)), args.ends = numbers(r, r.out(2));
+  args.weights = r.m.numbers(r.out(0));
+  args.places = numbers(r, r.out(1)), args.ends = numbers(r, r.out(2));
   if (r.op.out.size() > 3) args.probability = r.m.numbers(r.out(3));
   r.device.run(args);
   if (!r.device.separate()) return;
@@ -85,8 +86,8 @@ void run_route(const OpRun& r) {
 
 ExpertRouteBackward route_backward_args(const Call& c) {
   auto args = routed<ExpertRouteBackward>(c, c.in(1));
-  args.d_weights = c.m.numbers(c.in(0)), args.places = numbers(c, c.in(2)), args.ends = numbers(c, c.in(3));
-  args.slope = c.batch.balance_slope;
+  args.places = numbers(c, c.in(2)), args.ends = numbers(c, c.in(3));
+  args.d_weights = c.m.numbers(c.in(0)), args.slope = c.batch.balance_slope;
   c.place(c.out(0), args.d_logits, args.d_logits_stride);
   return args;
 }
@@ -94,7 +95,7 @@ ExpertRouteBackward route_backward_args(const Call& c) {
 // Returns the arguments that ops between tokens' rows and experts' rows share.
 template <class Args>
 Args between(const Call& c, ValueId tokens, ValueId order) {
-  Args args{.type = c.type(), .tokens = c.tokens(), .per_token = c.op.attributes.route.per_token, .width = c.m.width(tokens)};
+  Args args{c.type(), c.tokens(), c.op.attributes.route.per_token, c.m.width(tokens)};
   args.places = numbers(c, order);
   return args;
 }
@@ -105,23 +106,23 @@ ExpertRows dispatch_args(const Call& c) {
   const ValueId x = back ? c.out(0) : c.in(0), rows = back ? c.in(0) : c.out(0);
   auto args = between<ExpertRows>(c, x, c.in(1));
   c.place(x, args.x, args.x_stride);
-  args.rows = bind::expert_rows(c, rows).data;
+  args.rows = bind::expert_rows(c, rows);
   args.back = back, args.accumulate = c.op.attributes.accumulate;
   return args;
 }
 
 ExpertCombine combine_args(const Call& c) {
   auto args = between<ExpertCombine>(c, c.out(0), c.in(1));
-  args.weights = c.m.numbers(c.in(2)), args.rows = bind::expert_rows(c, c.in(0)).data;
+  args.weights = c.m.numbers(c.in(2)), args.rows = bind::expert_rows(c, c.in(0));
   c.place(c.out(0), args.y, args.y_stride);
   return args;
 }
 
 ExpertCombineBackward combine_backward_args(const Call& c) {
   auto args = between<ExpertCombineBackward>(c, c.in(0), c.in(2));
-  args.weights = c.m.numbers(c.in(3)), args.rows = bind::expert_rows(c, c.in(1)).data;
+  args.weights = c.m.numbers(c.in(3)), args.rows = bind::expert_rows(c, c.in(1));
   c.place(c.in(0), args.d_y, args.d_y_stride);
-  args.d_rows = bind::expert_rows(c, c.out(0)).data, args.d_weights = c.m.numbers(c.out(1));
+  args.d_rows = bind::expert_rows(c, c.out(0)), args.d_weights = c.m.numbers(c.out(1));
   return args;
 }
 

@@ -38,7 +38,8 @@ float quantize_e4m3(const float* values, int64_t count, uint8_t* codes) {
   }
   const bool empty = largest < kSmallestRow;
   const float factor = empty ? 0.0f : kE4m3Largest / largest;
-  for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<uint8_t>(e4m3_of_bits(std::bit_cast<uint32_t>(values[i] * factor)));
+  for (int64_t i = 0; i < count; ++i)
+    codes[i] = static_cast<uint8_t>(e4m3_of_bits(std::bit_cast<uint32_t>(values[i] * factor)));
   return empty ? 1.0f : largest / kE4m3Largest;
 }
 

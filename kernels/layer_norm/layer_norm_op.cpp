@@ -45,7 +45,8 @@ LayerNormBackward layer_norm_backward_args(const Call& c) {
   auto args = over_rows<LayerNormBackward>(c, c.in(0));
   args.x_type = c.m.element(c.in(1));
   args.accumulate = c.op.attributes.accumulate;
-  args.weight = c.module().weight, args.d_weight = c.module().d_weight, args.d_bias = c.module().d_bias;
+  args.weight = c.module().weight;
+  args.d_weight = c.module().d_weight, args.d_bias = c.module().d_bias;
   args.statistics = c.m.numbers(c.in(2)), args.workspace = c.workspace;
   c.place(c.in(0), args.d_y, args.d_y_stride);
   c.place(c.in(1), args.x, args.x_stride);

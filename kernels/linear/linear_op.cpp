@@ -94,7 +94,8 @@ bool of_product(const Graph& graph, const Op& op) {
 
 void derive_linear(Gradients& g, const Op& forward) {
   const ValueId x = forward.in[0], d_y = g.whole_gradient(forward);
-  const bool trained = any_module(g.graph, forward, &ModuleUse::trains), adapted = any_module(g.graph, forward, &ModuleUse::adapted);
+  const bool trained = any_module(g.graph, forward, &ModuleUse::trains);
+  const bool adapted = any_module(g.graph, forward, &ModuleUse::adapted);
   const ValueId input = trained || adapted ? g.need(x) : kNoValue;
   std::vector<ValueId> products(forward.out.begin() + 1, forward.out.end());  // s of the adapters
   for (ValueId& s : products) s = g.need(s);

@@ -125,7 +125,8 @@ std::vector<Gemm> adapter_sums_products(const Call& c) {
   std::vector<Gemm> products;
   for (const Run& run : runs_of_one_scale(c)) {
     const Weight a{w.at(w.outs + run.rank_row, 0), run.ranks, w.stride};
-    products.push_back(product(c, c.tokens(), columns_of(c, s, run.rank_row, run.ranks), columns_of(c, x, 0, w.in), a, false));
+    const Part to = columns_of(c, s, run.rank_row, run.ranks);
+    products.push_back(product(c, c.tokens(), to, columns_of(c, x, 0, w.in), a, false));
     products.back().alpha = c.module(run.module).scale;
   }
   return products;
@@ -146,7 +147,8 @@ std::vector<Gemm> adapter_sums_gradient_products(const Call& c) {
   std::vector<Gemm> products;
   for (const Run& run : runs_of_one_scale(c)) {
     const Weight b{w.at(run.row, w.in + run.rank_row), run.rows, w.stride};
-    products.push_back(input_gradient(c, c.tokens(), columns_of(c, d_s, run.rank_row, run.ranks), columns_of(c, d_y, run.row, run.rows), b, false));
+    const Part to = columns_of(c, d_s, run.rank_row, run.ranks), from = columns_of(c, d_y, run.row, run.rows);
+    products.push_back(input_gradient(c, c.tokens(), to, from, b, false));
     products.back().alpha = c.module(run.module).scale;
   }
   for (const Run& run : runs_of_equals(c)) {
@@ -171,8 +173,9 @@ void place_adapters(const OpRun& linear) {
   const Packed w = packed(linear);
   for (const Run& one : runs_of(linear, [](size_t, size_t) { return false; })) {
     const OpModule& m = linear.module(one.module);
-    linear.device.run(copy(linear, one.ranks, {const_cast<void*>(m.a), w.in, w.in}, {w.at(w.outs + one.rank_row, 0), w.stride, w.in}));
-    linear.device.run(copy(linear, one.rows, {const_cast<void*>(m.b), one.ranks, one.ranks}, {w.at(one.row, w.in + one.rank_row), w.stride, one.ranks}));
+    const Part a{const_cast<void*>(m.a), w.in, w.in}, b{const_cast<void*>(m.b), one.ranks, one.ranks};
+    linear.device.run(copy(linear, one.ranks, a, {w.at(w.outs + one.rank_row, 0), w.stride}));
+    linear.device.run(copy(linear, one.rows, b, {w.at(one.row, w.in + one.rank_row), w.stride}));
   }
 }
 

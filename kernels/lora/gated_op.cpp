@@ -130,7 +130,7 @@ template <auto kArguments>
 int64_t gated_workspace(const Call& c) {
   if (!c.m.capacity.gpu) return parts_workspace(c);
   const auto args = kArguments(c);
-  return gated_refusal(args).empty() ? 4 * gated_numbers(args) : parts_workspace(c);
+  return gated_refusal(args).empty() ? 4 * gated_cut(args).numbers : parts_workspace(c);
 }
 
 }  // namespace

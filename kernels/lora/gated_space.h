@@ -46,9 +46,6 @@ inline ThinCut gated_cut(const GatedSums& args) {
   return thin::cut_of(std::move(parts), args, false);
 }
 
-inline int64_t gated_numbers(const GatedSums& args) { return gated_cut(args).numbers; }
-inline int64_t gated_numbers(const GatedGradients& args) { return gated_cut(args).numbers; }
-
 // Returns the reason why one launch cannot do it; empty if it can.
 inline std::string gated_refusal(const GatedSums& args) {
   if (args.type == Element::f32) return "tensor cores take 16 bits";

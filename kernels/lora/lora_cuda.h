@@ -9,9 +9,13 @@
 
 namespace forge {
 
-inline int64_t lora_forward_cuda_workspace(const LoraForward& args) { return lora_cuda_space(args.group, false, nullptr).bytes; }
+inline int64_t lora_forward_cuda_workspace(const LoraForward& args) {
+  return lora_cuda_space(args.group, false, nullptr).bytes;
+}
 void lora_forward_cuda(const LoraForward& args, CudaStream stream);
-inline int64_t lora_backward_cuda_workspace(const LoraBackward& args) { return lora_cuda_space(args.group, true, nullptr).bytes; }
+inline int64_t lora_backward_cuda_workspace(const LoraBackward& args) {
+  return lora_cuda_space(args.group, true, nullptr).bytes;
+}
 void lora_backward_cuda(const LoraBackward& args, CudaStream stream);
 
 namespace lora_work {

@@ -8,7 +8,9 @@
 
 namespace forge {
 
-double flops::adapters(const Graph& graph, const Op& op, double rows, double) { return 4 * rows * factors(graph, op); }
+double flops::adapters(const Graph& graph, const Op& op, double rows, double) {
+  return 4 * rows * factors(graph, op);
+}
 
 int64_t lora_workspace(const Call& c, const LoraGroup& group, bool backward) {
   return c.m.capacity.gpu ? lora_cuda_space(group, backward, nullptr).bytes

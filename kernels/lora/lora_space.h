@@ -47,7 +47,9 @@ inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace, 
   space.chunks = backward ? (g.tokens + space.chunk - 1) / space.chunk : 0;
   uintptr_t base = (reinterpret_cast<uintptr_t>(workspace) + 63) / 64 * 64;
   int64_t floats = 0;
-  auto take = [&](int64_t count) { return reinterpret_cast<float*>(base) + std::exchange(floats, floats + round16(count)); };
+  auto take = [&](int64_t count) {
+    return reinterpret_cast<float*>(base) + std::exchange(floats, floats + round16(count));
+  };
   // Forward: Aᵀ [width, ranks16], Bᵀ [rank, out16]. Backward: A [ranks16, width16], B [out,
   // rank16].
   space.a = take(std::max(g.width, space.width16) * space.ranks16);

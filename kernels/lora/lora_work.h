@@ -54,7 +54,8 @@ void each_work(const LoraForward& args, Run run) {
   const void* sums = narrow_sums(g, space, run);
   for (int64_t i = 0; i < g.members; ++i) {
     const LoraMember& m = g.member[i];
-    run(Gemm{g.type, g.tokens, m.out, g.rank, of_member(g, sums, i), {m.b, g.rank, true}, g.type, m.y, m.y_stride, g.scale, /*add=*/true});
+    run(Gemm{g.type, g.tokens, m.out, g.rank, of_member(g, sums, i), {m.b, g.rank, true}, g.type, m.y,
+             m.y_stride, g.scale, /*add=*/true});
   }
 }
 
@@ -68,16 +69,20 @@ void each_work(const LoraBackward& args, Run run) {
   for (int64_t i = 0; i < g.members; ++i) {
     const LoraMember& m = g.member[i];
     char* d_s = static_cast<char*>(space.d_s) + i * g.rank * bytes_of(g.type);
-    run(Gemm{g.type, g.tokens, g.rank, m.out, {m.y, m.y_stride}, {m.b, g.rank}, g.type, d_s, ranks(g), g.scale});
-    run(Gemm{g.type, m.out, g.rank, g.tokens, {m.y, m.y_stride, true}, of_member(g, sums, i), Element::f32, m.d_b, g.rank, g.scale, /*add=*/true});
+    run(Gemm{g.type, g.tokens, g.rank, m.out, {m.y, m.y_stride}, {m.b, g.rank}, g.type, d_s, ranks(g),
+             g.scale});
+    run(Gemm{g.type, m.out, g.rank, g.tokens, {m.y, m.y_stride, true}, of_member(g, sums, i), Element::f32,
+             m.d_b, g.rank, g.scale, /*add=*/true});
   }
-  run(Gemm{g.type, ranks(g), g.width, g.tokens, {space.d_s, ranks(g), true}, x, Element::f32, args.d_a, g.width, 1, /*add=*/true});
+  run(Gemm{g.type, ranks(g), g.width, g.tokens, {space.d_s, ranks(g), true}, x, Element::f32, args.d_a,
+           g.width, 1, /*add=*/true});
   if (!args.d_x) return;
   // The mask is between x and A: d S A is masked before it is added. drop(x) is not read after
   // this.
   const bool masked = space.dropped != nullptr;
   void* to = masked ? space.dropped : args.d_x;
-  run(Gemm{g.type, g.tokens, g.width, ranks(g), {space.d_s, ranks(g)}, {g.a, g.width}, g.type, to, masked ? g.width : args.d_x_stride, 1, /*add=*/!masked});
+  run(Gemm{g.type, g.tokens, g.width, ranks(g), {space.d_s, ranks(g)}, {g.a, g.width}, g.type, to,
+           masked ? g.width : args.d_x_stride, 1, /*add=*/!masked});
   if (!masked) return;
   CounterDropout add = mask_of(g, space.dropped, g.width, args.d_x, args.d_x_stride);
   add.add = true;

@@ -25,7 +25,10 @@ void run_copy(const OpRun& r) {
   void* on_device = r.m.data(value);
   r.device.record(r.m.host.computed, Stream::compute);
   r.device.wait(Stream::copy, r.m.host.computed);
-  out ? r.device.store(on_host, on_device, bytes, Stream::copy) : r.device.load(on_device, on_host, bytes, Stream::copy);
+  if (out)
+    r.device.store(on_host, on_device, bytes, Stream::copy);
+  else
+    r.device.load(on_device, on_host, bytes, Stream::copy);
   r.device.record(r.m.host.copied[slot], Stream::copy);
 }
 

@@ -99,7 +99,8 @@ ScaleRows scale_args(const Call& c) {
   args.type = c.m.element(c.out(0)), args.x_type = c.m.element(c.in(0));
   c.place(c.in(0), args.x, args.x_stride);
   c.place(c.out(0), args.y, args.y_stride);
-  args.factor = static_cast<float>(c.op.attributes.scale), args.accumulate = c.op.attributes.accumulate;
+  args.factor = static_cast<float>(c.op.attributes.scale);
+  args.accumulate = c.op.attributes.accumulate;
   return args;
 }
 

@@ -44,10 +44,6 @@ std::string aten_attention_reason(const Attributes& a, bool sinks, const StepSiz
 
 namespace {
 
-bool of_experts(OpKind kind) {
-  return kind == &ops::expert_linear || kind == &ops::expert_input_gradient || kind == &ops::expert_adapter_gradient;
-}
-
 // True for the ops between the embedding and the head, which both ATen and kernels can compute.
 bool in_either(OpKind kind) {
   constexpr OpKind kElsewhere[] = {&ops::head,  &ops::evaluate, &ops::store,         &ops::stored,
@@ -133,7 +129,9 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
 }  // namespace
 
 bool rescaled_experts(const Graph& graph, const Op& op) {
-  return of_experts(op.kind) && any_module(graph, op, &ModuleUse::dora);
+  const bool of_experts = op.kind == &ops::expert_linear || op.kind == &ops::expert_input_gradient ||
+                          op.kind == &ops::expert_adapter_gradient;
+  return of_experts && any_module(graph, op, &ModuleUse::dora);
 }
 
 std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes) {

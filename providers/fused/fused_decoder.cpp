@@ -235,7 +235,8 @@ class FusedDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables, const StepOptions& options) {
+std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
+                                      const StepOptions& options) {
   return std::make_unique<FusedDecoder>(model, trainables, provider_options(name, options));
 }
 
