@@ -33,7 +33,8 @@ constexpr size_t kStreams = 3;
 template <class Args>
 struct DeviceOp {
   void (*run)(const Args&, CudaStream) = nullptr;         // null: the device has no such op
-  // Bytes that Args::workspace must have, where no list lays it out (OpRecord::workspace); else null.
+  // Bytes that Args::workspace must have, for callers that ask a device; null: a list lays it out
+  // (OpRecord::workspace).
   int64_t (*workspace)(const Args&) = nullptr;
   std::string (*refusal)(const Args&) = nullptr;          // why it cannot run these; null, or "" for those it can
 };
