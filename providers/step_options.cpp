@@ -1,5 +1,7 @@
 #include "providers/step_options.h"
 
+#include "core/lib/base/error.h"
+
 namespace forge {
 
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites, StepChoice choice) {
@@ -13,6 +15,13 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
   StepOptions options =
       step_options(spec, job, sites, StepChoice{.trained = trained_size(trained, job.train.precision.value_or(Precision::fp32))});
   options.shape.recompute = recomputed_by(options.shape, policy);
+  return options;
+}
+
+StepOptions provider_options(const std::string& provider, StepOptions options) {
+  options.aten = provider == "reference";
+  FORGE_CHECK(options.aten || provider == "fused",
+              "the plan names the provider " << provider << ", which this engine does not have");
   return options;
 }
 

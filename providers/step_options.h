@@ -26,5 +26,8 @@ StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vecto
 // lists.
 StepOptions step_options(const ModelSpec& spec, const Job& job, const std::vector<AdapterSite>& sites,
                          Checkpointing policy);
+// Returns the options with those that the provider sets: all providers are one program. Throws
+// Error(internal) for a name that the plan should never hold.
+StepOptions provider_options(const std::string& provider, StepOptions options);
 
 }  // namespace forge

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/route_rule.h"
+
 namespace forge {
 
 using ValueId = int32_t;
@@ -68,8 +70,11 @@ struct ModuleUse {
   bool bias_trained = false;  // the bias alone, or beside an adapter
   bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
 
+  bool adapted() const { return rank > 0; }
+  // True if weight or bias are trained.
+  bool trains() const { return trained || bias_trained; }
   // True if its backward has gradients of its own.
-  bool learns() const { return trained || bias_trained || rank > 0; }
+  bool learns() const { return trains() || adapted(); }
 };
 
 // A kind of op is known by its record, which is in its folder (op_record.h, kernels/*/*_op.h).
@@ -83,18 +88,6 @@ enum class ActivationKind { gelu, gelu_tanh, relu };
 // Tokens that a query sees: those up to its own; all of its own text, in an encoder; or what the
 // encoder made of its text's source.
 enum class Sight { causal, whole, source };
-
-// Rule by which a router chooses experts (transformers' names in comments).
-struct RouteRule {
-  enum class Scores { softmax, chosen_softmax, sigmoid };
-  Scores scores = Scores::softmax;  // of all experts; chosen_softmax: of those that were chosen by their logits
-  int64_t per_token = 0;            // num_experts_per_tok
-  bool normalise = false;           // norm_topk_prob: the weights of a token's experts have the sum 1
-  double scale = 1;                 // routed_scaling_factor, applied after that
-  int64_t groups = 1, groups_per_token = 1;  // n_group, topk_group: experts are chosen within the best groups
-  int64_t group_best = 1;                    // a group is as good as the sum of its so many best experts
-  bool balance = false;             // the sum of each expert's probability is wanted too
-};
 
 // Numbers of an op; those its kind does not name keep their defaults.
 struct Attributes {

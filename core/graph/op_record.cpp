@@ -1,7 +1,5 @@
 #include "core/graph/op_record.h"
 
-#include <algorithm>
-
 namespace forge {
 namespace {
 

@@ -6,6 +6,9 @@
 //   if (op.kind == &ops::norm) …
 //
 // A null function means that the op has no such part.
+#include <algorithm>
+#include <functional>
+
 #include "core/graph/graph.h"
 
 namespace forge {
@@ -98,6 +101,13 @@ bool types_agree(const Graph& graph, const Op& op);
 
 // Returns the rows of an op's first input, or of what it makes; 0 for an op without values.
 int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes);
+// True if `is`, a member of ModuleUse or a function of one, holds for a module of the op.
+template <class Is>
+bool any_module(const Graph& graph, const Op& op, Is is) {
+  return std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) {
+    return std::invoke(is, graph.modules[static_cast<size_t>(at)]);
+  });
+}
 // Return the sums over the op's modules.
 int64_t ranks_of(const Graph& graph, const Op& op);
 int64_t outs_of(const Graph& graph, const Op& op);

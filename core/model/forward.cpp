@@ -106,7 +106,7 @@ Tensors latent_heads(const OpCall& c, const Tensors& in) {
 
 Tensors route(const OpCall& c, const Tensors& in) {
   const at::Tensor correction = c.op.modules.empty() ? at::Tensor() : *c.module().vector;
-  const Routed routed = forge::route(in[0], rule_of(c.op.attributes.route), correction);
+  const Routed routed = forge::route(in[0], c.op.attributes.route, correction);
   Tensors results{routed.weights, routed.order, routed.ends};
   if (c.op.attributes.route.balance) results.push_back(routed.probability);
   return results;

@@ -192,11 +192,6 @@ std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
 
 }  // namespace
 
-at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule) {
-  return cross_attention(q, k, v, cu_seqlens, cu_seqlens, rule);
-}
-
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule) {
   int64_t tokens = q.size(0), heads = q.size(1), width = heads * q.size(2);

@@ -21,13 +21,10 @@ struct AttentionRule {
   int64_t position_distance = 0;
 };
 
-// q [tokens, heads, head_dim]; k, v [tokens, kv_heads, head_dim]; heads is a multiple of kv_heads
-// (query head h reads key head h · kv_heads / heads). cu_seqlens [sequences + 1] on the host, from
-// 0 to tokens. → [tokens, heads · head_dim]. Differentiable in q, k, v.
-at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<int32_t>& cu_seqlens, const AttentionRule& rule);
-// Like packed_attention(), with keys of other texts, one text for each sequence of queries: k, v
-// [keys, kv_heads, head_dim].
+// q [tokens, heads, head_dim]; k, v [keys, kv_heads, head_dim]: of the same texts, or of others,
+// one for each sequence of queries. heads is a multiple of kv_heads (query head h reads key head
+// h · kv_heads / heads). cu_queries and cu_keys [sequences + 1] on the host, from 0 to tokens and
+// keys. → [tokens, heads · head_dim]. Differentiable in q, k, v.
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::vector<int32_t>& cu_queries,
                            const std::vector<int32_t>& cu_keys, const AttentionRule& rule);
 

@@ -9,6 +9,7 @@
 // five times 67 MB. LibTorch's efficient kernel is deterministic too, but repeats keys and values,
 // copies, and gathers lse by a sort: three times the launches of a layer over the hollow GPU.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/attention/attention_args.h"
 #include "kernels/device/launch.h"
@@ -60,9 +61,7 @@ inline FlashSpace flash_space(const AttentionShape& s) {
   int64_t sums = 0;
   for (int64_t sequences = 1; sequences <= space.turn; ++sequences) sums = std::max(sums, flash_sums(s, sequences).bytes());
   const auto take = [&](int64_t bytes) {
-    const int64_t begin = space.bytes;
-    space.bytes += (bytes + 255) / 256 * 256;
-    return begin;
+    return std::exchange(space.bytes, space.bytes + (bytes + 255) / 256 * 256);
   };
   space.d_q_sums = take(sums);
   space.dots = take(4 * rows * s.heads);

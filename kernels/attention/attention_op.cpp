@@ -68,10 +68,10 @@ Args attention_args(const Call& c, ValueId out, ValueId lse) {
                       .softcap = static_cast<float>(a.softcap),
                       .deterministic = c.m.capacity.deterministic,
                       .multiprocessors = c.m.capacity.multiprocessors}};
-  args.q = c.m.data(c.in(0)), args.q_stride = c.m.stride(c.in(0));
-  args.k = c.m.data(c.in(1)), args.k_stride = c.m.stride(c.in(1));
-  args.v = c.m.data(c.in(2)), args.v_stride = c.m.stride(c.in(2));
-  args.out = c.m.data(out), args.out_stride = c.m.stride(out);
+  c.place(c.in(0), args.q, args.q_stride);
+  c.place(c.in(1), args.k, args.k_stride);
+  c.place(c.in(2), args.v, args.v_stride);
+  c.place(out, args.out, args.out_stride);
   args.lse = c.m.numbers(lse);
   args.shape.sinks = sinks(c);
   args.workspace = c.workspace;
@@ -82,10 +82,10 @@ AttentionForward attention(const Call& c) { return attention_args<AttentionForwa
 
 AttentionBackward attention_backward_args(const Call& c) {
   auto args = attention_args<AttentionBackward>(c, c.in(3), c.in(4));
-  args.d_out = c.m.data(c.in(5)), args.d_out_stride = c.m.stride(c.in(5));
-  args.d_q = c.m.data(c.out(0)), args.d_q_stride = c.m.stride(c.out(0));
-  args.d_k = c.m.data(c.out(1)), args.d_k_stride = c.m.stride(c.out(1));
-  args.d_v = c.m.data(c.out(2)), args.d_v_stride = c.m.stride(c.out(2));
+  c.place(c.in(5), args.d_out, args.d_out_stride);
+  c.place(c.out(0), args.d_q, args.d_q_stride);
+  c.place(c.out(1), args.d_k, args.d_k_stride);
+  c.place(c.out(2), args.d_v, args.d_v_stride);
   if (!c.op.modules.empty()) args.d_sinks = c.module().d_weight;
   return args;
 }
@@ -93,8 +93,8 @@ AttentionBackward attention_backward_args(const Call& c) {
 void store_in_cache(const OpRun& r) {
   const CachePlaces& places = *r.batch.cache;
   CacheStore args{places.shape, r.tokens(), places.sequences.data(), places.positions.data()};
-  args.k = r.m.data(r.in(1)), args.k_stride = r.m.stride(r.in(1));
-  args.v = r.m.data(r.in(2)), args.v_stride = r.m.stride(r.in(2));
+  r.place(r.in(1), args.k, args.k_stride);
+  r.place(r.in(2), args.v, args.v_stride);
   args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
   r.device.run(args);
 }
@@ -106,9 +106,9 @@ void cached_attention(const OpRun& r) {
   args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
   args.sinks = sinks(r);
   args.lengths = places.lengths.data();
-  args.q = r.m.data(r.in(0)), args.q_stride = r.m.stride(r.in(0));
+  r.place(r.in(0), args.q, args.q_stride);
   args.keys = places.keys(r.op.layer), args.values = places.values(r.op.layer);
-  args.out = r.m.data(r.out(0)), args.out_stride = r.m.stride(r.out(0));
+  r.place(r.out(0), args.out, args.out_stride);
   args.workspace = r.workspace;  // the one for attention over blocks is larger
   r.device.run(args);
 }

@@ -2,6 +2,7 @@
 // Divides the work of the CPU attention into tasks and a thread's workspace into buffers.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/attention/attention_args.h"
 
@@ -38,11 +39,7 @@ inline AttentionScratch attention_scratch(const AttentionShape& s, float* next, 
   int64_t ld = (s.head_dim + 15) / 16 * 16 + 16,
           rows = query_block(s) * (s.heads / std::max<int64_t>(1, s.kv_heads));
   float* begin = next;
-  auto take = [&](int64_t count) {
-    float* taken = next;
-    next += (count + 15) / 16 * 16;
-    return taken;
-  };
+  auto take = [&](int64_t count) { return std::exchange(next, next + (count + 15) / 16 * 16); };
   AttentionScratch t;
   t.ld = ld;
   for (float** wide : {&t.q, &t.sum, &t.d_out}) *wide = take(rows * ld);

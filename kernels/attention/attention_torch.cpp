@@ -67,18 +67,19 @@ at::Tensor sum_of_repeated(const at::Tensor& x, int64_t kv_heads) {
 // Copies the result without its padding into the caller's memory.
 void put(const at::Tensor& to, const at::Tensor& result) { to.copy_(result.narrow(2, 0, to.size(2))); }
 
-struct Inputs {
+// Operands or their gradients.
+struct Qkv {
   at::Tensor q, k, v;
 };
 
 template <class Args>
-Inputs inputs_of(const Args& a, const Pack& pack) {
+Qkv inputs_of(const Args& a, const Pack& pack) {
   return {readable(pack.view(a.q, a.shape.heads, a.q_stride)),
           readable(pack.view(a.k, a.shape.kv_heads, a.k_stride)),
           readable(pack.view(a.v, a.shape.kv_heads, a.v_stride))};
 }
 
-void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs& in) {
+void efficient_forward(const AttentionForward& a, const Pack& pack, const Qkv& in) {
   const AttentionShape& s = a.shape;
   at::Tensor cu = pack.cu_seqlens();
   at::Tensor k = repeated(in.k, s.heads).unsqueeze(0), v = repeated(in.v, s.heads).unsqueeze(0);
@@ -91,11 +92,7 @@ void efficient_forward(const AttentionForward& a, const Pack& pack, const Inputs
   pack.lse(a.lse).copy_(rows.index_select(0, pack.lse_index()).t());
 }
 
-struct Gradients {
-  at::Tensor q, k, v;
-};
-
-Gradients efficient_backward(const AttentionBackward& a, const Pack& pack, const Inputs& in,
+Qkv efficient_backward(const AttentionBackward& a, const Pack& pack, const Qkv& in,
                              const at::Tensor& out, const at::Tensor& d_out) {
   const AttentionShape& s = a.shape;
   at::Tensor cu = pack.cu_seqlens(), seed = at::zeros({}, pack.options().dtype(at::kLong));
@@ -130,7 +127,7 @@ void attention_backward_torch(const AttentionBackward& a, c10::Device device) {
   const Pack pack{s, device};
   const at::Tensor out = readable(pack.view(a.out, s.heads, a.out_stride)),
                    d_out = readable(pack.view(a.d_out, s.heads, a.d_out_stride));
-  const Gradients grads = efficient_backward(a, pack, inputs_of(a, pack), out, d_out);
+  const Qkv grads = efficient_backward(a, pack, inputs_of(a, pack), out, d_out);
   put(pack.view(a.d_q, s.heads, a.d_q_stride), grads.q);
   put(pack.view(a.d_k, s.kv_heads, a.d_k_stride), grads.k);
   put(pack.view(a.d_v, s.kv_heads, a.d_v_stride), grads.v);

@@ -41,12 +41,25 @@ struct Call {
   const ModuleUse& use(size_t i = 0) const { return m.graph.module(op, i); }
   Element type() const { return m.type; }
   int64_t bytes() const { return bytes_of(m.type); }
+  // Sets an operand of a kernel's arguments to a value.
+  template <class T>
+  void place(ValueId id, T*& data, int64_t& stride) const {
+    data = m.data(id), stride = m.stride(id);
+  }
   // Returns the address of an offset in the op's workspace.
   template <class T = char>
   T* at(int64_t offset) const {
     return reinterpret_cast<T*>(static_cast<char*>(workspace) + offset);
   }
 };
+
+// Returns arguments of a kernel over the rows of a value, in the compute type.
+template <class Args>
+Args over_rows(const Call& c, ValueId id) {
+  Args args;
+  args.type = c.type(), args.rows = c.m.rows(id), args.width = c.m.width(id);
+  return args;
+}
 
 // Some columns of a value.
 struct Part {

@@ -1,9 +1,8 @@
 #pragma once
-// The kernels' names of the functions and rules that a list's attributes name. No torch.
+// The kernels' names of the functions that a list's attributes name. No torch.
 #include "core/lib/base/error.h"
 #include "core/graph/graph.h"
 #include "kernels/activation/activation_args.h"
-#include "kernels/experts/router_rule.h"
 #include "kernels/swiglu/swiglu_args.h"
 
 namespace forge {
@@ -15,17 +14,6 @@ inline GateFunction function_of(GateKind kind) {
 inline Activation function_of(ActivationKind kind) {
   FORGE_CHECK(kind != ActivationKind::relu, "no kernel computes relu");
   return kind == ActivationKind::gelu ? Activation::gelu : Activation::gelu_tanh;
-}
-
-inline RouterRule rule_of(const RouteRule& route) {
-  return {.scores = static_cast<RouterRule::Scores>(route.scores),
-          .per_token = route.per_token,
-          .normalise = route.normalise,
-          .scale = route.scale,
-          .groups = route.groups,
-          .groups_per_token = route.groups_per_token,
-          .group_best = route.group_best,
-          .balance = route.balance};
 }
 
 }  // namespace forge

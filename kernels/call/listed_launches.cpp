@@ -42,24 +42,15 @@ class ListingDevice : public ComputeDevice {
   bool separate() const override { return true; }
   int64_t multiprocessors() const override { return sizes_.multiprocessors; }
   int64_t capability() const override { return sizes_.capability; }
-  void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
-  void release_on_host(void*) override {}
   void store(void*, const void*, int64_t bytes, Stream) override { copy("copy from the device", bytes); }
   void load(void*, const void*, int64_t bytes, Stream) override { copy("copy to the device", bytes); }
-  void host_touches(const void*, int64_t, bool) override {}
-  void library_touches(const void*, int64_t, int64_t, int64_t, bool) override {}
   CudaStream native(Stream) const override { return reinterpret_cast<CudaStream>(const_cast<ListingDevice*>(this)); }
-  Event new_event() override { return {}; }
-  void record(Event, Stream) override {}
-  void wait(Stream, Event) override {}
-  void synchronize(Stream) override {}
   void clear(void*, int64_t bytes, Stream) override { copy("clear", bytes); }
   void write(void*, const void*, int64_t, Stream) override {}
   void read(void*, const void*, int64_t, Stream) override {}
   std::shared_ptr<Fetched> fetch(const void*, int64_t, Stream) override { return nullptr; }
   Moment mark() override { return {}; }
   double seconds(Moment, Moment) override { return 0; }
-  void forget_moments() override {}
   std::unique_ptr<Captured> capture(const std::function<void()>&) override { return nullptr; }
   void replay(const Captured&) override {}
 

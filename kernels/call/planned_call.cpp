@@ -53,8 +53,7 @@ OpModule planned_module(const ModuleUse& use, const Op& op, Element type, int64_
 std::vector<OpModule> planned_modules(const Graph& graph, const Op& op, Element type, const GpuStep& held, int32_t first) {
   if (op.modules.empty()) return {};
   const auto end = *std::max_element(op.modules.begin(), op.modules.end()) + 1;
-  int64_t ranks = 0;
-  for (size_t i = 0; i < op.modules.size(); ++i) ranks += graph.module(op, i).rank;
+  const int64_t ranks = ranks_of(graph, op);
   Modules at;
   std::vector<OpModule> modules;
   for (int32_t i = first; i < end; ++i)

@@ -19,6 +19,7 @@
 // generic vectors are lowered before they are inlined into an AVX-512 caller.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -23,17 +23,8 @@ CpuLevel detect() {
 }  // namespace
 
 const char* name_of(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::baseline:
-      return "baseline";
-    case CpuLevel::avx2:
-      return "avx2";
-    case CpuLevel::avx512:
-      return "avx512";
-    case CpuLevel::avx512_bf16:
-      return "avx512_bf16";
-  }
-  return "";
+  constexpr const char* kNames[] = {"baseline", "avx2", "avx512", "avx512_bf16"};
+  return kNames[static_cast<size_t>(level)];
 }
 
 CpuLevel cpu_level() {

@@ -78,14 +78,7 @@ FORGE_INLINE F scale2(F x, F n) {
       [&](int i) { return std::ldexp(x.v[i], std::isnan(n.v[i]) ? 0 : static_cast<int>(n.v[i])); });
 }
 FORGE_INLINE F power_of_low_bits(F n) {
-  return each_lane([&](int i) {
-    uint32_t bits;
-    std::memcpy(&bits, &n.v[i], 4);
-    bits <<= 23;
-    float x;
-    std::memcpy(&x, &bits, 4);
-    return x;
-  });
+  return each_lane([&](int i) { return std::bit_cast<float>(std::bit_cast<uint32_t>(n.v[i]) << 23); });
 }
 FORGE_INLINE F clamp_to(F x, float limit) { return max(set(-limit), min(set(limit), x)); }
 FORGE_INLINE float sum(F a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
@@ -128,8 +121,7 @@ FORGE_INLINE void four_halves(uint64_t bits, float (&to)[4]) {
 FORGE_INLINE void look_up_cells(const int32_t* code, const float* border, int32_t first, int32_t negative,
                                 F x, uint8_t* codes) {
   for (int i = 0; i < kLanes; ++i) {
-    int32_t bits;
-    std::memcpy(&bits, &x.v[i], sizeof bits);
+    const auto bits = std::bit_cast<int32_t>(x.v[i]);
     int32_t cell = std::max(0, ((bits & 0x7fffffff) >> 16) - first) + (bits < 0 ? negative : 0);
     codes[i] = static_cast<uint8_t>(code[cell] + (x.v[i] > border[cell]));
   }

@@ -62,11 +62,7 @@ DeviceOps cpu_ops() {
            regroup_heads_cpu, rms_norm_backward_cpu, rms_norm_forward_cpu, rope_cpu,
            row_product_cpu, scale_rows_cpu, scaled_product_cpu, sum_columns_cpu,
            swiglu_backward_cpu, swiglu_forward_cpu, transpose_bytes_cpu, trim_heads_cpu>(ops);
-  ops.set_workspaces(attention_backward_cpu_workspace, attention_forward_cpu_workspace,
-                     cached_attention_cpu_workspace, dora_ratio_cpu_workspace,
-                     gradient_norm_cpu_workspace, lm_head_cpu_workspace,
-                     lora_backward_cpu_workspace, lora_forward_cpu_workspace, product_cpu_workspace,
-                     row_product_cpu_workspace, scaled_product_cpu_workspace);
+  ops.set_workspaces(gradient_norm_cpu_workspace, row_product_cpu_workspace);
   ops.row<DequantizeBlocks>().refusal = dequantize_blocks_cpu_refusal;
   return ops;
 }
@@ -82,22 +78,10 @@ class CpuDevice : public ComputeDevice {
   }
   void release(void* pointer) override { c10::GetCPUAllocator()->raw_deallocate(pointer); }
   bool separate() const override { return false; }
-  int64_t multiprocessors() const override { return 0; }
-  int64_t capability() const override { return 0; }
   bool tiles_work(Element type) const override { return gemm_tiles_work(type); }
   bool tiles_pay(Element type) const override { return gemm_tiles_pay(type); }
-  void* allocate_on_host(int64_t bytes, const std::string& line) override { return allocate(bytes, line); }
-  void release_on_host(void* pointer) override { release(pointer); }
   void store(void* on_host, const void* from, int64_t bytes, Stream) override { std::memcpy(on_host, from, static_cast<size_t>(bytes)); }
   void load(void* to, const void* on_host, int64_t bytes, Stream) override { std::memcpy(to, on_host, static_cast<size_t>(bytes)); }
-  void host_touches(const void*, int64_t, bool) override {}
-  void library_touches(const void*, int64_t, int64_t, int64_t, bool) override {}
-
-  CudaStream native(Stream) const override { return nullptr; }
-  Event new_event() override { return {}; }
-  void record(Event, Stream) override {}
-  void wait(Stream, Event) override {}
-  void synchronize(Stream) override {}
   void clear(void* at, int64_t bytes, Stream) override { std::memset(at, 0, static_cast<size_t>(bytes)); }
   void write(void* to, const void* host, int64_t bytes, Stream) override {
     std::memcpy(to, host, static_cast<size_t>(bytes));
@@ -118,7 +102,6 @@ class CpuDevice : public ComputeDevice {
     return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
   }
   double seconds(Moment from, Moment to) override { return 1e-9 * static_cast<double>(to.number - from.number); }
-  void forget_moments() override {}
 
   std::unique_ptr<Captured> capture(const std::function<void()>& work) override {
     auto captured = std::make_unique<Work>();

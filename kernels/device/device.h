@@ -33,7 +33,9 @@ constexpr size_t kStreams = 3;
 template <class Args>
 struct DeviceOp {
   void (*run)(const Args&, CudaStream) = nullptr;         // null: the device has no such op
-  int64_t (*workspace)(const Args&) = nullptr;            // bytes that Args::workspace must have; null: none
+  // Bytes that Args::workspace must have, for callers that ask a device; null: a list lays it out
+  // (OpRecord::workspace).
+  int64_t (*workspace)(const Args&) = nullptr;
   std::string (*refusal)(const Args&) = nullptr;          // why it cannot run these; null, or "" for those it can
 };
 
@@ -125,7 +127,8 @@ class ComputeDevice {
   }
   template <class Args>
   int64_t workspace(const Args& args) const {
-    return op<Args>().workspace ? op<Args>().workspace(args) : 0;
+    if (!op<Args>().workspace) missing();
+    return op<Args>().workspace(args);
   }
   template <class Args>
   std::string refusal(const Args& args) const {
@@ -139,31 +142,31 @@ class ComputeDevice {
   // False if the host reads and writes the memory and work is done when it was enqueued.
   virtual bool separate() const = 0;
   // A GPU's numbers; 0 for a CPU. A capability of 86 is 8.6.
-  virtual int64_t multiprocessors() const = 0;
-  virtual int64_t capability() const = 0;
+  virtual int64_t multiprocessors() const { return 0; }
+  virtual int64_t capability() const { return 0; }
   // True if forge's own tiles compute products of that type here, and if they compute all of them
   // (kernels/product/gemm_tiles.h).
   virtual bool tiles_work(Element) const { return false; }
   virtual bool tiles_pay(Element) const { return false; }
   // Allocates host memory that kernels read and write in place: on a GPU pinned, over PCIe. Throws
   // Error(environment).
-  virtual void* allocate_on_host(int64_t bytes, const std::string& line) = 0;
-  virtual void release_on_host(void* pointer) = 0;
+  virtual void* allocate_on_host(int64_t bytes, const std::string& line) { return allocate(bytes, line); }
+  virtual void release_on_host(void* pointer) { release(pointer); }
   // Enqueues a copy to or from such memory.
   virtual void store(void* on_host, const void* from, int64_t bytes, Stream stream) = 0;
   virtual void load(void* to, const void* on_host, int64_t bytes, Stream stream) = 0;
   // Tells the device that the host is about to read the memory, or also to write it. The host has
   // waited for the work enqueued on it.
-  virtual void host_touches(const void* pointer, int64_t bytes, bool writes) = 0;
+  virtual void host_touches(const void* /*pointer*/, int64_t /*bytes*/, bool /*writes*/) {}
   // Tells the device that LibTorch enqueues work on its stream that reads or writes these rows.
-  virtual void library_touches(const void* rows, int64_t count, int64_t bytes, int64_t stride_bytes, bool writes) = 0;
+  virtual void library_touches(const void* /*rows*/, int64_t /*count*/, int64_t /*bytes*/, int64_t /*stride_bytes*/, bool /*writes*/) {}
 
-  // ---- Order.
-  virtual CudaStream native(Stream stream) const = 0;
-  virtual Event new_event() = 0;
-  virtual void record(Event event, Stream stream) = 0;
-  virtual void wait(Stream stream, Event event) = 0;
-  virtual void synchronize(Stream stream) = 0;
+  // ---- Order. A device whose work is done when it was enqueued has nothing to wait for.
+  virtual CudaStream native(Stream) const { return nullptr; }
+  virtual Event new_event() { return {}; }
+  virtual void record(Event, Stream) {}
+  virtual void wait(Stream, Event) {}
+  virtual void synchronize(Stream) {}
   virtual void clear(void* at, int64_t bytes, Stream stream = Stream::compute) = 0;
   // Enqueues a copy from the host's memory, which may change afterwards.
   virtual void write(void* to, const void* host, int64_t bytes, Stream stream = Stream::compute) = 0;
@@ -180,7 +183,7 @@ class ComputeDevice {
   // Returns the seconds that the device took from one moment to the other; waits for the second.
   virtual double seconds(Moment from, Moment to) = 0;
   // Invalidates every moment so far.
-  virtual void forget_moments() = 0;
+  virtual void forget_moments() {}
 
   // ---- Captures the work that `work` enqueues on the compute stream; it may not wait, allocate,
   // read or write. Another stream takes part once it waits for an event that was recorded in the

@@ -44,13 +44,7 @@ DeviceOps gpu_ops() {
                rms_norm_backward_cuda, rms_norm_forward_cuda, rope_cuda, scale_rows_cuda,
                scaled_product_cuda, sum_columns_cuda, swiglu_backward_cuda, swiglu_forward_cuda,
                transpose_bytes_cuda, trim_heads_cuda);
-  ops.set_workspaces(adapter_sums_cuda_workspace, adapter_sums_gradient_cuda_workspace,
-                     attention_backward_cuda_workspace, attention_forward_cuda_workspace,
-                     device_gemm_workspace, gated_gradients_cuda_workspace,
-                     gated_sums_cuda_workspace, gradient_norm_cuda_workspace,
-                     layer_norm_backward_cuda_workspace, lm_head_cuda_workspace,
-                     lora_backward_cuda_workspace, lora_forward_cuda_workspace,
-                     rms_norm_backward_cuda_workspace, scaled_product_gpu_workspace);
+  ops.set_workspaces(device_gemm_workspace, gradient_norm_cuda_workspace);
   ops.set_refusals(thin_refusal<AdapterSums>, thin_refusal<AdapterSumsGradient>,
                    dequantize_blocks_cuda_refusal, embedding_forward_cuda_refusal,
                    scaled_product_cuda_refusal);
@@ -113,14 +107,10 @@ class Fetch : public Fetched {
   int64_t bytes_;
 };
 
-class Graph : public Captured {
- public:
-  explicit Graph(runtime::GraphHandle handle) : handle_(handle) {}
-  ~Graph() override { runtime::destroy(handle_); }
-  runtime::GraphHandle handle() const { return handle_; }
-
- private:
-  runtime::GraphHandle handle_;
+struct Graph : Captured {
+  explicit Graph(runtime::GraphHandle handle) : handle(handle) {}
+  ~Graph() override { runtime::destroy(handle); }
+  const runtime::GraphHandle handle;
 };
 
 class GpuDevice : public ComputeDevice {
@@ -194,7 +184,7 @@ class GpuDevice : public ComputeDevice {
     return std::make_unique<Graph>(runtime::end_capture(native(Stream::compute)));
   }
   void replay(const Captured& captured) override {
-    runtime::replay(static_cast<const Graph&>(captured).handle(), native(Stream::compute));
+    runtime::replay(static_cast<const Graph&>(captured).handle, native(Stream::compute));
   }
 
  private:

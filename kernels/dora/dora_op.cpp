@@ -78,15 +78,10 @@ void run_dora(const OpRun& r) {
   each_module(r, [&](size_t i, int64_t column) {
     const Part from = part(r, r.in(0), i), to = part(r, r.out(0), i);
     if (r.use(i).rank == 0) return r.device.run(bind::copy(r, r.tokens(), from, to));
-    r.device.run(DoraForward{.type = r.type(),
-                             .rows = r.tokens(),
-                             .width = from.width,
-                             .x = from.data,
-                             .x_stride = from.stride,
-                             .ratio = r.m.numbers(r.in(1)) + column,
-                             .bias = r.module(i).bias,
-                             .y = to.data,
-                             .y_stride = to.stride});
+    DoraForward args{.type = r.type(), .rows = r.tokens(), .width = from.width};
+    args.x = from.data, args.x_stride = from.stride, args.y = to.data, args.y_stride = to.stride;
+    args.ratio = r.m.numbers(r.in(1)) + column, args.bias = r.module(i).bias;
+    r.device.run(args);
   });
 }
 
@@ -98,18 +93,12 @@ void run_dora_backward(const OpRun& r) {
       if (d_x.data != d_y.data) r.device.run(bind::copy(r, r.tokens(), d_y, d_x));
       return;
     }
-    r.device.run(DoraBackward{.type = r.type(),
-                              .rows = r.tokens(),
-                              .width = d_y.width,
-                              .x = x.data,
-                              .x_stride = x.stride,
-                              .ratio = r.m.numbers(r.in(2)) + column,
-                              .inverse_norm = r.m.numbers(r.in(2)) + width + column,
-                              .d_y = d_y.data,
-                              .d_y_stride = d_y.stride,
-                              .d_x = d_x.data,
-                              .d_x_stride = d_x.stride,
-                              .d_magnitude = r.module(i).d_magnitude});
+    DoraBackward args{.type = r.type(), .rows = r.tokens(), .width = d_y.width};
+    args.d_y = d_y.data, args.d_y_stride = d_y.stride, args.d_x = d_x.data, args.d_x_stride = d_x.stride;
+    args.x = x.data, args.x_stride = x.stride;
+    args.ratio = r.m.numbers(r.in(2)) + column, args.inverse_norm = args.ratio + width;
+    args.d_magnitude = r.module(i).d_magnitude;
+    r.device.run(args);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/device/launch.h"
+#include "kernels/device/launches.h"
 
 namespace forge {
 
@@ -26,5 +27,9 @@ struct CounterDropout {
 // ---- on a GPU
 
 void counter_dropout_cuda(const CounterDropout& args, CudaStream stream);
+
+inline GpuLaunches launches(const CounterDropout& a) {
+  return {{"dropout", (a.add ? 3 : 2) * matrix_bytes(a.type, a.rows, a.features)}};
+}
 
 }  // namespace forge

@@ -38,10 +38,6 @@ float factor_of(double scale, Element type) {
   return type == Element::bf16 ? to_float(bf16) : to_float(f16);
 }
 
-const int64_t* rows_read(const Call& c) {
-  return c.op.attributes.by_position ? c.rows().position_ids : c.rows().ids;
-}
-
 // Returns the address of the row that number 0 reads.
 template <class T>
 T* first_row(const Call& c, T* table, int64_t bytes, ValueId row) {
@@ -49,32 +45,30 @@ T* first_row(const Call& c, T* table, int64_t bytes, ValueId row) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(table) + static_cast<uintptr_t>(c.op.attributes.position_offset * c.m.width(row) * bytes));
 }
 
+// Returns the arguments that the lookup of `rows` and its gradient share.
+template <class Args>
+Args lookup(const Call& c, ValueId rows) {
+  Args args{.type = c.m.element(rows), .tokens = c.tokens(), .width = c.m.width(rows)};
+  args.vocab = c.module().rows - c.op.attributes.position_offset;
+  args.ids = c.op.attributes.by_position ? c.rows().position_ids : c.rows().ids;
+  args.scale = factor_of(c.op.attributes.scale, args.type);
+  return args;
+}
+
 EmbeddingForward embed_args(const Call& c) {
-  const Element type = c.m.element(c.out(0));
-  return {.type = type,
-          .tokens = c.tokens(),
-          .width = c.m.width(c.out(0)),
-          .vocab = c.module().rows - c.op.attributes.position_offset,
-          .ids = rows_read(c),
-          .table = first_row(c, c.module().weight, bytes_of(c.module().held), c.out(0)),
-          .y = c.m.data(c.out(0)),
-          .y_stride = c.m.stride(c.out(0)),
-          .scale = factor_of(c.op.attributes.scale, type),
-          .table_type = c.module().held};
+  auto args = lookup<EmbeddingForward>(c, c.out(0));
+  const OpModule& m = c.module();
+  args.table = first_row(c, m.weight, bytes_of(m.held), c.out(0)), args.table_type = m.held;
+  c.place(c.out(0), args.y, args.y_stride);
+  return args;
 }
 
 EmbeddingBackward embed_backward_args(const Call& c) {
-  const Element type = c.m.element(c.in(0));
-  return {.type = type,
-          .tokens = c.tokens(),
-          .width = c.m.width(c.in(0)),
-          .vocab = c.module().rows - c.op.attributes.position_offset,
-          .ids = rows_read(c),
-          .d_y = c.m.data(c.in(0)),
-          .d_y_stride = c.m.stride(c.in(0)),
-          .d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0)),
-          .scale = factor_of(c.op.attributes.scale, type),
-          .frozen = c.op.attributes.frozen_row};
+  auto args = lookup<EmbeddingBackward>(c, c.in(0));
+  args.d_table = first_row(c, c.module().d_weight, sizeof(float), c.in(0));
+  args.frozen = c.op.attributes.frozen_row;
+  c.place(c.in(0), args.d_y, args.d_y_stride);
+  return args;
 }
 
 }  // namespace

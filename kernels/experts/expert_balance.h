@@ -1,8 +1,15 @@
 #pragma once
-// The loss that balances a mixture's experts (kernels/experts/experts.h), for the routers of one
-// forward. It is a product of two means, so that the loss of a whole step would need a second
-// forward: each micro-batch has its own, weighted by its tokens. With one micro-batch a step it is
-// transformers' to rounding.
+// The loss that balances a mixture's experts, for the routers of one forward:
+//
+//   experts · Σ_e f_e p_e
+//
+// where f_e is the share of tokens that expert e got, of each layer's choices, and p_e is its mean
+// probability, both over all layers' tokens (transformers' load_balancing_loss_func). The slope in
+// each probability's sum is experts · f_e / rows, rows being tokens times layers.
+//
+// It is a product of two means, so that the loss of a whole step would need a second forward: each
+// micro-batch has its own, weighted by its tokens. With one micro-batch a step it is transformers'
+// to rounding.
 #include <vector>
 
 #include "kernels/device/device.h"

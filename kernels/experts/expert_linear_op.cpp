@@ -1,6 +1,7 @@
 #include "kernels/experts/expert_linear_op.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/graph/gradients.h"
 #include "core/graph/layout.h"
@@ -11,41 +12,44 @@
 #include "kernels/lora/lora_cuda_space.h"
 #include "kernels/lora/lora_op.h"
 #include "kernels/lora/lora_space.h"
-#include "kernels/rows/rows_args.h"
+#include "kernels/rows/rows_op.h"
 
 namespace forge {
 
+namespace {
+
+// Multiplies rows of experts by modules of the list. `name` is the result's.
+ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::string& name,
+                 int64_t out, std::vector<int32_t> modules) {
+  const int64_t per_token = routing.rule.per_token;
+  int64_t rank = 0;
+  for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
+  std::vector<ValueId> made{g.like(name, rows, per_token * out)};
+  if (rank > 0) made.push_back(g.like(name + ".s", rows, per_token * rank, ValueType::fp32));
+  const std::vector<ValueId> in{rows, routing.ends, routing.order};
+  g.push(&ops::expert_linear, in, made, std::move(modules)).attributes.route = routing.rule;
+  return made[0];
+}
+
+}  // namespace
+
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out) {
-  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
+  const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
   std::vector<int32_t> modules;
   for (int64_t expert = 0; expert < routing.experts; ++expert)
     modules.push_back(g.module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
-  std::vector<ValueId> made{g.like("experts" + after, rows, per_token * out)};
-  int64_t rank = 0;
-  for (int32_t module : modules) rank = std::max(rank, g.use_at(module).rank);
-  if (rank > 0) made.push_back(g.like("experts" + after + ".s", rows, per_token * rank, ValueType::fp32));
-  const ValueId y = made[0];
-  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), modules).attributes.route = routing.rule;
-  return y;
+  return multiply(g, rows, routing, "experts" + after, out, std::move(modules));
 }
 
 ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
-  const int64_t per_token = routing.rule.per_token, in = g.graph.value(rows).width / per_token;
+  const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
   const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
   g.use_at(at).experts = routing.experts;
-  const ValueId y = g.like(last_part(module), rows, per_token * out);
-  std::vector<ValueId> made{y};
-  if (const int64_t rank = g.use_at(at).rank; rank > 0)
-    made.push_back(g.like(last_part(module) + ".s", rows, per_token * rank, ValueType::fp32));
-  g.push(&ops::expert_linear, {rows, routing.ends, routing.order}, std::move(made), {at}).attributes.route =
-      routing.rule;
-  return y;
+  return multiply(g, rows, routing, last_part(module), out, {at});
 }
 
 namespace {
 
-using bind::expert_rows;
-using bind::ExpertsOf;
 using bind::numbers;
 using bind::Range;
 using bind::range_of;
@@ -58,33 +62,19 @@ double share_of_experts(const Graph& graph, const Op& op) {
   return static_cast<double>(op.attributes.route.per_token) / matrices;
 }
 
-double linear_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::linear(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
 // Counts like one linear layer, for what goes through each expert.
-double product_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::product(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
-double weight_gradient_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
-  return flops::weight_gradient(graph, op, rows, mean_length) * share_of_experts(graph, op);
-}
-
-double adapter_flops(const Graph& graph, const Op& op, double rows, double) {
-  return 4 * rows * flops::factors(graph, op) * share_of_experts(graph, op);
+template <Flops kOfLayer>
+double expert_flops(const Graph& graph, const Op& op, double rows, double mean_length) {
+  return kOfLayer(graph, op, rows, mean_length) * share_of_experts(graph, op);
 }
 
 void derive_expert_linear(Gradients& g, const Op& forward) {
   const ValueId rows = forward.in[0], d_y = g.gradient(forward.out[0]), ends = g.need(forward.in[1]), order = g.need(forward.in[2]);
-  bool trained = false;
-  for (int32_t at : forward.modules)
-    trained |= g.graph.modules[static_cast<size_t>(at)].trained ||
-               g.graph.modules[static_cast<size_t>(at)].bias_trained;
+  const bool trained = any_module(g.graph, forward, &ModuleUse::trains);
   const bool adapted = forward.out.size() > 1;
   const ValueId input = trained || adapted ? g.need(rows) : kNoValue, sums = adapted ? g.need(forward.out[1]) : kNoValue;
   // Experts that DoRA rescales have one gradient, of weights and adapters together.
-  const bool rescaled = std::any_of(forward.modules.begin(), forward.modules.end(), [&](int32_t at) { return g.graph.modules[static_cast<size_t>(at)].dora; });
+  const bool rescaled = any_module(g.graph, forward, &ModuleUse::dora);
   if (g.wants(rows) && !rescaled) g.contribute(g.with_modules(&ops::expert_input_gradient, forward, {d_y, ends}), rows);
   if (trained) g.push(g.with_modules(&ops::expert_weight_gradient, forward, {d_y, input, ends}));
   if (!adapted) return;
@@ -127,12 +117,7 @@ LoraGroup adapter_of(const Call& c, const ExpertSpace& space, const Range& range
                      const Part& y, ValueId sums) {
   const OpModule m = expert_module(c, range.expert);
   FORGE_CHECK(!m.magnitude, "DoRA of an expert");
-  LoraGroup g{.type = c.type(),
-              .tokens = range.count,
-              .width = x.width,
-              .rank = expert_use(c, range.expert).rank,
-              .members = 1};
-  g.scale = m.scale;
+  LoraGroup g{c.type(), range.count, x.width, expert_use(c, range.expert).rank, /*members=*/1, m.scale};
   g.x = x.data, g.x_stride = x.stride, g.a = m.a;
   g.s = c.m.numbers(sums) + range.begin * (c.m.width(sums) / c.op.attributes.route.per_token);
   if (c.m.capacity.gpu) g.s_type = c.type();
@@ -146,20 +131,20 @@ LoraGroup adapter_of(const Call& c, const ExpertSpace& space, const Range& range
 // Return the adapter of one expert. B of a joined module must be in its place of the workspace, d B
 // is written there.
 LoraForward expert_lora_forward(const Call& c, const ExpertSpace& space, const Range& range) {
-  const Part x = range_of(c, expert_rows(c, c.in(0)), range),
-             y = range_of(c, expert_rows(c, c.out(0)), range);
+  const Part x = range_of(c, c.in(0), range),
+             y = range_of(c, c.out(0), range);
   return {adapter_of(c, space, range, x, y, c.out(1)), c.at(space.adapter)};
 }
 
 LoraBackward expert_lora_backward(const Call& c, const ExpertSpace& space, const Range& range) {
-  const Part d_y = range_of(c, expert_rows(c, c.in(0)), range),
-             x = range_of(c, expert_rows(c, c.in(1)), range);
+  const Part d_y = range_of(c, c.in(0), range),
+             x = range_of(c, c.in(1), range);
   const OpModule m = expert_module(c, range.expert);
   LoraBackward args{adapter_of(c, space, range, x, d_y, c.in(2))};
   args.group.member[0].d_b = joined(c) ? c.at<float>(space.d_b) : m.d_b;
   args.d_a = m.d_a;
   if (!c.op.out.empty()) {
-    const Part d_x = range_of(c, expert_rows(c, c.out(0)), range);
+    const Part d_x = range_of(c, c.out(0), range);
     args.d_x = d_x.data, args.d_x_stride = d_x.stride;
   }
   args.workspace = c.at(space.adapter);
@@ -170,13 +155,11 @@ ExpertSpace expert_space(const Call& c) {
   const ModuleUse& use = c.use();
   const int64_t factor = joined(c) ? use.out * use.rank : 0,
                 rows = c.planned_tokens() * c.op.attributes.route.per_token;
-  bool drops = false;
-  for (size_t i = 0; i < c.op.modules.size(); ++i) drops |= c.use(i).dropout;
+  const bool drops = any_module(c.m.graph, c.op, &ModuleUse::dropout);
   ExpertSpace space;
   const auto take = [&](int64_t bytes) {
-    const int64_t begin = space.bytes;
-    space.bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    return begin;
+    const int64_t whole = (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return std::exchange(space.bytes, space.bytes + whole);
   };
   space.examples = take(drops ? 8 * rows : 0), space.positions = take(drops ? 4 * rows : 0);
   space.b = take(c.bytes() * factor), space.d_b = take(4 * factor);
@@ -207,39 +190,32 @@ void each_expert(const OpRun& r, ValueId ends_id, Visit visit) {
 void place_factor(const OpRun& r, const ExpertSpace& space, size_t expert) {
   if (!joined(r)) return;
   const ModuleUse& use = r.use();
-  r.device.run(CopyRows{.element_bytes = r.bytes(),
-                        .rows = use.out * use.rank,
-                        .width = 1,
-                        .x = static_cast<const char*>(r.module().b) + static_cast<int64_t>(expert) * r.bytes(),
-                        .x_stride = use.experts,
-                        .y = r.at(space.b),
-                        .y_stride = 1});
+  const Part all{const_cast<void*>(r.module().b), use.experts, use.experts};
+  Part column = from_column(r, all, static_cast<int64_t>(expert));
+  column.width = 1;
+  r.device.run(bind::copy(r, use.out * use.rank, column, {r.at(space.b), 1, 1}));
 }
 
 // Copies the dropout keys of each row's token, in the order of the rows, 4 B at a time.
 void place_keys(const OpRun& r, const ExpertSpace& space, ValueId order) {
   if (!r.batch.dropout || !space.has_keys()) return;
   const auto move = [&](const void* of_tokens, int64_t to, int64_t width) {
-    r.device.run(ExpertRows{.type = Element::f32,
-                            .tokens = r.tokens(),
-                            .per_token = r.op.attributes.route.per_token,
-                            .width = width,
-                            .places = numbers(r, order),
-                            .x = const_cast<void*>(of_tokens),
-                            .x_stride = width,
-                            .rows = r.at(to)});
+    ExpertRows args{Element::f32, r.tokens(), r.op.attributes.route.per_token, width};
+    args.places = numbers(r, order), args.rows = r.at(to);
+    args.x = const_cast<void*>(of_tokens), args.x_stride = width;
+    r.device.run(args);
   };
   move(r.rows().example, space.examples, 2);
   move(r.rows().position, space.positions, 1);
 }
 
 void run_linear(const OpRun& r) {
-  const ExpertsOf x = expert_rows(r, r.in(0)), y = expert_rows(r, r.out(0));
   const ExpertSpace space = expert_space(r);
   place_keys(r, space, r.in(2));
   fused::ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.product(range.count, range_of(r, y, range), range_of(r, x, range), fused::multiplied(r, range.expert), expert_module(r, range.expert).bias);
+    const Part y = range_of(r, r.out(0), range), x = range_of(r, r.in(0), range);
+    products.product(range.count, y, x, fused::multiplied(r, range.expert), expert_module(r, range.expert).bias);
   });
   products.run();
   each_expert(r, r.in(1), [&](const Range& range) {
@@ -250,21 +226,20 @@ void run_linear(const OpRun& r) {
 }
 
 void run_input_gradient(const OpRun& r) {
-  const ExpertsOf d_y = expert_rows(r, r.in(0)), d_x = expert_rows(r, r.out(0));
   fused::ProductGroup products(r);
   each_expert(r, r.in(1), [&](const Range& range) {
-    products.add(bind::input_gradient(r, range.count, range_of(r, d_x, range), range_of(r, d_y, range), fused::base(r, range.expert),
-                                      r.op.attributes.accumulate));
+    const Part d_x = range_of(r, r.out(0), range), d_y = range_of(r, r.in(0), range);
+    const bool accumulate = r.op.attributes.accumulate;
+    products.add(bind::input_gradient(r, range.count, d_x, d_y, fused::base(r, range.expert), accumulate));
   });
   products.run();
 }
 
 void run_weight_gradient(const OpRun& r) {
-  const ExpertsOf d_y = expert_rows(r, r.in(0)), x = expert_rows(r, r.in(1));
   fused::ProductGroup products(r);
   each_expert(r, r.in(2), [&](const Range& range) {
     const OpModule m = expert_module(r, range.expert);
-    const Part of_y = range_of(r, d_y, range), of_x = range_of(r, x, range);
+    const Part of_y = range_of(r, r.in(0), range), of_x = range_of(r, r.in(1), range);
     if (m.d_bias)
       r.device.run(SumColumns{r.type(), range.count, of_y.width, of_y.data, of_y.stride, m.d_bias});
     if (!m.d_weight) return;
@@ -296,7 +271,7 @@ int64_t weight_gradient_workspace(const Call& c) {
   std::vector<Gemm> all;
   for (size_t i = 0; i < c.op.modules.size(); ++i)
     if (float* gradient = c.module(i).d_weight) {
-      const auto of = [&](ValueId id) { return range_of(c, expert_rows(c, id), {i, 0, rows}); };
+      const auto of = [&](ValueId id) { return range_of(c, id, {i, 0, rows}); };
       all.push_back(bind::weight_gradient(c, rows, gradient, of(c.in(0)), of(c.in(1))));
     }
   return most_workspace(all);
@@ -307,19 +282,19 @@ int64_t space_workspace(const Call& c) { return expert_space(c).bytes; }
 }  // namespace
 
 const OpRecord ops::expert_linear{.name = "expert linear",
-                                  .flops = linear_flops,
+                                  .flops = expert_flops<flops::linear>,
                                   .derive = derive_expert_linear,
                                   .run = run_linear,
                                   .workspace = space_workspace,
                                   .copies = {.results = 3,
                                   .operands = 1}};
-const OpRecord ops::expert_input_gradient{.name = "experts d x", .flops = product_flops, .run = run_input_gradient, .copies = {.results = 3}};
+const OpRecord ops::expert_input_gradient{.name = "experts d x", .flops = expert_flops<flops::product>, .run = run_input_gradient, .copies = {.results = 3}};
 const OpRecord ops::expert_weight_gradient{.name = "experts d W",
-                                           .flops = weight_gradient_flops,
+                                           .flops = expert_flops<flops::weight_gradient>,
                                            .run = run_weight_gradient,
                                            .workspace = weight_gradient_workspace};
 const OpRecord ops::expert_adapter_gradient{.name = "experts adapter backward",
-                                            .flops = adapter_flops,
+                                            .flops = expert_flops<flops::adapters>,
                                             .run = run_adapter_gradient,
                                             .workspace = space_workspace,
                                             .copies = {.results = 4,

@@ -56,11 +56,7 @@ struct Combine : torch::autograd::Function<Combine> {
   }
 };
 
-}  // namespace
-
-namespace {
-
-using Scores = RouterRule::Scores;
+using Scores = RouteRule::Scores;
 
 at::Tensor scores_of(const at::Tensor& logits, Scores scores) {
   if (scores == Scores::chosen_softmax) return logits;
@@ -68,14 +64,14 @@ at::Tensor scores_of(const at::Tensor& logits, Scores scores) {
 }
 
 // Sets the scores of experts in worse groups to −∞, so that they cannot be chosen.
-at::Tensor within_groups(const at::Tensor& scores, const RouterRule& rule) {
+at::Tensor within_groups(const at::Tensor& scores, const RouteRule& rule) {
   const at::Tensor groups = scores.unflatten(1, {rule.groups, -1});  // [tokens, groups, experts of a group]
   const at::Tensor best = std::get<0>(groups.topk(rule.group_best, 2)).sum(2);
   const at::Tensor out = at::ones_like(best, at::kBool).scatter(1, std::get<1>(best.topk(rule.groups_per_token, 1)), false);
   return groups.masked_fill(out.unsqueeze(2), -std::numeric_limits<float>::infinity()).flatten(1);
 }
 
-at::Tensor chosen_by(const at::Tensor& scores, const RouterRule& rule, const at::Tensor& correction) {
+at::Tensor chosen_by(const at::Tensor& scores, const RouteRule& rule, const at::Tensor& correction) {
   at::Tensor best = correction.defined() ? scores.detach() + correction : scores.detach();
   if (rule.groups_per_token < rule.groups) best = within_groups(best, rule);
   return std::get<1>(best.topk(rule.per_token, 1));
@@ -83,7 +79,7 @@ at::Tensor chosen_by(const at::Tensor& scores, const RouterRule& rule, const at:
 
 }  // namespace
 
-Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& correction) {
+Routed route(const at::Tensor& logits, const RouteRule& rule, const at::Tensor& correction) {
   const at::Tensor scores = scores_of(logits, rule.scores), chosen = chosen_by(scores, rule, correction);
   at::Tensor weights = scores.gather(1, chosen);
   if (rule.scores == Scores::chosen_softmax) weights = at::softmax(weights, 1).to(at::kFloat);
@@ -100,11 +96,6 @@ at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order) { return Dispa
 
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights) {
   return Combine::apply(rows, order, weights);
-}
-
-double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows) {
-  const auto experts = static_cast<double>(counts.size(0));
-  return experts * at::dot(counts.to(at::kDouble), probability.to(at::kDouble)).item<double>() / (rows * rows);
 }
 
 }  // namespace forge

@@ -23,7 +23,7 @@ struct Routed {
 
 // Chooses the experts of each token. logits [tokens, experts]. `correction` [experts] is added to
 // the scores that experts are chosen by; undefined: none.
-Routed route(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& correction = {});
+Routed route(const at::Tensor& logits, const RouteRule& rule, const at::Tensor& correction = {});
 
 // x [tokens, width] → [tokens · per_token, width]. Differentiable.
 at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);
@@ -31,11 +31,5 @@ at::Tensor dispatch(const at::Tensor& x, const at::Tensor& order);
 // rows [tokens · per_token, width], weights [tokens, per_token] → [tokens, width]: the weighted
 // sums. Differentiable in both.
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& weights);
-
-// Returns experts · Σ_e f_e p_e, where f_e is the share of tokens that expert e got, of each
-// layer's choices, and p_e is its mean probability, both over all layers' tokens (transformers'
-// load_balancing_loss_func). `counts` and `probability` are sums over layers [experts]; `rows` is
-// tokens times layers. The slope in each probability sum is experts · f_e / rows.
-double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows);
 
 }  // namespace forge

@@ -17,16 +17,16 @@
 // fp32, results are rounded once. Among equal scores the expert with the lower number is chosen.
 #include <cstdint>
 
+#include "core/graph/route_rule.h"
 #include "kernels/common/element.h"
 #include "kernels/device/launch.h"
 #include "kernels/device/launches.h"
-#include "kernels/experts/router_rule.h"
 
 namespace forge {
 
 struct ExpertRoute {
   Element type = Element::f32;
-  RouterRule rule;
+  RouteRule rule;
   int64_t tokens = 0, experts = 0;
   const void* logits = nullptr;  // [tokens, experts]
   int64_t logits_stride = 0;
@@ -40,7 +40,7 @@ struct ExpertRoute {
 
 struct ExpertRouteBackward {
   Element type = Element::f32;
-  RouterRule rule;
+  RouteRule rule;
   int64_t tokens = 0, experts = 0;
   const void* logits = nullptr;
   int64_t logits_stride = 0;

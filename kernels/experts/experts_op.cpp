@@ -1,7 +1,6 @@
 #include "kernels/experts/experts_op.h"
 
-#include "core/graph/gradients.h"
-#include "kernels/call/functions.h"
+#include "kernels/call/derive.h"
 #include "kernels/call/run.h"
 #include "kernels/experts/expert_rows.h"
 #include "kernels/experts/experts_args.h"
@@ -46,12 +45,6 @@ namespace {
 
 using bind::numbers;
 
-void derive_route(Gradients& g, const Op& forward) {
-  Op op = g.with_modules(&ops::route_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.out[1]), g.need(forward.out[2])});
-  op.out = {g.new_gradient(forward.in[0])};
-  g.push(std::move(op));
-}
-
 void derive_dispatch(Gradients& g, const Op& forward) {
   g.contribute(g.like(&ops::dispatch_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[1])}),
                forward.in[0]);
@@ -59,35 +52,30 @@ void derive_dispatch(Gradients& g, const Op& forward) {
 
 // Makes the weights' gradient in fp32, the type of the weights.
 void derive_combine(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::combine_backward, forward,
-                 {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1]), g.need(forward.in[2])});
+  Op op = derive::gradient_op<&ops::combine_backward, 3>(g, forward);
   const ValueId weights = forward.in[2], d_rows = g.new_gradient(forward.in[0]);
   const ValueId d_weights = g.graph.new_value("d " + g.graph.value(weights).name, Rows::tokens, g.graph.value(weights).width, ValueType::fp32);
   op.out = {d_rows, g.set_gradient(weights, d_weights)};
   g.push(std::move(op));
 }
 
-void derive_gate_rows(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::gate_rows_backward, forward,
-                 {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.in[1])});
-  for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
-  g.push(std::move(op));
+// Returns the arguments that a router and its gradient share.
+template <class Args>
+Args routed(const Call& c, ValueId logits) {
+  Args args{c.type(), c.op.attributes.route, c.tokens(), /*experts=*/c.m.width(logits)};
+  c.place(logits, args.logits, args.logits_stride);
+  return args;
 }
 
 void run_route(const OpRun& r) {
   FORGE_CHECK(r.op.modules.empty() || r.module().held == r.type(),
               "a correction in another type than the scores' logits");
-  r.device.run(ExpertRoute{.type = r.type(),
-                           .rule = rule_of(r.op.attributes.route),
-                           .tokens = r.tokens(),
-                           .experts = r.m.width(r.in(0)),
-                           .logits = r.m.data(r.in(0)),
-                           .logits_stride = r.m.stride(r.in(0)),
-                           .correction = r.op.modules.empty() ? nullptr : r.module().weight,
-                           .weights = r.m.numbers(r.out(0)),
-                           .places = numbers(r, r.out(1)),
-                           .ends = numbers(r, r.out(2)),
-                           .probability = r.op.out.size() > 3 ? r.m.numbers(r.out(3)) : nullptr});
+  auto args = routed<ExpertRoute>(r, r.in(0));
+  if (!r.op.modules.empty()) args.correction = r.module().weight;
+  args.weights = r.m.numbers(r.out(0));
+  args.places = numbers(r, r.out(1)), args.ends = numbers(r, r.out(2));
+  if (r.op.out.size() > 3) args.probability = r.m.numbers(r.out(3));
+  r.device.run(args);
   if (!r.device.separate()) return;
   // The number of rows of each expert decides which work is enqueued next, so the host waits for
   // it, once a layer.
@@ -96,126 +84,101 @@ void run_route(const OpRun& r) {
   r.device.read(ends.data(), r.m.data(r.out(2)), static_cast<int64_t>(ends.size() * sizeof(int32_t)));
 }
 
-void run_route_backward(const OpRun& r) {
-  r.device.run(ExpertRouteBackward{.type = r.type(),
-                                   .rule = rule_of(r.op.attributes.route),
-                                   .tokens = r.tokens(),
-                                   .experts = r.m.width(r.in(1)),
-                                   .logits = r.m.data(r.in(1)),
-                                   .logits_stride = r.m.stride(r.in(1)),
-                                   .d_weights = r.m.numbers(r.in(0)),
-                                   .places = numbers(r, r.in(2)),
-                                   .ends = numbers(r, r.in(3)),
-                                   .slope = r.batch.balance_slope,
-                                   .d_logits = r.m.data(r.out(0)),
-                                   .d_logits_stride = r.m.stride(r.out(0))});
+ExpertRouteBackward route_backward_args(const Call& c) {
+  auto args = routed<ExpertRouteBackward>(c, c.in(1));
+  args.places = numbers(c, c.in(2)), args.ends = numbers(c, c.in(3));
+  args.d_weights = c.m.numbers(c.in(0)), args.slope = c.batch.balance_slope;
+  c.place(c.out(0), args.d_logits, args.d_logits_stride);
+  return args;
+}
+
+// Returns the arguments that ops between tokens' rows and experts' rows share.
+template <class Args>
+Args between(const Call& c, ValueId tokens, ValueId order) {
+  Args args{c.type(), c.tokens(), c.op.attributes.route.per_token, c.m.width(tokens)};
+  args.places = numbers(c, order);
+  return args;
 }
 
 // Copies tokens' rows to the experts' rows. The backward adds up a token's rows.
-void run_dispatch(const OpRun& r) {
-  const bool back = r.op.kind == &ops::dispatch_backward;
-  const ValueId x = back ? r.out(0) : r.in(0), rows = back ? r.in(0) : r.out(0);
-  r.device.run(ExpertRows{.type = r.type(),
-                          .tokens = r.tokens(),
-                          .per_token = r.op.attributes.route.per_token,
-                          .width = r.m.width(x),
-                          .places = numbers(r, r.in(1)),
-                          .x = r.m.data(x),
-                          .x_stride = r.m.stride(x),
-                          .rows = bind::expert_rows(r, rows).data,
-                          .back = back,
-                          .accumulate = r.op.attributes.accumulate});
+ExpertRows dispatch_args(const Call& c) {
+  const bool back = c.op.kind == &ops::dispatch_backward;
+  const ValueId x = back ? c.out(0) : c.in(0), rows = back ? c.in(0) : c.out(0);
+  auto args = between<ExpertRows>(c, x, c.in(1));
+  c.place(x, args.x, args.x_stride);
+  args.rows = bind::expert_rows(c, rows);
+  args.back = back, args.accumulate = c.op.attributes.accumulate;
+  return args;
 }
 
-void run_combine(const OpRun& r) {
-  r.device.run(ExpertCombine{.type = r.type(),
-                             .tokens = r.tokens(),
-                             .per_token = r.op.attributes.route.per_token,
-                             .width = r.m.width(r.out(0)),
-                             .places = numbers(r, r.in(1)),
-                             .weights = r.m.numbers(r.in(2)),
-                             .rows = bind::expert_rows(r, r.in(0)).data,
-                             .y = r.m.data(r.out(0)),
-                             .y_stride = r.m.stride(r.out(0))});
+ExpertCombine combine_args(const Call& c) {
+  auto args = between<ExpertCombine>(c, c.out(0), c.in(1));
+  args.weights = c.m.numbers(c.in(2)), args.rows = bind::expert_rows(c, c.in(0));
+  c.place(c.out(0), args.y, args.y_stride);
+  return args;
 }
 
-void run_combine_backward(const OpRun& r) {
-  r.device.run(ExpertCombineBackward{.type = r.type(),
-                                     .tokens = r.tokens(),
-                                     .per_token = r.op.attributes.route.per_token,
-                                     .width = r.m.width(r.in(0)),
-                                     .places = numbers(r, r.in(2)),
-                                     .weights = r.m.numbers(r.in(3)),
-                                     .rows = bind::expert_rows(r, r.in(1)).data,
-                                     .d_y = r.m.data(r.in(0)),
-                                     .d_y_stride = r.m.stride(r.in(0)),
-                                     .d_rows = bind::expert_rows(r, r.out(0)).data,
-                                     .d_weights = r.m.numbers(r.out(1))});
+ExpertCombineBackward combine_backward_args(const Call& c) {
+  auto args = between<ExpertCombineBackward>(c, c.in(0), c.in(2));
+  args.weights = c.m.numbers(c.in(3)), args.rows = bind::expert_rows(c, c.in(1));
+  c.place(c.in(0), args.d_y, args.d_y_stride);
+  args.d_rows = bind::expert_rows(c, c.out(0)), args.d_weights = c.m.numbers(c.out(1));
+  return args;
 }
 
-void run_gate_rows(const OpRun& r) {
-  r.device.run(GateRows{.type = r.type(),
-                        .rows = r.tokens(),
-                        .width = r.m.width(r.in(0)),
-                        .x = r.m.data(r.in(0)),
-                        .x_stride = r.m.stride(r.in(0)),
-                        .gate = r.m.data(r.in(1)),
-                        .gate_stride = r.m.stride(r.in(1)),
-                        .y = r.m.data(r.out(0)),
-                        .y_stride = r.m.stride(r.out(0))});
+GateRows gate_rows_args(const Call& c) {
+  auto args = over_rows<GateRows>(c, c.in(0));
+  c.place(c.in(0), args.x, args.x_stride);
+  c.place(c.in(1), args.gate, args.gate_stride);
+  c.place(c.out(0), args.y, args.y_stride);
+  return args;
 }
 
-void run_gate_rows_backward(const OpRun& r) {
-  r.device.run(GateRowsBackward{.type = r.type(),
-                                .rows = r.tokens(),
-                                .width = r.m.width(r.in(0)),
-                                .d_y = r.m.data(r.in(0)),
-                                .d_y_stride = r.m.stride(r.in(0)),
-                                .x = r.m.data(r.in(1)),
-                                .x_stride = r.m.stride(r.in(1)),
-                                .gate = r.m.data(r.in(2)),
-                                .gate_stride = r.m.stride(r.in(2)),
-                                .d_x = r.m.data(r.out(0)),
-                                .d_x_stride = r.m.stride(r.out(0)),
-                                .d_gate = r.m.data(r.out(1)),
-                                .d_gate_stride = r.m.stride(r.out(1))});
+GateRowsBackward gate_rows_backward_args(const Call& c) {
+  auto args = over_rows<GateRowsBackward>(c, c.in(0));
+  c.place(c.in(0), args.d_y, args.d_y_stride);
+  c.place(c.in(1), args.x, args.x_stride);
+  c.place(c.in(2), args.gate, args.gate_stride);
+  c.place(c.out(0), args.d_x, args.d_x_stride);
+  c.place(c.out(1), args.d_gate, args.d_gate_stride);
+  return args;
 }
 
 }  // namespace
 
 const OpRecord ops::route{.name = "route",
                           .flops = flops::elementwise,
-                          .derive = derive_route,
+                          .derive = derive::apart<&ops::route_backward, 1, 2>,
                           .run = run_route,
                           .copies = {.results = 4,
                           .operands = 4}};
 const OpRecord ops::route_backward{.name = "route backward",
                                    .flops = flops::elementwise,
                                    .types = types::any,
-                                   .run = run_route_backward,
+                                   .run = by<route_backward_args>,
                                    .copies = {.results = 4,
                                    .operands = 4}};
-const OpRecord ops::dispatch{.name = "dispatch", .derive = derive_dispatch, .run = run_dispatch};
+const OpRecord ops::dispatch{.name = "dispatch", .derive = derive_dispatch, .run = by<dispatch_args>};
 const OpRecord ops::dispatch_backward{.name = "dispatch backward",
                                       .flops = flops::elementwise,
-                                      .run = run_dispatch,
+                                      .run = by<dispatch_args>,
                                       .copies = {.results = 3,
                                       .operands = 1}};
 const OpRecord ops::combine{.name = "combine",
                             .flops = flops::elementwise,
                             .derive = derive_combine,
-                            .run = run_combine,
+                            .run = by<combine_args>,
                             .copies = {.results = 2,
                             .operands = 3}};
 const OpRecord ops::combine_backward{.name = "combine backward",
                                      .flops = flops::elementwise,
-                                     .run = run_combine_backward,
+                                     .run = by<combine_backward_args>,
                                      .copies = {.results = 3,
                                      .operands = 3}};
-const OpRecord ops::gate_rows{.name = "gate rows", .flops = flops::elementwise, .derive = derive_gate_rows, .run = run_gate_rows};
+const OpRecord ops::gate_rows{.name = "gate rows", .flops = flops::elementwise, .derive = derive::apart<&ops::gate_rows_backward, 2>, .run = by<gate_rows_args>};
 const OpRecord ops::gate_rows_backward{.name = "gate rows backward",
                                        .flops = flops::elementwise,
-                                       .run = run_gate_rows_backward,
+                                       .run = by<gate_rows_backward_args>,
                                        .copies = {.results = 3,
                                        .operands = 1},
                                        .gradient_of = {&ops::gate_rows, 2}};

@@ -18,7 +18,7 @@ LaunchShape with_shared(int64_t blocks, int threads, int64_t words) {
 }  // namespace
 
 void expert_route_cuda(const ExpertRoute& args, CudaStream stream) {
-  const RouterRule& rule = args.rule;
+  const RouteRule& rule = args.rule;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
     const LogitsOf<T> logits{as<T>(args.logits), args.logits_stride};
     const ChooseArgs<T> a{logits, as<T>(args.correction), args.weights, args.places, rule, args.experts};

@@ -3,7 +3,8 @@
 // block: it counts with all its warps, and its first warp then gives places in the slots' order, 32
 // at a time. Sums over tokens are added warp by warp.
 #include "kernels/device/reduce.cuh"
-#include "kernels/experts/router_rule.h"
+
+#include "core/graph/route_rule.h"  // after int64_t
 
 namespace forge {
 
@@ -62,13 +63,13 @@ __device__ __forceinline__ void softmax_of_warp(Shared<float> values, int64_t co
 }
 
 template <class T>
-__device__ __forceinline__ void load_scores(LogitsOf<T> logits, RouterRule::Scores scores, int64_t token,
+__device__ __forceinline__ void load_scores(LogitsOf<T> logits, RouteRule::Scores scores, int64_t token,
                                             int64_t experts, Shared<float> to) {
   for (int64_t e = threadIdx.x; e < experts; e += kWarp) {
     const float logit = logits.at(token, e);
-    to[e] = scores == RouterRule::Scores::sigmoid ? 1.0f / (1.0f + expf(-logit)) : logit;
+    to[e] = scores == RouteRule::Scores::sigmoid ? 1.0f / (1.0f + expf(-logit)) : logit;
   }
-  if (scores == RouterRule::Scores::softmax) softmax_of_warp(to, experts);
+  if (scores == RouteRule::Scores::softmax) softmax_of_warp(to, experts);
 }
 
 // Computes the softmax of a few values, by one lane.
@@ -88,12 +89,12 @@ struct ChooseArgs {
   Global<const T> correction;
   Global<float> weights;
   Global<int32_t> chosen;  // the experts' numbers, where their rows' places will be
-  RouterRule rule;
+  RouteRule rule;
   int64_t experts;
 };
 
 // A group is worth the sum of its best; those of worse groups cannot be chosen.
-__device__ __forceinline__ void keep_groups(const RouterRule& rule, int64_t experts, Shared<float> ranked,
+__device__ __forceinline__ void keep_groups(const RouteRule& rule, int64_t experts, Shared<float> ranked,
                                             Shared<float> worth, Shared<float> kept) {
   const int64_t size = experts / rule.groups;
   for (int64_t group = threadIdx.x; group < rule.groups; group += kWarp) {
@@ -123,7 +124,7 @@ __device__ __forceinline__ void keep_groups(const RouterRule& rule, int64_t expe
 // [per_token].
 template <class T>
 __global__ void __launch_bounds__(kWarp) expert_choose_kernel(ChooseArgs<T> a) {
-  const RouterRule& rule = a.rule;
+  const RouteRule& rule = a.rule;
   const int64_t token = blockIdx.x;
   const Shared<float> scores = dynamic_shared<float>(), ranked = scores + a.experts,
                       worth = ranked + a.experts, kept = worth + rule.groups, weights = kept + rule.groups;
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(kWarp) expert_choose_kernel(ChooseArgs<T> a) {
     if (threadIdx.x == 0) a.chosen[token * rule.per_token + j] = best, weights[j] = scores[best];
   }
   if (threadIdx.x != 0) return;
-  if (rule.scores == RouterRule::Scores::chosen_softmax) softmax_of_few(weights, rule.per_token);
+  if (rule.scores == RouteRule::Scores::chosen_softmax) softmax_of_few(weights, rule.per_token);
   float sum = 0;
   for (int64_t j = 0; j < rule.per_token; ++j) sum += weights[j];
   const float factor = static_cast<float>(rule.scale) / (rule.normalise ? sum : 1.0f);
@@ -216,7 +217,7 @@ struct RouteBackwardArgs {
   Global<const int32_t> places, ends;
   Global<T> d_logits;
   int64_t d_logits_stride;
-  RouterRule rule;
+  RouteRule rule;
   int64_t experts;
 };
 
@@ -234,7 +235,7 @@ __device__ __forceinline__ int32_t expert_of(Global<const int32_t> ends, int64_t
 }
 
 // Writes d of the chosen scores in place of d weights. One lane computes it.
-__device__ __forceinline__ void weights_backward(const RouterRule& rule, Shared<float> chosen,
+__device__ __forceinline__ void weights_backward(const RouteRule& rule, Shared<float> chosen,
                                                  Shared<float> d) {
   float sum = 1, dot = 0;
   if (rule.normalise) {
@@ -258,8 +259,8 @@ __device__ __forceinline__ void add_softmax_backward(Shared<float> p, Shared<flo
 // [per_token].
 template <class T>
 __global__ void __launch_bounds__(kWarp) expert_route_backward_kernel(RouteBackwardArgs<T> a) {
-  using Scores = RouterRule::Scores;
-  const RouterRule& rule = a.rule;
+  using Scores = RouteRule::Scores;
+  const RouteRule& rule = a.rule;
   const int64_t token = blockIdx.x, per_token = rule.per_token;
   const Shared<float> scores = dynamic_shared<float>(), d_scores = scores + a.experts,
                       d_logits = d_scores + a.experts, chosen = d_logits + a.experts, d = chosen + per_token,

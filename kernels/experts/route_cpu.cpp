@@ -14,13 +14,13 @@
 namespace forge {
 namespace {
 
-using Scores = RouterRule::Scores;
+using Scores = RouteRule::Scores;
 constexpr int64_t kBlock = 32;  // tokens
 constexpr float kOut = -std::numeric_limits<float>::infinity();
 
 // Buffers of one token's choice, reused for the next token.
 struct Scratch {
-  Scratch(const RouterRule& rule, int64_t experts)
+  Scratch(const RouteRule& rule, int64_t experts)
       : scores(static_cast<size_t>(experts)),
         ranked(scores.size()),
         sums(scores.size()),
@@ -66,7 +66,7 @@ size_t take_best(std::vector<float>& ranked) {
   return static_cast<size_t>(best - ranked.begin());
 }
 
-void keep_groups(const RouterRule& rule, std::vector<float>& ranked) {
+void keep_groups(const RouteRule& rule, std::vector<float>& ranked) {
   const int64_t size = static_cast<int64_t>(ranked.size()) / rule.groups;
   std::vector<float> best;
   for (int64_t group = 0; group < rule.groups; ++group) {
@@ -86,7 +86,7 @@ void keep_groups(const RouterRule& rule, std::vector<float>& ranked) {
 // places.
 template <class T>
 void choose(const ExpertRoute& a, int64_t token, Scratch& s) {
-  const RouterRule& rule = a.rule;
+  const RouteRule& rule = a.rule;
   read_scores(row_of<T>(a.logits, token, a.logits_stride), rule.scores, s.scores);
   s.ranked = s.scores;
   if (a.correction)
@@ -131,7 +131,7 @@ void sort_by_expert(const ExpertRoute& a) {
 }
 
 // Turns d weights into d of the chosen scores, in place.
-void weights_backward(const RouterRule& rule, const std::vector<float>& chosen, std::vector<float>& d) {
+void weights_backward(const RouteRule& rule, const std::vector<float>& chosen, std::vector<float>& d) {
   if (rule.normalise) {
     float sum = 0, dot = 0;
     for (float score : chosen) sum += score;
@@ -163,7 +163,7 @@ void add_own_backward(Scores scores, const Scratch& s, std::vector<float>& d_log
 
 template <class T>
 void backward(const ExpertRouteBackward& a, int64_t token, Scratch& s) {
-  const RouterRule& rule = a.rule;
+  const RouteRule& rule = a.rule;
   const T* logits = row_of<T>(a.logits, token, a.logits_stride);
   read_scores(logits, rule.scores, s.scores);
   for (size_t j = 0; j < s.d.size(); ++j) {

@@ -1,8 +1,8 @@
 #include "kernels/fp8/e4m3_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "kernels/fp8/e4m3.h"
@@ -23,12 +23,6 @@ EightBitBook make_book() {
   return book;
 }
 
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 }  // namespace
 
 const EightBitBook& e4m3_book() {
@@ -44,7 +38,8 @@ float quantize_e4m3(const float* values, int64_t count, uint8_t* codes) {
   }
   const bool empty = largest < kSmallestRow;
   const float factor = empty ? 0.0f : kE4m3Largest / largest;
-  for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<uint8_t>(e4m3_of_bits(bits_of(values[i] * factor)));
+  for (int64_t i = 0; i < count; ++i)
+    codes[i] = static_cast<uint8_t>(e4m3_of_bits(std::bit_cast<uint32_t>(values[i] * factor)));
   return empty ? 1.0f : largest / kE4m3Largest;
 }
 

@@ -5,14 +5,7 @@
 #include "core/graph/layout.h"
 #include "kernels/linear/linear_op.h"
 
-namespace forge::bind {
-
-bool any_fp8(const Graph& graph, const Op& op) {
-  for (size_t i = 0; i < op.modules.size(); ++i)
-    if (graph.module(op, i).fp8) return true;
-  return false;
-}
-
+namespace forge {
 namespace {
 
 bool backward(const Call& c) { return c.op.kind == &ops::linear_input_gradient; }
@@ -30,13 +23,22 @@ ScaledProduct of_rows(const Call& c, size_t module, const QuantizeRows& rows, co
   ScaledProduct args = product_of(c, module);
   args.a = rows.codes, args.a_stride = rows.codes_stride, args.a_scales = rows.scales;
   args.out = out.data, args.out_stride = out.stride;
-  args.workspace = c.at(fp8_space(c).product);
+  args.workspace = c.at(bind::fp8_space(c).product);
   return args;
+}
+
+// Quantises x or d y into the workspace. `factors` multiply its columns; null: none.
+QuantizeRows quantised(const OpRun& r, const Part& x, const float* factors) {
+  QuantizeRows rows{r.type(), r.tokens(), x.width, x.data, x.stride, factors};
+  rows.codes = r.at<uint8_t>(0), rows.codes_stride = x.width;
+  rows.scales = r.at<float>(bind::fp8_space(r).scales);
+  r.device.run(rows);
+  return rows;
 }
 
 }  // namespace
 
-Fp8Space fp8_space(const Call& c) {
+bind::Fp8Space bind::fp8_space(const Call& c) {
   Fp8Space space;
   if ((!backward(c) && c.op.kind != &ops::linear) || !any_fp8(c.m.graph, c.op)) return space;
   int64_t widest = 0, product = 0;
@@ -56,30 +58,22 @@ Fp8Space fp8_space(const Call& c) {
   return space;
 }
 
-QuantizeRows fp8_rows(const Call& c, const Part& x, const float* factors) {
-  return {.type = c.type(),
-          .rows = c.tokens(),
-          .columns = x.width,
-          .x = x.data,
-          .x_stride = x.stride,
-          .factors = factors,
-          .codes = c.at<uint8_t>(0),
-          .codes_stride = x.width,
-          .scales = c.at<float>(fp8_space(c).scales)};
+QuantizeRows fused::fp8_rows(const OpRun& r, const Part& x) {
+  return bind::any_fp8(r.m.graph, r.op) ? quantised(r, x, nullptr) : QuantizeRows{};
 }
 
-ScaledProduct fp8_linear(const Call& c, size_t module, const QuantizeRows& x) {
-  ScaledProduct args = of_rows(c, module, x, part(c, c.out(0), module));
-  args.b = c.module(module).blocks.codes, args.b_scales = c.module(module).blocks.absmax;
-  args.quick_sums = true;
-  return args;
+void fused::fp8_product(const OpRun& r, size_t module, const QuantizeRows& x, const void* bias) {
+  ScaledProduct args = of_rows(r, module, x, part(r, r.out(0), module));
+  args.b = r.module(module).blocks.codes, args.b_scales = r.module(module).blocks.absmax;
+  args.bias = bias, args.quick_sums = true;
+  r.device.run(args);
 }
 
-ScaledProduct fp8_input_gradient(const Call& c, size_t module, const QuantizeRows& d_y,
-                                 const uint8_t* transposed, const float* ones) {
-  ScaledProduct args = of_rows(c, module, d_y, whole(c, c.out(0)));
-  args.b = transposed, args.b_scales = ones;
-  return args;
+void fused::fp8_input_gradient(const OpRun& r, size_t module) {
+  const QuantizeRows d_y = quantised(r, part(r, r.in(0), module), r.module(module).blocks.absmax);
+  ScaledProduct args = of_rows(r, module, d_y, whole(r, r.out(0)));
+  args.b = r.weights.transposed(r.op.modules[module]), args.b_scales = r.weights.ones();
+  r.device.run(args);
 }
 
-}  // namespace forge::bind
+}  // namespace forge

@@ -1,11 +1,12 @@
 #pragma once
 // Products of a list with weights in E4M3.
-#include "kernels/call/call.h"
+#include "kernels/call/run.h"
 #include "kernels/fp8/fp8_args.h"
 
-namespace forge::bind {
+namespace forge {
+namespace bind {
 
-bool any_fp8(const Graph& graph, const Op& op);
+inline bool any_fp8(const Graph& graph, const Op& op) { return any_module(graph, op, &ModuleUse::fp8); }
 
 // Offsets in bytes from the beginning of the op's workspace, which holds the codes. Its products
 // share one workspace.
@@ -15,12 +16,18 @@ struct Fp8Space {
 // Returns the space of a linear or linear_input_gradient; no bytes if none of its weights is in
 // E4M3.
 Fp8Space fp8_space(const Call& c);
-// Returns x or d y quantised into the workspace. `factors` multiply its columns; null: none.
-QuantizeRows fp8_rows(const Call& c, const Part& x, const float* factors);
-// Return the product of one of the op's modules with these rows. d x is added if the op adds to it,
-// or if the module is not the first.
-ScaledProduct fp8_linear(const Call& c, size_t module, const QuantizeRows& x);
-ScaledProduct fp8_input_gradient(const Call& c, size_t module, const QuantizeRows& d_y,
-                                 const uint8_t* transposed, const float* ones);
 
-}  // namespace forge::bind
+}  // namespace bind
+
+namespace fused {
+
+// Quantises x to E4M3 into the workspace if the op has weights in E4M3.
+QuantizeRows fp8_rows(const OpRun& r, const Part& x);
+// Computes a module's columns of y = x Wᵀ + bias; `bias` may be null.
+void fp8_product(const OpRun& r, size_t module, const QuantizeRows& x, const void* bias);
+// Computes d x of a module whose weight is in E4M3. It is added if the op adds to it, or if the
+// module is not the first.
+void fp8_input_gradient(const OpRun& r, size_t module);
+
+}  // namespace fused
+}  // namespace forge

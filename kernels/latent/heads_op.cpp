@@ -1,9 +1,8 @@
 #include "kernels/latent/heads_op.h"
 
-#include "core/graph/gradients.h"
+#include "kernels/call/derive.h"
 #include "kernels/call/run.h"
 #include "kernels/latent/latent_args.h"
-#include "kernels/rope/rope_args.h"
 #include "kernels/rows/rows_args.h"
 
 namespace forge {
@@ -34,34 +33,13 @@ ValueId trim_heads(Recorder& g, ValueId x, const LatentSizes& heads) {
 
 namespace {
 
-void derive_regroup(Gradients& g, const Op& forward) {
-  g.contribute(g.like(&ops::regroup_backward, forward, {g.whole_gradient(forward)}), forward.in[0]);
-}
-
-void derive_latent_heads(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::latent_heads_backward, forward, {g.whole_gradient(forward)});
-  for (ValueId in : forward.in) op.out.push_back(g.new_gradient(in));
-  g.push(std::move(op));
-}
-
-void derive_trim_heads(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::trim_heads_backward, forward, {g.gradient(forward.out[0])});
-  op.out = {g.new_gradient(forward.in[0])};
-  g.push(std::move(op));
-}
-
 RegroupHeads regroup_args(const Call& c) {
   const Attributes& a = c.op.attributes;
-  return {.element_bytes = c.bytes(),
-          .rows = c.m.rows(c.in(0)),
-          .heads = a.heads,
-          .kv_heads = a.kv_heads,
-          .head_dim = a.head_dim,
-          .to_groups = c.op.kind == &ops::regroup_backward,
-          .x = c.m.data(c.in(0)),
-          .x_stride = c.m.stride(c.in(0)),
-          .y = c.m.data(c.out(0)),
-          .y_stride = c.m.stride(c.out(0))};
+  RegroupHeads args{c.bytes(), c.m.rows(c.in(0)), a.heads, a.kv_heads, a.head_dim};
+  args.to_groups = c.op.kind == &ops::regroup_backward;
+  c.place(c.in(0), args.x, args.x_stride);
+  c.place(c.out(0), args.y, args.y_stride);
+  return args;
 }
 
 // Assembles the heads, or in the backward splits their gradients.
@@ -70,46 +48,31 @@ LatentHeads latent_heads_args(const Call& c) {
   const bool back = c.op.kind == &ops::latent_heads_backward;
   const std::vector<ValueId>& apart = back ? c.op.out : c.op.in;
   const ValueId all = back ? c.in(0) : c.out(0);
-  return {.type = c.type(),
-          .rows = c.m.rows(all),
-          .heads = a.heads,
-          .head_dim = a.head_dim,
-          .rope_dim = a.rope_dim,
-          .value_dim = a.value_dim,
-          .back = back,
-          .q = c.m.data(apart[0]),
-          .q_stride = c.m.stride(apart[0]),
-          .kv = c.m.data(apart[1]),
-          .kv_stride = c.m.stride(apart[1]),
-          .key = c.m.data(apart[2]),
-          .key_stride = c.m.stride(apart[2]),
-          .all = c.m.data(all),
-          .all_stride = c.m.stride(all)};
+  LatentHeads args{c.type(), c.m.rows(all), a.heads, a.head_dim, a.rope_dim, a.value_dim, back};
+  c.place(apart[0], args.q, args.q_stride);
+  c.place(apart[1], args.kv, args.kv_stride);
+  c.place(apart[2], args.key, args.key_stride);
+  c.place(all, args.all, args.all_stride);
+  return args;
 }
 
 TrimHeads trim_heads_args(const Call& c) {
   const Attributes& a = c.op.attributes;
   const bool back = c.op.kind == &ops::trim_heads_backward;
   const ValueId whole = back ? c.out(0) : c.in(0), trimmed = back ? c.in(0) : c.out(0);
-  return {.element_bytes = c.bytes(),
-          .rows = c.m.rows(whole),
-          .heads = a.heads,
-          .head_dim = a.head_dim,
-          .value_dim = a.value_dim,
-          .back = back,
-          .x = c.m.data(whole),
-          .x_stride = c.m.stride(whole),
-          .y = c.m.data(trimmed),
-          .y_stride = c.m.stride(trimmed)};
+  TrimHeads args{c.bytes(), c.m.rows(whole), a.heads, a.head_dim, a.value_dim, back};
+  c.place(whole, args.x, args.x_stride);
+  c.place(trimmed, args.y, args.y_stride);
+  return args;
 }
 
 }  // namespace
 
-const OpRecord ops::regroup{.name = "regroup", .derive = derive_regroup, .run = by<regroup_args>};
+const OpRecord ops::regroup{.name = "regroup", .derive = derive::added<&ops::regroup_backward>, .run = by<regroup_args>};
 const OpRecord ops::regroup_backward{.name = "regroup backward", .run = by<regroup_args>, .copies = {.results = 3, .operands = 1}};
-const OpRecord ops::latent_heads{.name = "latent heads", .derive = derive_latent_heads, .run = by<latent_heads_args>, .copies = {.results = 2}};
+const OpRecord ops::latent_heads{.name = "latent heads", .derive = derive::apart<&ops::latent_heads_backward>, .run = by<latent_heads_args>, .copies = {.results = 2}};
 const OpRecord ops::latent_heads_backward{.name = "latent heads backward", .run = by<latent_heads_args>, .copies = {.results = 3, .operands = 1}};
-const OpRecord ops::trim_heads{.name = "trim heads", .derive = derive_trim_heads, .run = by<trim_heads_args>};
+const OpRecord ops::trim_heads{.name = "trim heads", .derive = derive::apart<&ops::trim_heads_backward>, .run = by<trim_heads_args>};
 const OpRecord ops::trim_heads_backward{.name = "trim heads backward", .run = by<trim_heads_args>, .copies = {.results = 3, .operands = 1}};
 
 }  // namespace forge

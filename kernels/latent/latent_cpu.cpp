@@ -1,23 +1,14 @@
 // One thread computes a row. Copies are of whole heads' parts, at the speed of memory.
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/common/typed.h"
+#include "kernels/common/each_row.h"
 #include "kernels/latent/latent_args.h"
 
 namespace forge {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 16;
-
-template <class Visit>
-void each_row(int64_t rows, Visit visit) {
-  at::parallel_for(0, rows, kRowsAtOnce, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) visit(row);
-  });
-}
 
 template <class T>
 void put_together(const LatentHeads& a, int64_t row) {
@@ -59,15 +50,15 @@ void take_apart(const LatentHeads& a, int64_t row) {
 }  // namespace
 
 void latent_heads_cpu(const LatentHeads& a) {
-  of_type(a.type, [&](auto zero) {
+  each_row_of(a.type, a.rows, kRowsAtOnce, [&](auto zero, int64_t row) {
     using T = decltype(zero);
-    each_row(a.rows, [&](int64_t row) { a.back ? take_apart<T>(a, row) : put_together<T>(a, row); });
+    a.back ? take_apart<T>(a, row) : put_together<T>(a, row);
   });
 }
 
 void trim_heads_cpu(const TrimHeads& a) {
   const int64_t whole = a.head_dim * a.element_bytes, kept = a.value_dim * a.element_bytes;
-  each_row(a.rows, [&](int64_t row) {
+  each_row(a.rows, kRowsAtOnce, [&](int64_t row) {
     char *x = static_cast<char*>(a.x) + row * a.x_stride * a.element_bytes,
          *y = static_cast<char*>(a.y) + row * a.y_stride * a.element_bytes;
     for (int64_t head = 0; head < a.heads; ++head, x += whole, y += kept) {

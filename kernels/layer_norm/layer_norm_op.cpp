@@ -1,6 +1,6 @@
 #include "kernels/layer_norm/layer_norm_op.h"
 
-#include "core/graph/gradients.h"
+#include "kernels/call/derive.h"
 #include "kernels/call/run.h"
 #include "kernels/layer_norm/layer_norm_args.h"
 
@@ -30,43 +30,28 @@ ValueId stream_norm(Recorder& g, ValueId x, const std::string& module, double ep
 
 namespace {
 
-void derive_layer_norm(Gradients& g, const Op& forward) {
-  Op op = g.with_modules(&ops::layer_norm_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.out[1])});
-  g.contribute(std::move(op), forward.in[0]);
-}
-
 LayerNormForward layer_norm_args(const Call& c) {
-  return {.type = c.type(),
-          .rows = c.m.rows(c.in(0)),
-          .width = c.m.width(c.in(0)),
-          .x = c.m.data(c.in(0)),
-          .x_stride = c.m.stride(c.in(0)),
-          .weight = c.module().weight,
-          .bias = c.module().bias,
-          .eps = static_cast<float>(c.op.attributes.eps),
-          .y = c.m.data(c.out(0)),
-          .y_stride = c.m.stride(c.out(0)),
-          .statistics = c.m.numbers(c.out(1)),
-          .x_type = c.m.element(c.in(0))};
+  auto args = over_rows<LayerNormForward>(c, c.in(0));
+  args.x_type = c.m.element(c.in(0));
+  args.weight = c.module().weight, args.bias = c.module().bias;
+  args.eps = static_cast<float>(c.op.attributes.eps);
+  args.statistics = c.m.numbers(c.out(1));
+  c.place(c.in(0), args.x, args.x_stride);
+  c.place(c.out(0), args.y, args.y_stride);
+  return args;
 }
 
 LayerNormBackward layer_norm_backward_args(const Call& c) {
-  return {.type = c.type(),
-          .rows = c.m.rows(c.in(0)),
-          .width = c.m.width(c.in(0)),
-          .d_y = c.m.data(c.in(0)),
-          .d_y_stride = c.m.stride(c.in(0)),
-          .x = c.m.data(c.in(1)),
-          .x_stride = c.m.stride(c.in(1)),
-          .weight = c.module().weight,
-          .statistics = c.m.numbers(c.in(2)),
-          .d_x = c.m.data(c.out(0)),
-          .d_x_stride = c.m.stride(c.out(0)),
-          .accumulate = c.op.attributes.accumulate,
-          .d_weight = c.module().d_weight,
-          .d_bias = c.module().d_bias,
-          .workspace = c.workspace,
-          .x_type = c.m.element(c.in(1))};
+  auto args = over_rows<LayerNormBackward>(c, c.in(0));
+  args.x_type = c.m.element(c.in(1));
+  args.accumulate = c.op.attributes.accumulate;
+  args.weight = c.module().weight;
+  args.d_weight = c.module().d_weight, args.d_bias = c.module().d_bias;
+  args.statistics = c.m.numbers(c.in(2)), args.workspace = c.workspace;
+  c.place(c.in(0), args.d_y, args.d_y_stride);
+  c.place(c.in(1), args.x, args.x_stride);
+  c.place(c.out(0), args.d_x, args.d_x_stride);
+  return args;
 }
 
 int64_t backward_workspace(const Call& c) { return c.m.capacity.gpu ? layer_norm_backward_cuda_workspace(layer_norm_backward_args(c)) : 0; }
@@ -76,7 +61,7 @@ int64_t backward_workspace(const Call& c) { return c.m.capacity.gpu ? layer_norm
 const OpRecord ops::layer_norm{.name = "layer norm",
                                .flops = flops::elementwise,
                                .types = types::any,
-                               .derive = derive_layer_norm,
+                               .derive = derive::added<&ops::layer_norm_backward, 1, 1>,
                                .run = by<layer_norm_args>,
                                .copies = {.wide = 3}};
 const OpRecord ops::layer_norm_backward{.name = "layer norm backward",

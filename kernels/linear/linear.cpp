@@ -99,13 +99,4 @@ at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std:
   return at::cat(results);
 }
 
-at::Tensor merged_weight(const LinearSpec& spec) {
-  c10::NoGradGuard no_grad;
-  at::Tensor weight = base_weight(spec, at::kFloat);
-  if (!spec.adapted()) return weight;
-  at::Tensor sum = weight + spec.scale * at::mm(spec.lora_b.to(at::kFloat), spec.lora_a.to(at::kFloat));
-  if (!spec.magnitude.defined()) return sum;
-  return sum * (spec.magnitude.to(at::kFloat) / row_norm(spec, at::kFloat)).unsqueeze(1);
-}
-
 }  // namespace forge

@@ -51,8 +51,4 @@ at::Tensor joined_linear(const LinearSpec& spec, const at::Tensor& x, const std:
 // of that type. [out_features, in_features]
 at::Tensor base_weight(const LinearSpec& spec, c10::ScalarType type);
 
-// Returns the weight that includes the adapter: W + scale · B A, rescaled for DoRA. fp32,
-// [out_features, in_features].
-at::Tensor merged_weight(const LinearSpec& spec);
-
 }  // namespace forge

@@ -40,22 +40,18 @@ std::vector<ValueId> linear_all(Recorder& g, ValueId x, const std::vector<Linear
   }
   std::string all;
   int64_t width = 0;
-  for (int32_t at : modules) {
-    const ModuleUse& module = g.graph.modules[static_cast<size_t>(at)];
-    all += (all.empty() ? "" : "+") + last_part(module.path);
-    width += module.out;
-  }
   bool adapted = false;
-  for (int32_t at : modules) adapted |= g.graph.modules[static_cast<size_t>(at)].rank > 0;
+  for (int32_t at : modules) {
+    const ModuleUse& module = g.use_at(at);
+    all += (all.empty() ? "" : "+") + last_part(module.path);
+    width += module.out, adapted |= module.adapted();
+  }
   const bool dora = g.training.dora && adapted;
   ValueId y = g.like(dora ? all + ".unscaled" : all, x, width);
   std::vector<ValueId> out{y};
-  for (int32_t at : modules) {
-    const ModuleUse& module = g.graph.modules[static_cast<size_t>(at)];
-    const std::string part = last_part(module.path);
-    const int64_t rank = module.rank;
-    if (rank > 0) out.push_back(g.like(part + ".s", x, rank, ValueType::fp32));
-  }
+  for (int32_t at : modules)
+    if (const ModuleUse& module = g.use_at(at); module.adapted())
+      out.push_back(g.like(last_part(module.path) + ".s", x, module.rank, ValueType::fp32));
   g.push(&ops::linear, {x}, out, modules).attributes.unscaled = dora;
   std::vector<ValueId> parts = g.columns(y, modules, dora ? ".unscaled" : "");
   return dora ? g.columns(rescaled(g, y, all, modules), modules) : parts;
@@ -98,11 +94,8 @@ bool of_product(const Graph& graph, const Op& op) {
 
 void derive_linear(Gradients& g, const Op& forward) {
   const ValueId x = forward.in[0], d_y = g.whole_gradient(forward);
-  bool trained = false, adapted = false;
-  for (int32_t at : forward.modules) {
-    trained |= g.graph.modules[static_cast<size_t>(at)].trained || g.graph.modules[static_cast<size_t>(at)].bias_trained;
-    adapted |= g.graph.modules[static_cast<size_t>(at)].rank > 0;
-  }
+  const bool trained = any_module(g.graph, forward, &ModuleUse::trains);
+  const bool adapted = any_module(g.graph, forward, &ModuleUse::adapted);
   const ValueId input = trained || adapted ? g.need(x) : kNoValue;
   std::vector<ValueId> products(forward.out.begin() + 1, forward.out.end());  // s of the adapters
   for (ValueId& s : products) s = g.need(s);

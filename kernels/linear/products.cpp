@@ -4,7 +4,6 @@
 
 #include "core/lib/base/error.h"
 #include "kernels/device/cpu_product.h"
-#include "kernels/fp8/fp8_op.h"
 #include "kernels/rows/rows_op.h"
 
 namespace forge {
@@ -132,25 +131,6 @@ void product(const OpRun& r, int64_t rows, const Part& y, const Part& x, const W
   Gemm whole = bind::plus(bind::product(r, rows, y, x, weight, bias != nullptr), h, r.workspace);
   whole.tails = tails.data(), whole.tail_count = static_cast<int64_t>(tails.size());
   r.device.run(whole);
-}
-
-QuantizeRows fp8_rows(const OpRun& r, const Part& x) {
-  if (!bind::any_fp8(r.m.graph, r.op)) return {};
-  const QuantizeRows rows = bind::fp8_rows(r, x, nullptr);
-  r.device.run(rows);
-  return rows;
-}
-
-void fp8_product(const OpRun& r, size_t module, const QuantizeRows& x, const void* bias) {
-  ScaledProduct args = bind::fp8_linear(r, module, x);
-  args.bias = bias;
-  r.device.run(args);
-}
-
-void fp8_input_gradient(const OpRun& r, size_t module) {
-  const QuantizeRows d_y = bind::fp8_rows(r, part(r, r.in(0), module), r.module(module).blocks.absmax);
-  r.device.run(d_y);
-  r.device.run(bind::fp8_input_gradient(r, module, d_y, r.weights.transposed(r.op.modules[module]), r.weights.ones()));
 }
 
 ProductGroup::ProductGroup(const OpRun& r)

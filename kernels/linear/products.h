@@ -5,7 +5,6 @@
 
 #include "kernels/call/run.h"
 #include "kernels/device/gemm.h"
-#include "kernels/fp8/fp8_args.h"
 #include "kernels/product/product_args.h"
 #include "kernels/quantize/quantize_args.h"
 
@@ -59,13 +58,6 @@ void product(const OpRun& r, int64_t rows, const Part& y, const Part& x, const W
              const void* bias, const Part& h = {}, std::span<const GemmTail> tails = {});
 // True if product() takes tails: in training, on forge's own tiles.
 bool takes_tails(const OpRun& r);
-
-// Quantises x to E4M3 if the op has weights in E4M3.
-QuantizeRows fp8_rows(const OpRun& r, const Part& x);
-// Computes a module's columns of y = x Wᵀ + bias; `bias` may be null.
-void fp8_product(const OpRun& r, size_t module, const QuantizeRows& x, const void* bias);
-// Computes d x of a module whose weight is in E4M3, or adds it.
-void fp8_input_gradient(const OpRun& r, size_t module);
 
 // Products like those above, collected one after the other and run as one group.
 class ProductGroup {

@@ -21,20 +21,14 @@ void head(Recorder& g, ValueId rows, const std::string& module, int64_t vocabula
 }
 
 LmHead head_args(const Call& c) {
-  const Part rows = whole(c, c.in(0)), d_rows = c.op.out.empty() ? Part{} : whole(c, c.out(0));
-  return {.type = c.type(),
-          .positions = c.m.targets,
-          .width = rows.width,
-          .vocab = c.module().rows,
-          .hidden = rows.data,
-          .hidden_stride = rows.stride,
-          .weight = c.module().weight,
-          .weight_stride = c.module().stride,
-          .targets = c.batch.loss_targets,
-          .softcap = static_cast<float>(c.op.attributes.softcap),
-          .d_hidden = d_rows.data,
-          .d_hidden_stride = d_rows.stride,
-          .workspace = c.workspace};
+  LmHead args{c.type(), c.m.targets, c.m.width(c.in(0)), c.module().rows};
+  c.place(c.in(0), args.hidden, args.hidden_stride);
+  args.weight = c.module().weight, args.weight_stride = c.module().stride;
+  args.targets = c.batch.loss_targets;
+  args.softcap = static_cast<float>(c.op.attributes.softcap);
+  if (!c.op.out.empty()) c.place(c.out(0), args.d_hidden, args.d_hidden_stride);
+  args.workspace = c.workspace;
+  return args;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // Divides the workspace of lm_head_cpu.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/lm_head/lm_head_args.h"
 
@@ -29,11 +30,7 @@ struct HeadSpace {
 
   HeadScratch scratch(int64_t thread) const {
     float* next = first + thread * thread_floats;
-    auto take = [&](int64_t floats) {
-      float* begin = next;
-      next += floats;
-      return begin;
-    };
+    auto take = [&](int64_t floats) { return std::exchange(next, next + floats); };
     HeadScratch s;
     s.x = take((ldw - kPad) * ldm);
     s.tile = take(tile_rows * ldw);

@@ -123,17 +123,12 @@ std::vector<Gemm> adapter_sums_products(const Call& c) {
   const Packed w = packed(c);
   const Part x = whole(c, c.in(0)), s = whole(c, c.out(0));
   std::vector<Gemm> products;
-  for (const Run& run : runs_of_one_scale(c))
-    products.push_back({.type = c.type(),
-                        .m = c.tokens(),
-                        .n = run.ranks,
-                        .k = w.in,
-                        .a = {x.data, x.stride},
-                        .b = {w.at(w.outs + run.rank_row, 0), w.stride, /*transposed=*/true},
-                        .out_type = c.type(),
-                        .out = from_column(c, s, run.rank_row).data,
-                        .out_stride = s.stride,
-                        .alpha = c.module(run.module).scale});
+  for (const Run& run : runs_of_one_scale(c)) {
+    const Weight a{w.at(w.outs + run.rank_row, 0), run.ranks, w.stride};
+    const Part to = columns_of(c, s, run.rank_row, run.ranks);
+    products.push_back(product(c, c.tokens(), to, columns_of(c, x, 0, w.in), a, false));
+    products.back().alpha = c.module(run.module).scale;
+  }
   return products;
 }
 
@@ -150,17 +145,12 @@ std::vector<Gemm> adapter_sums_gradient_products(const Call& c) {
   const Packed w = packed(c);
   const Part d_y = whole(c, c.in(0)), s = whole(c, c.in(1)), d_s = whole(c, c.out(0));
   std::vector<Gemm> products;
-  for (const Run& run : runs_of_one_scale(c))
-    products.push_back({.type = c.type(),
-                        .m = c.tokens(),
-                        .n = run.ranks,
-                        .k = run.rows,
-                        .a = {from_column(c, d_y, run.row).data, d_y.stride},
-                        .b = {w.at(run.row, w.in + run.rank_row), w.stride},
-                        .out_type = c.type(),
-                        .out = from_column(c, d_s, run.rank_row).data,
-                        .out_stride = d_s.stride,
-                        .alpha = c.module(run.module).scale});
+  for (const Run& run : runs_of_one_scale(c)) {
+    const Weight b{w.at(run.row, w.in + run.rank_row), run.rows, w.stride};
+    const Part to = columns_of(c, d_s, run.rank_row, run.ranks), from = columns_of(c, d_y, run.row, run.rows);
+    products.push_back(input_gradient(c, c.tokens(), to, from, b, false));
+    products.back().alpha = c.module(run.module).scale;
+  }
   for (const Run& run : runs_of_equals(c)) {
     const int64_t out = c.use(run.module).out, rank = c.use(run.module).rank;
     Gemm product = weight_gradient(c, c.tokens(), c.module(run.module).d_b, columns_of(c, d_y, run.row, out), columns_of(c, s, run.rank_row, rank));
@@ -179,19 +169,14 @@ std::vector<Gemm> adapter_input_gradient(const Call& c) {
   return products;
 }
 
-std::vector<CopyRows> placed_adapters(const Call& c) {
-  const Packed w = packed(c);
-  std::vector<CopyRows> copies;
-  for (const Run& one : runs_of(c, [](size_t, size_t) { return false; })) {
-    CopyRows a{.element_bytes = c.bytes(), .rows = one.ranks, .width = w.in};
-    a.x = c.module(one.module).a, a.x_stride = w.in;
-    a.y = w.at(w.outs + one.rank_row, 0), a.y_stride = w.stride;
-    CopyRows b{.element_bytes = c.bytes(), .rows = one.rows, .width = one.ranks};
-    b.x = c.module(one.module).b, b.x_stride = one.ranks;
-    b.y = w.at(one.row, w.in + one.rank_row), b.y_stride = w.stride;
-    copies.push_back(a), copies.push_back(b);
+void place_adapters(const OpRun& linear) {
+  const Packed w = packed(linear);
+  for (const Run& one : runs_of(linear, [](size_t, size_t) { return false; })) {
+    const OpModule& m = linear.module(one.module);
+    const Part a{const_cast<void*>(m.a), w.in, w.in}, b{const_cast<void*>(m.b), one.ranks, one.ranks};
+    linear.device.run(copy(linear, one.ranks, a, {w.at(w.outs + one.rank_row, 0), w.stride}));
+    linear.device.run(copy(linear, one.rows, b, {w.at(one.row, w.in + one.rank_row), w.stride}));
   }
-  return copies;
 }
 
 }  // namespace bind
@@ -236,10 +221,6 @@ int64_t sums_gradient_workspace(const Call& c) {
 int64_t input_gradient_workspace(const Call& c) { return c.m.capacity.gpu ? 0 : most_workspace(bind::adapter_input_gradient(c)); }
 
 }  // namespace
-
-void place_adapters(const OpRun& linear) {
-  for (const CopyRows& copy : bind::placed_adapters(linear)) linear.device.run(copy);
-}
 
 const OpRecord ops::adapter_sums{.name = "adapter sums",
                                  .flops = flops::adapter_sums,

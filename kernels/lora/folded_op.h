@@ -32,10 +32,9 @@ struct Packed {
 Packed packed(const Call& c);
 Gemm folded_linear(const Call& c);
 Gemm folded_input_gradient(const Call& c);
-
-}  // namespace bind
-
 // Copies A and B of a linear's modules to the matrix that its products read.
 void place_adapters(const OpRun& linear);
+
+}  // namespace bind
 
 }  // namespace forge

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lib/base/ceil_div.h"
 #include "kernels/lora/folded_args.h"
 #include "kernels/lora/folded_limits.h"
 
@@ -36,8 +37,6 @@ struct ThinCut {
 
 namespace thin {
 
-inline int64_t blocks_of(int64_t count, int64_t each) { return (count + each - 1) / each; }
-
 inline void add_chunks(std::vector<ThinPart>& parts, ThinPart part, int64_t ranks) {
   for (int64_t done = 0; done < ranks; done += kThinRanks) {
     part.ranks = std::min<int64_t>(kThinRanks, ranks - done);
@@ -51,17 +50,17 @@ inline void add_chunks(std::vector<ThinPart>& parts, ThinPart part, int64_t rank
 inline void set_blocks(ThinCut& cut, int64_t tiles, int64_t planned, int64_t multiprocessors) {
   cut.tiles = tiles, cut.column_blocks = 0;
   for (ThinPart& part : cut.parts) {
-    part.first_block = cut.column_blocks, part.blocks = blocks_of(part.columns, tiles * kThinColumns);
+    part.first_block = cut.column_blocks, part.blocks = ceil_div(part.columns, tiles * kThinColumns);
     cut.column_blocks += part.blocks;
   }
-  const int64_t token_tiles = std::max<int64_t>(blocks_of(planned, kThinTokens), 1);
+  const int64_t token_tiles = std::max<int64_t>(ceil_div(planned, kThinTokens), 1);
   const int64_t wanted =
       std::max<int64_t>(kThinBlocksEach * multiprocessors / std::max<int64_t>(cut.column_blocks, 1), 1);
-  cut.tokens_each = blocks_of(token_tiles, std::min(wanted, token_tiles)) * kThinTokens;
+  cut.tokens_each = ceil_div(token_tiles, std::min(wanted, token_tiles)) * kThinTokens;
 }
 
 inline void set_numbers(ThinCut& cut, int64_t tokens, bool backward) {
-  cut.token_blocks = std::max<int64_t>(blocks_of(tokens, cut.tokens_each), 1), cut.numbers = 0;
+  cut.token_blocks = std::max<int64_t>(ceil_div(tokens, cut.tokens_each), 1), cut.numbers = 0;
   for (ThinPart& part : cut.parts) {
     part.sums_at = cut.numbers, cut.numbers += part.blocks * tokens * part.ranks;
     if (backward) part.gradient_at = cut.numbers, cut.numbers += cut.token_blocks * part.columns * part.ranks;

@@ -76,7 +76,7 @@ GatedSums glu_sums_args(const Call& c) {
 
 GatedGradients glu_adapters_backward_args(const Call& c) {
   auto args = gated_of<GatedGradients>(c, c.in(1), c.in(2));
-  args.d_y = c.m.data(c.in(0)), args.d_y_stride = c.m.stride(c.in(0));
+  c.place(c.in(0), args.d_y, args.d_y_stride);
   for (const Op& part : gate_parts(c.op)) {
     const Call of = as(c, part);
     if (part.kind == &ops::adapter_input_gradient)
@@ -130,7 +130,7 @@ template <auto kArguments>
 int64_t gated_workspace(const Call& c) {
   if (!c.m.capacity.gpu) return parts_workspace(c);
   const auto args = kArguments(c);
-  return gated_refusal(args).empty() ? 4 * gated_numbers(args) : parts_workspace(c);
+  return gated_refusal(args).empty() ? 4 * gated_cut(args).numbers : parts_workspace(c);
 }
 
 }  // namespace

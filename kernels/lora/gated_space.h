@@ -23,15 +23,14 @@ struct GatedCut {
 };
 
 inline GatedCut gated_cut(const GatedGradients& args) {
-  using thin::blocks_of;
   GatedCut cut;
   cut.ranks = std::max({args.rank, args.side[0].rank, args.side[1].rank});
   cut.columns_each = kGatedColumns * (cut.ranks <= 16 ? kGatedWarps<16> : kGatedWarps<kMostGatedRanks>);
-  cut.column_blocks = blocks_of(args.width, cut.columns_each);
-  const int64_t tiles = std::max<int64_t>(blocks_of(std::max(args.planned, args.tokens), kGatedTokens), 1);
+  cut.column_blocks = ceil_div(args.width, cut.columns_each);
+  const int64_t tiles = std::max<int64_t>(ceil_div(std::max(args.planned, args.tokens), kGatedTokens), 1);
   const int64_t wanted = std::max<int64_t>(args.multiprocessors / std::max<int64_t>(cut.column_blocks, 1), 1);
-  cut.tokens_each = blocks_of(tiles, std::min(wanted, tiles)) * kGatedTokens;
-  cut.token_blocks = std::max<int64_t>(blocks_of(args.tokens, cut.tokens_each), 1);
+  cut.tokens_each = ceil_div(tiles, std::min(wanted, tiles)) * kGatedTokens;
+  cut.token_blocks = std::max<int64_t>(ceil_div(args.tokens, cut.tokens_each), 1);
   const auto take = [&](int64_t count) { return std::exchange(cut.numbers, cut.numbers + count); };
   cut.d_a_at = take(cut.token_blocks * args.rank * args.width);
   for (int i = 0; i < 2; ++i) {
@@ -46,9 +45,6 @@ inline ThinCut gated_cut(const GatedSums& args) {
   thin::add_chunks(parts, {.columns = args.width}, args.rank);
   return thin::cut_of(std::move(parts), args, false);
 }
-
-inline int64_t gated_numbers(const GatedSums& args) { return gated_cut(args).numbers; }
-inline int64_t gated_numbers(const GatedGradients& args) { return gated_cut(args).numbers; }
 
 // Returns the reason why one launch cannot do it; empty if it can.
 inline std::string gated_refusal(const GatedSums& args) {

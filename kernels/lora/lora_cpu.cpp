@@ -207,6 +207,7 @@ void lora_factors(const LoraGroup& g, const LoraSpace& space, bool back, int64_t
 
 #else
 
+#include "core/lib/base/ceil_div.h"
 #include "core/lib/base/random.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/lora/lora_args.h"
@@ -229,23 +230,21 @@ void add_partials(const LoraSpace& space, int64_t offset, int64_t rows, int64_t 
   });
 }
 
-int64_t parts(int64_t count, int64_t at_once) { return (count + at_once - 1) / at_once; }
-
 // Returns a task that calls work(member, column, columns) for column blocks of A (member −1, if
 // asked for) and of all members' B or y.
 template <class Work>
 auto each_block(const LoraGroup& g, bool with_a, Work work) {
   return [&g, with_a, work](int64_t task, auto... more) {
     for (int64_t member = with_a ? -1 : 0; member < g.members; ++member) {
-      const int64_t width = member < 0 ? g.width : g.member[member].out, count = parts(width, kLoraColumns);
+      const int64_t width = member < 0 ? g.width : g.member[member].out, count = ceil_div(width, kLoraColumns);
       if (task < count) return work(member, task * kLoraColumns, std::min(kLoraColumns, width - task * kLoraColumns), more...);
       task -= count;
     }
   };
 }
 int64_t blocks(const LoraGroup& g, bool with_a) {
-  int64_t count = with_a ? parts(g.width, kLoraColumns) : 0;
-  for (int64_t member = 0; member < g.members; ++member) count += parts(g.member[member].out, kLoraColumns);
+  int64_t count = with_a ? ceil_div(g.width, kLoraColumns) : 0;
+  for (int64_t member = 0; member < g.members; ++member) count += ceil_div(g.member[member].out, kLoraColumns);
   return count;
 }
 
@@ -264,17 +263,17 @@ void lora_forward_cpu(const LoraForward& args, CpuLevel level) {
   const auto sums = FORGE_PICK_OF(level, g.type, lora::sums);
   const auto add = FORGE_PICK_OF(level, g.type, lora::add_result);
   const bool adds = g.member[0].y != nullptr;
-  const int64_t rows = std::clamp<int64_t>(parts(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
+  const int64_t rows = std::clamp<int64_t>(ceil_div(g.tokens, task_threads()), 1, kLoraRows), columns = blocks(g, false);
   // With many rows a thread takes whole rows, since neighbouring columns come from memory together.
-  const int64_t shares = parts(g.tokens, kLoraRows) >= 4 * task_threads() ? 1 : columns, each = parts(columns, shares);
+  const int64_t shares = ceil_div(g.tokens, kLoraRows) >= 4 * task_threads() ? 1 : columns, each = ceil_div(columns, shares);
   parallel_phases(
       TaskPhase{blocks(g, true) - (adds ? 0 : columns), each_block(g, true, [&](int64_t member, int64_t first, int64_t count, int64_t) {
                   factors(g, space, false, member, first, count);
                 })},
-      TaskPhase{parts(g.tokens, rows), [&](int64_t task, int64_t thread) {
+      TaskPhase{ceil_div(g.tokens, rows), [&](int64_t task, int64_t thread) {
                   sums(g, space, space.scratch(thread), task * rows, std::min(rows, g.tokens - task * rows));
                 }},
-      TaskPhase{adds ? parts(g.tokens, kLoraRows) * shares : 0, [&](int64_t task, int64_t thread) {
+      TaskPhase{adds ? ceil_div(g.tokens, kLoraRows) * shares : 0, [&](int64_t task, int64_t thread) {
                   const int64_t row = task / shares * kLoraRows, first = task % shares * each;
                   for (int64_t column = first; column < std::min(first + each, columns); ++column)
                     each_block(g, false, [&](int64_t member, int64_t at, int64_t) {

@@ -3,20 +3,33 @@
 // library's products, with S and d S rounded to the type between them, like their factors; S itself
 // stays fp32. A member's launches: two products forward and four backward, and in 16 bits a
 // conversion of S in each; with dropout one pass over x in each, and one over d x.
-#include "kernels/device/gemm.h"
 #include "kernels/device/launch.h"
 #include "kernels/device/launches.h"
-#include "kernels/lora/lora_args.h"
-#include "kernels/lora/lora_cuda_space.h"
+#include "kernels/lora/lora_work.h"
 
 namespace forge {
 
-int64_t lora_forward_cuda_workspace(const LoraForward& args);
+inline int64_t lora_forward_cuda_workspace(const LoraForward& args) {
+  return lora_cuda_space(args.group, false, nullptr).bytes;
+}
 void lora_forward_cuda(const LoraForward& args, CudaStream stream);
-int64_t lora_backward_cuda_workspace(const LoraBackward& args);
+inline int64_t lora_backward_cuda_workspace(const LoraBackward& args) {
+  return lora_cuda_space(args.group, true, nullptr).bytes;
+}
 void lora_backward_cuda(const LoraBackward& args, CudaStream stream);
 
-GpuLaunches launches(const LoraForward& args);
-GpuLaunches launches(const LoraBackward& args);
+namespace lora_work {
+
+template <class Args>
+GpuLaunches listed(const Args& args) {
+  GpuLaunches list;
+  each_work(args, [&](const auto& work) { list.push_back(launches(work).front()); });
+  return list;
+}
+
+}  // namespace lora_work
+
+inline GpuLaunches launches(const LoraForward& args) { return lora_work::listed(args); }
+inline GpuLaunches launches(const LoraBackward& args) { return lora_work::listed(args); }
 
 }  // namespace forge

@@ -7,6 +7,11 @@
 #include "kernels/lora/lora_space.h"
 
 namespace forge {
+
+double flops::adapters(const Graph& graph, const Op& op, double rows, double) {
+  return 4 * rows * factors(graph, op);
+}
+
 int64_t lora_workspace(const Call& c, const LoraGroup& group, bool backward) {
   return c.m.capacity.gpu ? lora_cuda_space(group, backward, nullptr).bytes
                           : lora_space(group, backward, nullptr, c.m.capacity.threads).bytes;
@@ -63,7 +68,7 @@ LoraBackward lora_backward(const Call& c, size_t module, size_t adapter) {
   LoraBackward args{adapter_of(c, module, c.in(1), part(c, c.in(0), module), c.in(2 + adapter))};
   args.group.member[0].d_b = c.module(module).d_b;
   args.d_a = c.module(module).d_a;
-  if (!c.op.out.empty()) args.d_x = c.m.data(c.out(0)), args.d_x_stride = c.m.stride(c.out(0));
+  if (!c.op.out.empty()) c.place(c.out(0), args.d_x, args.d_x_stride);
   args.workspace = c.workspace;
   return args;
 }
@@ -72,10 +77,6 @@ LoraBackward lora_backward(const Call& c, size_t module, size_t adapter) {
 
 namespace {
 
-double adapter_flops(const Graph& graph, const Op& op, double rows, double) {
-  return 4 * rows * flops::factors(graph, op);
-}
-
 void run_adapter_gradient(const OpRun& r) {
   bind::each_adapter(r, [&](size_t i, size_t adapter) { r.device.run(bind::lora_backward(r, i, adapter)); });
 }
@@ -83,7 +84,7 @@ void run_adapter_gradient(const OpRun& r) {
 }  // namespace
 
 const OpRecord ops::adapter_gradient{.name = "adapter backward",
-                                     .flops = adapter_flops,
+                                     .flops = flops::adapters,
                                      .bulk = Bulk::products,
                                      .run = run_adapter_gradient,
                                      .workspace = adapters_workspace,

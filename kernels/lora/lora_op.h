@@ -11,6 +11,11 @@ namespace ops {
 extern const OpRecord adapter_gradient;
 }  // namespace ops
 
+namespace flops {
+// Counts the backward of the op's adapters.
+double adapters(const Graph& graph, const Op& op, double rows, double mean_length);
+}  // namespace flops
+
 // Return the workspace of an adapter on the call's device, and of all of an op's.
 int64_t lora_workspace(const Call& c, const LoraGroup& group, bool backward);
 int64_t adapters_workspace(const Call& c);

@@ -2,6 +2,7 @@
 // Divides the workspace of lora_cpu.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/lora/lora_args.h"
 
@@ -47,9 +48,7 @@ inline LoraSpace lora_space(const LoraGroup& g, bool backward, void* workspace, 
   uintptr_t base = (reinterpret_cast<uintptr_t>(workspace) + 63) / 64 * 64;
   int64_t floats = 0;
   auto take = [&](int64_t count) {
-    float* begin = reinterpret_cast<float*>(base) + floats;
-    floats += round16(count);
-    return begin;
+    return reinterpret_cast<float*>(base) + std::exchange(floats, floats + round16(count));
   };
   // Forward: Aᵀ [width, ranks16], Bᵀ [rank, out16]. Backward: A [ranks16, width16], B [out,
   // rank16].

@@ -14,46 +14,31 @@ void place_on_host(ComputeDevice& device, StepMemory& m) {
 
 namespace {
 
-struct Copy {
-  char* on_host;
-  void* on_device;
-  int64_t bytes;
-  Event copied;
-};
-
-// Returns the copy of a value. `value` is at the beginning of the rows, which are copied whole.
-Copy copy_of(const OpRun& r, ValueId value) {
+// Copies a value out, or back, when all that was computed so far is done. The value is at the
+// beginning of its rows, which are copied whole.
+void run_copy(const OpRun& r) {
+  const bool out = r.op.kind->to_host;
+  const ValueId value = out ? r.in(0) : r.out(0);
   const auto slot = static_cast<size_t>(r.op.attributes.slot);
-  return {r.m.host.memory.as() + r.m.layout.host_offsets[slot], r.m.data(value),
-          r.m.rows(value) * r.m.stride(value) * bytes_of(r.m.element(value)), r.m.host.copied[slot]};
-}
-
-void begin(const OpRun& r) {
+  const int64_t bytes = r.m.rows(value) * r.m.stride(value) * bytes_of(r.m.element(value));
+  char* on_host = r.m.host.memory.as() + r.m.layout.host_offsets[slot];
+  void* on_device = r.m.data(value);
   r.device.record(r.m.host.computed, Stream::compute);
   r.device.wait(Stream::copy, r.m.host.computed);
-}
-
-void run_store(const OpRun& r) {
-  const Copy copy = copy_of(r, r.in(0));
-  begin(r);
-  r.device.store(copy.on_host, copy.on_device, copy.bytes, Stream::copy);
-  r.device.record(copy.copied, Stream::copy);
-}
-
-void run_load(const OpRun& r) {
-  const Copy copy = copy_of(r, r.out(0));
-  begin(r);
-  r.device.load(copy.on_device, copy.on_host, copy.bytes, Stream::copy);
-  r.device.record(copy.copied, Stream::copy);
+  if (out)
+    r.device.store(on_host, on_device, bytes, Stream::copy);
+  else
+    r.device.load(on_device, on_host, bytes, Stream::copy);
+  r.device.record(r.m.host.copied[slot], Stream::copy);
 }
 
 void wait_for_copy(const OpRun& r) { r.device.wait(Stream::compute, r.m.host.copied[static_cast<size_t>(r.op.attributes.slot)]); }
 
 }  // namespace
 
-const OpRecord ops::store{.name = "store", .types = types::any, .to_host = true, .run = run_store};
+const OpRecord ops::store{.name = "store", .types = types::any, .to_host = true, .run = run_copy};
 const OpRecord ops::stored{.name = "stored", .types = types::any, .waits = true, .run = wait_for_copy};
-const OpRecord ops::load{.name = "load", .run = run_load};
+const OpRecord ops::load{.name = "load", .run = run_copy};
 const OpRecord ops::loaded{.name = "loaded", .types = types::any, .waits = true, .run = wait_for_copy};
 
 }  // namespace forge

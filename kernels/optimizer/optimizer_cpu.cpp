@@ -85,12 +85,7 @@ FORGE_INLINE F stepped(const Rates& r, F weight, F mean, F square) {
 
 void store_copy(Element type, void* copy, int64_t i, F weight, int n) {
   if (!copy) return;
-  if (type == Element::bf16)
-    store_n(static_cast<Bf16*>(copy) + i, weight, n);
-  else if (type == Element::f16)
-    store_n(static_cast<F16*>(copy) + i, weight, n);
-  else
-    store_n(static_cast<float*>(copy) + i, weight, n);
+  by_element(type, [&](auto element) FORGE_LAMBDA { store_n(static_cast<decltype(element)*>(copy) + i, weight, n); });
 }
 
 }  // namespace update

@@ -61,10 +61,7 @@ class StateCode {
   static constexpr int32_t kFirst = (127 - 24) << 7, kCells = 24 << 7, kNegative = kCells + 1;
 
   static float edge_of(int32_t cell) {
-    int32_t bits = (cell + kFirst) << 16;
-    float edge;
-    std::memcpy(&edge, &bits, sizeof edge);
-    return edge;
+    return std::bit_cast<float>((cell + kFirst) << 16);
   }
   static float below(float x) { return std::nextafterf(x, -2.0f); }
   // Returns the largest x that is not nearer to `high`, as fp32 subtracts.

@@ -17,16 +17,8 @@ void of_row(const T* x, int64_t blocks, int16_t* to, float* powers) {
   for (int64_t block = 0; block < blocks; ++block, x += 32, to += 32) {
     F largest = set(0);
     for (int i = 0; i < 32; i += kLanes) largest = max(largest, abs(load(x + i))), odd = fma(load(x + i), set(0), odd);
-    const float most = max_of(largest);
-    int32_t bits;
-    std::memcpy(&bits, &most, sizeof bits);
-    const int32_t e = std::max((bits >> 23) - 127, -100);
-    const auto power = [](int32_t n) {
-      const int32_t in_place = (n + 127) << 23;
-      float value;
-      std::memcpy(&value, &in_place, sizeof value);
-      return value;
-    };
+    const int32_t e = std::max((std::bit_cast<int32_t>(max_of(largest)) >> 23) - 127, -100);
+    const auto power = [](int32_t n) { return std::bit_cast<float>((n + 127) << 23); };
     powers[block] = power(e - 14);
     alignas(64) float whole[32];
     for (int i = 0; i < 32; i += kLanes) store(whole + i, round(load(x + i) * set(power(14 - e))));

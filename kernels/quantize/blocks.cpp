@@ -1,8 +1,8 @@
 #include "kernels/quantize/blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -83,8 +83,7 @@ void count_limits(const FourBitLimits& table, const float* scaled, int64_t count
 }
 
 uint16_t round_to_bf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  const auto bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 void store(float value, float* out) { *out = value; }

@@ -1,6 +1,6 @@
 #include "kernels/rms_norm/norm_op.h"
 
-#include "core/graph/gradients.h"
+#include "kernels/call/derive.h"
 #include "kernels/call/run.h"
 #include "kernels/rms_norm/rms_norm_args.h"
 
@@ -30,55 +30,43 @@ bool stream_and_branch(const Graph& graph, const Op& op) {
   return types::of_result(graph, op) && graph.buffer_of(op.in[1]).type == ValueType::compute && graph.buffer_of(op.out[1]).type == ValueType::compute;
 }
 
-void derive_norm(Gradients& g, const Op& forward) {
-  Op op = g.with_modules(&ops::norm_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[0]), g.need(forward.out[1])});
-  g.contribute(std::move(op), forward.in[0]);
+// Returns the arguments that forward and backward share. Each head is normalised by itself: it has
+// the width of the whole row, except in norms of q and k.
+template <class Args>
+Args over_heads(const Call& c, ValueId rows, ValueId stream) {
+  auto args = over_rows<Args>(c, rows);
+  args.width = c.op.attributes.head_dim, args.heads = c.m.width(rows) / args.width;
+  args.stream_type = c.m.element(stream);
+  args.weight = c.module().weight;
+  args.weight_offset = static_cast<float>(c.op.attributes.weight_offset);
+  return args;
 }
 
-// Normalises each head by itself. A head has the width of the whole row, except in norms of q and
-// k.
 RmsNormForward norm_args(const Call& c) {
   const bool adds = c.op.kind == &ops::add_norm;
   const ValueId x = c.in(adds ? 1 : 0), y = c.out(adds ? 1 : 0), inverse = c.out(adds ? 2 : 1);
-  const int64_t width = c.op.attributes.head_dim;
-  RmsNormForward args{.type = c.type(), .rows = c.m.rows(x), .width = width};
-  args.stream_type = c.m.element(c.in(0));
-  args.heads = c.m.width(x) / width;
-  args.x = c.m.data(x), args.x_stride = c.m.stride(x);
+  auto args = over_heads<RmsNormForward>(c, x, c.in(0));
+  c.place(x, args.x, args.x_stride);
   if (adds) {
-    args.residual = c.m.data(c.in(0)), args.residual_stride = c.m.stride(c.in(0));
-    args.h = c.m.data(c.out(0)), args.h_stride = c.m.stride(c.out(0));
+    c.place(c.in(0), args.residual, args.residual_stride);
+    c.place(c.out(0), args.h, args.h_stride);
   }
-  args.weight = c.module().weight;
-  args.weight_offset = static_cast<float>(c.op.attributes.weight_offset);
   args.eps = static_cast<float>(c.op.attributes.eps);
-  args.y = c.m.data(y), args.y_stride = c.m.stride(y);
+  c.place(y, args.y, args.y_stride);
   args.inverse = c.m.numbers(inverse);
   return args;
 }
 
 RmsNormBackward norm_backward_args(const Call& c) {
-  const int64_t width = c.op.attributes.head_dim;
-  const bool again = c.op.out.size() > 1;
-  return {.type = c.type(),
-          .rows = c.m.rows(c.in(0)),
-          .width = width,
-          .d_y = c.m.data(c.in(0)),
-          .d_y_stride = c.m.stride(c.in(0)),
-          .h = c.m.data(c.in(1)),
-          .h_stride = c.m.stride(c.in(1)),
-          .weight = c.module().weight,
-          .weight_offset = static_cast<float>(c.op.attributes.weight_offset),
-          .inverse = c.m.numbers(c.in(2)),
-          .d_h = c.m.data(c.out(0)),
-          .d_h_stride = c.m.stride(c.out(0)),
-          .accumulate = c.op.attributes.accumulate,
-          .d_weight = c.module().d_weight,
-          .heads = c.m.width(c.in(0)) / width,
-          .workspace = c.workspace,
-          .y = again ? c.m.data(c.out(1)) : nullptr,
-          .y_stride = again ? c.m.stride(c.out(1)) : 0,
-          .stream_type = c.m.element(c.in(1))};
+  auto args = over_heads<RmsNormBackward>(c, c.in(0), c.in(1));
+  c.place(c.in(0), args.d_y, args.d_y_stride);
+  c.place(c.in(1), args.h, args.h_stride);
+  c.place(c.out(0), args.d_h, args.d_h_stride);
+  if (c.op.out.size() > 1) c.place(c.out(1), args.y, args.y_stride);
+  args.inverse = c.m.numbers(c.in(2));
+  args.accumulate = c.op.attributes.accumulate;
+  args.d_weight = c.module().d_weight, args.workspace = c.workspace;
+  return args;
 }
 
 int64_t backward_workspace(const Call& c) { return c.m.capacity.gpu ? rms_norm_backward_cuda_workspace(norm_backward_args(c)) : 0; }
@@ -88,7 +76,7 @@ int64_t backward_workspace(const Call& c) { return c.m.capacity.gpu ? rms_norm_b
 const OpRecord ops::norm{.name = "norm",
                          .flops = flops::elementwise,
                          .types = types::any,
-                         .derive = derive_norm,
+                         .derive = derive::added<&ops::norm_backward, 1, 1>,
                          .run = by<norm_args>,
                          .copies = {.wide = 3}};
 const OpRecord ops::add_norm{.name = "add+norm",

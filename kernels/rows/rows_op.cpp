@@ -1,7 +1,7 @@
 #include "kernels/rows/rows_op.h"
 
-#include "core/graph/gradients.h"
 #include "core/lib/base/error.h"
+#include "kernels/call/derive.h"
 #include "kernels/call/run.h"
 
 namespace forge {
@@ -47,26 +47,17 @@ bool cast_to_gradient(const Graph& graph, const Op& op) {
   return types::other_than_result(graph, op) && (op.in.size() == 1 || graph.buffer_of(op.in[1]).type == graph.buffer_of(op.out[0]).type);
 }
 
-void derive_gather(Gradients& g, const Op& forward) {
-  g.contribute(g.like(&ops::scatter, forward, {g.gradient(forward.out[0])}), forward.in[0]);
-}
-
 void derive_add(Gradients& g, const Op& forward) {
   const ValueId d_sum = g.gradient(forward.out[0]);
   for (ValueId part : forward.in)
     if (g.wants(part)) g.pass_on(part, d_sum);
 }
 
-void derive_cast(Gradients& g, const Op& forward) {
-  g.contribute(g.like(&ops::cast_backward, forward, {g.gradient(forward.out[0])}), forward.in[0]);
-}
-
 void derive_scale(Gradients& g, const Op& forward) {
-  Op op = g.like(&ops::scale_backward, forward, {g.gradient(forward.out[0])});
   // The value that the result was added to may have the same gradient, in the place that would be
   // this one's. Then this one gets another place.
   if (g.shared(forward.out[0])) g.mirror_anew(forward.in[0]);
-  g.contribute(std::move(op), forward.in[0]);
+  derive::added<&ops::scale_backward>(g, forward);
 }
 
 CopyRows copy_of(const Call& c, ValueId from, ValueId to) {
@@ -98,23 +89,19 @@ AddRows add_args(const Call& c) {
   AddRows args{c.m.element(sum), c.m.rows(sum), c.m.width(sum), c.m.data(more),
                c.m.stride(more), c.m.data(sum), c.m.stride(sum)};
   args.x_type = c.m.element(more);
-  if (apart) args.to = c.m.data(c.in(0)), args.to_stride = c.m.stride(c.in(0));
+  if (apart) c.place(c.in(0), args.to, args.to_stride);
   return args;
 }
 
 // Scales in place, from one type to the other, or adds to a gradient.
 ScaleRows scale_args(const Call& c) {
-  const ValueId x = c.in(0), y = c.out(0);
-  return {.type = c.m.element(y),
-          .rows = c.m.rows(x),
-          .width = c.m.width(x),
-          .x = c.m.data(x),
-          .x_stride = c.m.stride(x),
-          .y = c.m.data(y),
-          .y_stride = c.m.stride(y),
-          .factor = static_cast<float>(c.op.attributes.scale),
-          .accumulate = c.op.attributes.accumulate,
-          .x_type = c.m.element(x)};
+  auto args = over_rows<ScaleRows>(c, c.in(0));
+  args.type = c.m.element(c.out(0)), args.x_type = c.m.element(c.in(0));
+  c.place(c.in(0), args.x, args.x_stride);
+  c.place(c.out(0), args.y, args.y_stride);
+  args.factor = static_cast<float>(c.op.attributes.scale);
+  args.accumulate = c.op.attributes.accumulate;
+  return args;
 }
 
 void run_scatter(const OpRun& r) {
@@ -139,11 +126,11 @@ CopyRows copy(const Call& c, int64_t rows, const Part& from, const Part& to) {
 
 }  // namespace bind
 
-const OpRecord ops::gather{.name = "gather", .types = types::of_result, .derive = derive_gather, .run = by<gather_args>};
+const OpRecord ops::gather{.name = "gather", .types = types::of_result, .derive = derive::added<&ops::scatter>, .run = by<gather_args>};
 const OpRecord ops::scatter{.name = "scatter", .types = types::of_result, .run = run_scatter};
 const OpRecord ops::add{.name = "add", .flops = flops::elementwise, .types = types::of_result, .derive = derive_add, .run = by<add_args>};
 const OpRecord ops::add_gradient{.name = "add gradient", .flops = flops::elementwise, .types = all_of_one_type, .run = by<add_args>};
-const OpRecord ops::cast{.name = "cast", .types = types::other_than_result, .derive = derive_cast, .run = by<scale_args>};
+const OpRecord ops::cast{.name = "cast", .types = types::other_than_result, .derive = derive::added<&ops::cast_backward>, .run = by<scale_args>};
 const OpRecord ops::cast_backward{.name = "cast backward", .flops = flops::elementwise, .types = cast_to_gradient, .run = by<scale_args>};
 const OpRecord ops::scale{.name = "scale", .flops = flops::elementwise, .derive = derive_scale, .run = by<scale_args>};
 const OpRecord ops::scale_backward{.name = "scale backward", .flops = flops::elementwise, .run = by<scale_args>};

@@ -16,16 +16,10 @@ struct Row {
 
 // Returns a key that ascends with the numbers, so that bisecting it visits every float.
 uint32_t key_of(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
+  const auto bits = std::bit_cast<uint32_t>(x);
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
-float float_of(uint32_t key) {
-  uint32_t bits = key >> 31 ? key & 0x7fffffffu : ~key;
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
+float float_of(uint32_t key) { return std::bit_cast<float>(key >> 31 ? key & 0x7fffffffu : ~key); }
 
 // Loads the scaled logits. NaN counts as −∞; + 0 turns −0 into 0, so that the two are equal.
 template <class T>

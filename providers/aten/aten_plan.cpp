@@ -44,10 +44,6 @@ std::string aten_attention_reason(const Attributes& a, bool sinks, const StepSiz
 
 namespace {
 
-bool of_experts(OpKind kind) {
-  return kind == &ops::expert_linear || kind == &ops::expert_input_gradient || kind == &ops::expert_adapter_gradient;
-}
-
 // True for the ops between the embedding and the head, which both ATen and kernels can compute.
 bool in_either(OpKind kind) {
   constexpr OpKind kElsewhere[] = {&ops::head,  &ops::evaluate, &ops::store,         &ops::stored,
@@ -124,7 +120,7 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
   // Keys repeated for the heads of queries that share them.
   if (a.kv_heads < a.heads) bytes.keys = std::max(bytes.keys, seen * row);
   // Scores that are capped, or have a column of sinks, are a matrix more.
-  const bool learns = std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) { return graph.modules[static_cast<size_t>(at)].trained; });
+  const bool learns = any_module(graph, op, &ModuleUse::trained);
   const bool capped = a.softcap != 0 || (a.position_distance == 0 && !op.modules.empty());
   if (capped || !op.modules.empty()) return kSmallBytes + (backward ? bytes.eager_backward(capped, learns) : bytes.eager_forward(capped));
   return kSmallBytes + (backward ? bytes.backward() : bytes.forward()) + block_bytes(length, seen, a.head_dim, shape, backward);
@@ -133,7 +129,9 @@ int64_t attention_bytes(const Graph& graph, const Op& op, const StepSizes& sizes
 }  // namespace
 
 bool rescaled_experts(const Graph& graph, const Op& op) {
-  return of_experts(op.kind) && std::any_of(op.modules.begin(), op.modules.end(), [&](int32_t at) { return graph.modules[static_cast<size_t>(at)].dora; });
+  const bool of_experts = op.kind == &ops::expert_linear || op.kind == &ops::expert_input_gradient ||
+                          op.kind == &ops::expert_adapter_gradient;
+  return of_experts && any_module(graph, op, &ModuleUse::dora);
 }
 
 std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes) {

@@ -1,4 +1,5 @@
-#include "providers/fused/fused.h"
+// Runs the lists of a step (core/model/families) op by op on forge's kernels, in one arena.
+#include "providers/engine_providers.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -210,7 +211,7 @@ class FusedProvider : public StepProvider {
     const StepBatch none;
     for (size_t i = 0; i < training_list_.forward_ops; ++i)
       if (const Op& op = training_list_.ops[i]; op.kind == &ops::linear && op.attributes.folded)
-        place_adapters(OpRun(device_, training_, op, nullptr, modules_, none));
+        bind::place_adapters(OpRun(device_, training_, op, nullptr, modules_, none));
   }
 
   void end_batch() {
@@ -248,8 +249,9 @@ class FusedProvider : public StepProvider {
 
 }  // namespace
 
-std::unique_ptr<StepProvider> fused_provider(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  return std::make_unique<FusedProvider>(model, trainables, options);
+std::unique_ptr<StepProvider> make_step_provider(const std::string& name, const Model& model, TrainableSet& trainables,
+                                                 const StepOptions& options) {
+  return std::make_unique<FusedProvider>(model, trainables, provider_options(name, options));
 }
 
 }  // namespace forge

@@ -15,8 +15,8 @@
 #include "kernels/lm_head/lm_head.h"
 #include "providers/aten/aten_ops.h"
 #include "providers/aten/cached_rows.h"
+#include "providers/engine_providers.h"
 #include "providers/fused/batch.h"
-#include "providers/fused/fused.h"
 #include "providers/fused/fused_plan.h"
 #include "providers/fused/kv_cache.h"
 #include "providers/fused/modules.h"
@@ -235,8 +235,9 @@ class FusedDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> fused_decoder(const Model& model, TrainableSet& trainables, const StepOptions& options) {
-  return std::make_unique<FusedDecoder>(model, trainables, options);
+std::unique_ptr<Decoder> make_decoder(const std::string& name, const Model& model, TrainableSet& trainables,
+                                      const StepOptions& options) {
+  return std::make_unique<FusedDecoder>(model, trainables, provider_options(name, options));
 }
 
 }  // namespace forge

@@ -33,7 +33,7 @@ TEST_CASE("parallel_for runs on more than one thread") {
 TEST_CASE("packed sequences attend to themselves alone") {
   at::manual_seed(3);
   at::Tensor q = at::randn({12, 6, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
-  at::Tensor packed = packed_attention(q, k, v, {0, 5, 6, 12}, {.scale = 0.3});
+  at::Tensor packed = cross_attention(q, k, v, {0, 5, 6, 12}, {0, 5, 6, 12}, {.scale = 0.3});
   // Compares with the formula, query by query.
   for (int64_t t = 0; t < 12; ++t) {
     int64_t begin = t < 5 ? 0 : t < 6 ? 5 : 6;
@@ -104,7 +104,7 @@ TEST_CASE("texts that are padded together attend as each by itself, and so do th
 TEST_CASE("cached attention equals packed attention token by token") {
   at::manual_seed(4);
   at::Tensor q = at::randn({9, 4, 8}), k = at::randn({9, 2, 8}), v = at::randn({9, 2, 8});
-  at::Tensor whole = packed_attention(q, k, v, {0, 9}, {.scale = 0.35});
+  at::Tensor whole = cross_attention(q, k, v, {0, 9}, {0, 9}, {.scale = 0.35});
   CHECK(distance(cached_attention(q.narrow(0, 4, 5), k, v, {.scale = 0.35}), whole.narrow(0, 4, 5)) < 1e-5);
   CHECK(distance(cached_attention(q.narrow(0, 8, 1), k, v, {.scale = 0.35}), whole.narrow(0, 8, 1)) < 1e-5);
 }
@@ -114,13 +114,13 @@ TEST_CASE("cached attention sees through the same window and under the same cap 
   at::Tensor q = at::randn({12, 4, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
   for (const AttentionRule rule : {AttentionRule{.scale = 0.35, .window = 4}, AttentionRule{.scale = 0.9, .softcap = 2},
                                    AttentionRule{.scale = 0.9, .softcap = 2, .window = 3}}) {
-    at::Tensor whole = packed_attention(q, k, v, {0, 12}, rule);
+    at::Tensor whole = cross_attention(q, k, v, {0, 12}, {0, 12}, rule);
     for (int64_t past = 0; past < 12; ++past)
       for (int64_t fresh = 1; past + fresh <= 12; ++fresh)
         REQUIRE(distance(cached_attention(q.narrow(0, past, fresh), k.narrow(0, 0, past + fresh),
                                           v.narrow(0, 0, past + fresh), rule),
                          whole.narrow(0, past, fresh)) < 1e-5);
-    CHECK(distance(whole, packed_attention(q, k, v, {0, 12}, {.scale = rule.scale})) > 1e-2);
+    CHECK(distance(whole, cross_attention(q, k, v, {0, 12}, {0, 12}, {.scale = rule.scale})) > 1e-2);
   }
 }
 
@@ -149,5 +149,7 @@ TEST_CASE("DoRA with its first magnitude changes nothing, and scales rows afterw
   spec.magnitude = at::linalg_vector_norm(spec.weight, 2, {1});
   CHECK(distance(linear(spec, x, nullptr), base) < 1e-5);
   spec.lora_b = at::randn({6, 2});
-  CHECK(distance(linear(spec, x, nullptr), at::linear(x, merged_weight(spec), spec.bias)) < 1e-5);
+  const at::Tensor sum = spec.weight + spec.scale * at::mm(spec.lora_b, spec.lora_a);
+  const at::Tensor merged = sum * (spec.magnitude / at::linalg_vector_norm(sum, 2, {1})).unsqueeze(1);
+  CHECK(distance(linear(spec, x, nullptr), at::linear(x, merged, spec.bias)) < 1e-5);
 }

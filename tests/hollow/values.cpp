@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/experts/router_rule.h"
+#include "core/graph/route_rule.h"
 #include "tests/hollow/memory.h"
 
 namespace forge::hollow {
@@ -45,7 +45,7 @@ struct ChooseArgs {
   const void* correction;
   float* weights;
   int32_t* places;
-  RouterRule rule;
+  RouteRule rule;
   int64_t experts;
 };
 std::function<void()> choose(void** arguments, int64_t tokens) {

@@ -184,10 +184,10 @@ void attend(const AttentionForward& a) {
   const AttentionShape& s = a.shape;
   const int64_t tokens = s.cu_seqlens[s.sequences];
   matrix(a.out, tokens, s.heads * s.head_dim, a.out_stride, s.type)
-      .copy_(packed_attention(heads_of(a.q, tokens, s.heads, s.head_dim, a.q_stride, s.type),
+      .copy_(cross_attention(heads_of(a.q, tokens, s.heads, s.head_dim, a.q_stride, s.type),
                               heads_of(a.k, tokens, s.kv_heads, s.head_dim, a.k_stride, s.type),
                               heads_of(a.v, tokens, s.kv_heads, s.head_dim, a.v_stride, s.type),
-                              offsets_of(s), rule_of(s)));
+                              offsets_of(s), offsets_of(s), rule_of(s)));
 }
 
 void attend_backward(const AttentionBackward& a) {
@@ -199,7 +199,7 @@ void attend_backward(const AttentionBackward& a) {
   const AttentionRule rule = rule_of(s);
   std::vector<at::Tensor> leaves{q, k, v};
   if (s.sinks) leaves.push_back(rule.sinks);
-  auto grads = backward(packed_attention(q, k, v, offsets_of(s), rule), leaves,
+  auto grads = backward(cross_attention(q, k, v, offsets_of(s), offsets_of(s), rule), leaves,
                         matrix(a.d_out, tokens, s.heads * s.head_dim, a.d_out_stride, s.type));
   if (a.d_sinks) vector(a.d_sinks, s.heads, at::kFloat).add_(grads[3]);
   heads_of(a.d_q, tokens, s.heads, s.head_dim, a.d_q_stride, s.type).copy_(grads[0]);

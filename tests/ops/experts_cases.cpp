@@ -4,7 +4,7 @@
 namespace forge::kernel_test {
 namespace {
 
-using Scores = RouterRule::Scores;
+using Scores = RouteRule::Scores;
 const Tolerance kExact{.roundings = 0, .sums = 0, .reason = "whole numbers"};
 
 // ---- which experts tokens get ----
@@ -39,7 +39,7 @@ std::vector<Operand> places_and_ends(const Routing& r) {
 
 struct Router {
   std::string name;
-  RouterRule rule;
+  RouteRule rule;
   bool correction = false;
 };
 
@@ -53,7 +53,7 @@ at::Tensor best(const at::Tensor& scores, int64_t count) {
   return std::get<1>(scores.sort(true, -1, true)).narrow(-1, 0, count);
 }
 
-at::Tensor chosen_by(const at::Tensor& scores, const RouterRule& rule, const at::Tensor& correction) {
+at::Tensor chosen_by(const at::Tensor& scores, const RouteRule& rule, const at::Tensor& correction) {
   at::Tensor ranked = correction.defined() ? scores + correction : scores;
   if (rule.groups_per_token < rule.groups) {
     const at::Tensor groups = ranked.unflatten(1, {rule.groups, -1});
@@ -65,7 +65,7 @@ at::Tensor chosen_by(const at::Tensor& scores, const RouterRule& rule, const at:
   return best(ranked, rule.per_token);
 }
 
-at::Tensor weights_of(const at::Tensor& scores, const at::Tensor& chosen, const RouterRule& rule) {
+at::Tensor weights_of(const at::Tensor& scores, const at::Tensor& chosen, const RouteRule& rule) {
   at::Tensor weights = scores.gather(1, chosen);
   if (rule.scores == Scores::chosen_softmax) weights = at::softmax(weights, 1);
   if (rule.normalise) weights = weights / weights.sum(1, true);

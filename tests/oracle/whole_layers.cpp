@@ -34,6 +34,13 @@ struct Balance {
   at::Tensor slope;  // of the loss in each probability, times its factor; undefined: no loss
 };
 
+// Returns the loss of kernels/experts/expert_balance.h. `counts` and `probability` are sums over
+// layers [experts]; `rows` is tokens times layers.
+double balance_loss(const at::Tensor& counts, const at::Tensor& probability, double rows) {
+  const auto experts = static_cast<double>(counts.size(0));
+  return experts * at::dot(counts.to(at::kDouble), probability.to(at::kDouble)).item<double>() / (rows * rows);
+}
+
 void add_gradient(Trainable& item, const at::Tensor& gradient) {
   if (gradient.scalar_type() == item.grad.scalar_type())
     item.grad.add_(gradient);
