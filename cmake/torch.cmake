@@ -31,8 +31,8 @@ target_link_libraries(forge_torch_pch PUBLIC forge_torch forge_base)
 target_precompile_headers(forge_torch_pch PRIVATE <ATen/ATen.h> <c10/core/GradMode.h> <torch/csrc/autograd/autograd.h>
                           <torch/csrc/autograd/variable.h> <nlohmann/json.hpp>)
 
-# forge_engine_library(name SOURCES ... LINKS ... [APART sources]): forge_library with LibTorch and its precompiled
-# header.
+# forge_engine_library(name SOURCES ... LINKS ... [APART sources]): forge_library with LibTorch and
+# its precompiled header.
 function(forge_engine_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;APART" ${ARGN})
   forge_library(${name} SOURCES ${ARG_SOURCES} APART ${ARG_APART} LINKS ${ARG_LINKS} forge_torch forge_base PCH forge_torch_pch)

@@ -50,7 +50,8 @@ Traffic traffic_of(const Graph& step, const Op& op, const StepSizes& sizes, cons
 }
 
 // Returns the "Graphs" line. A graph is replayed for a micro-batch of the same tokens, targets,
-// sequences and longest text (fused.cpp: StepKey), which micro-batches of unequal texts seldom have.
+// sequences and longest text (fused.cpp: StepKey), which micro-batches of unequal texts seldom
+// have.
 std::string graphs_line(const Plan& plan, const Graph& step, const StepSizes& sizes, const GpuStep& held) {
   if (plan.train.longest * plan.train.examples == plan.train.tokens) return "";
   double launches = 0;

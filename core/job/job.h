@@ -272,9 +272,14 @@ struct RolloutConfig {
   ServerConfig server;
   ToolsConfig tools;
 };
+
 // Returns rollout.correction, or its default if it is not set: the largest weight of a token that
 // was drawn by other weights. Without a value, tokens have no weights.
-std::optional<double> correction_limit(const RolloutConfig& rollout);
+inline std::optional<double> correction_limit(const RolloutConfig& rollout) {
+  constexpr double kStaleLimit = 2;  // verl's value
+  if (rollout.correction || rollout.server.max_staleness == 0) return rollout.correction;
+  return kStaleLimit;
+}
 
 struct Job {
   int64_t version = 1;

@@ -194,12 +194,6 @@ class PolicyRules : RuleFaults {
 
 }  // namespace
 
-std::optional<double> correction_limit(const RolloutConfig& rollout) {
-  constexpr double kStaleLimit = 2;  // verl's value
-  if (rollout.correction || rollout.server.max_staleness == 0) return rollout.correction;
-  return kStaleLimit;
-}
-
 void check_policy(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults) {
   PolicyRules(job, parsed, file, faults).check();
 }

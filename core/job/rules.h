@@ -46,8 +46,8 @@ void check_rules(const Job& job, const Parsed& parsed, const Position& file, Dia
 // Checks the keys of a policy that learns from drawn completions (grpo, ppo).
 void check_policy(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
-// Checks the keys of rewards: the types that read a key, and the keys that a type needs. The content
-// of files and patterns is checked where they are opened (core/learn/reward/verifiers.h).
+// Checks the keys of rewards: the types that read a key, and the keys that a type needs. The
+// content of files and patterns is checked where they are opened (core/learn/reward/verifiers.h).
 void check_rewards(const Job& job, const Parsed& parsed, const Position& file, Diagnostics& faults);
 
 // Returns the fault in headers of requests; empty if there is none. A line break in a value would

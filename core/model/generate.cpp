@@ -158,8 +158,8 @@ class Generation {
     return rows;
   }
 
-  // Samples a token for each row of logits [rows, vocab], −1 if no logit of it is a number. streams,
-  // indices [rows]: the text's stream and the number of the new token.
+  // Samples a token for each row of logits [rows, vocab], −1 if no logit of it is a number.
+  // streams, indices [rows]: the text's stream and the number of the new token.
   void draw(const at::Tensor& logits, const std::vector<uint64_t>& streams,
             const std::vector<uint64_t>& indices) {
     const at::Tensor host = logits.cpu();

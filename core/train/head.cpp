@@ -34,8 +34,8 @@ TokenNeeds likelihood_needs(const LikelihoodConfig& objective) {
           .mean_logit = objective.label_smoothing > 0};
 }
 
-// Returns the gradients of the supervised objectives (sft, pretrain): the negative log-likelihood of
-// the supervised tokens. Adds Σ w · […] of the positions to `sum`.
+// Returns the gradients of the supervised objectives (sft, pretrain): the negative log-likelihood
+// of the supervised tokens. Adds Σ w · […] of the positions to `sum`.
 //
 //   loss = Σ w · [ (1 − ε) · (−logp) + ε · (logsumexp − mean_logit) + z · logsumexp² ] / Σ w over the optimizer step
 //

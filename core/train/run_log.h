@@ -1,7 +1,7 @@
 #pragma once
-// Writes a run's logs: metrics.jsonl, one JSON object per event, is the one source for every view of
-// a run; the TensorBoard file is a view of it and is rebuilt from it when a run continues; log.txt
-// has a line for everything else.
+// Writes a run's logs: metrics.jsonl, one JSON object per event, is the one source for every view
+// of a run; the TensorBoard file is a view of it and is rebuilt from it when a run continues;
+// log.txt has a line for everything else.
 #include <cstdint>
 #include <memory>
 

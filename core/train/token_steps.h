@@ -1,7 +1,7 @@
 #pragma once
-// Steps over the rows of data.train, epoch after epoch. The samples of a run (core/run/samples.h) are
-// answered before the first and after the last; they never end a run: without the memory for them
-// there are none.
+// Steps over the rows of data.train, epoch after epoch. The samples of a run (core/run/samples.h)
+// are answered before the first and after the last; they never end a run: without the memory for
+// them there are none.
 #include "core/train/step_source.h"
 
 namespace forge {

@@ -56,7 +56,7 @@ FORGE_INLINE void add_product(Wide& sum, Wide x, Wide y) { sum = fma(x, y, sum);
 FORGE_INLINE void add_product(Wide& sum, F x, F y) { sum.a = fma(x, y, sum.a); }
 FORGE_INLINE float sum(Wide x) { return sum(x.a + x.b); }
 
-// Of bf16, simd_*.h have these.
+// Load two vectors side by side; simd_*.h have those that read bf16.
 template <class T>
 FORGE_INLINE void load_two(const T* p, F& a, F& b) {
   a = load(p), b = load(p + kLanes);

@@ -1,7 +1,8 @@
 #pragma once
 // Lists the launches of a GPU without one. launches(args) is declared beside each launcher (in
-// kernels/<op>/<op>_args.h or <op>_cuda.h): what it enqueues, in its order, with the bytes that each
-// launch must at least move. A test compares them with the launches that the emulated device gets.
+// kernels/<op>/<op>_args.h or <op>_cuda.h): what it enqueues, in its order, with the bytes that
+// each launch must at least move. A test compares them with the launches that the emulated device
+// gets.
 #include <cstdint>
 #include <string>
 #include <vector>

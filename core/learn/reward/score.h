@@ -34,7 +34,7 @@ struct RewardSample {
 struct Score {
   std::optional<double> value;
   std::string reason;  // in a few words: "7 is not 8"
-  // What went wrong; neither value nor failure: the verifier declined to judge.
+  // The kind of what went wrong; with neither value nor failure, the verifier declined to judge.
   std::optional<ErrorKind> failure = std::nullopt;
   Json parts = nullptr;  // numbers by name that a process adds; null without
 

@@ -30,6 +30,16 @@ struct Search {
   int steps;
 };
 
+// Returns Σ weight · (scale · code + low − x)² over one group.
+float squared_error(const float* x, const float* weights, const uint8_t* codes, float scale, float low) {
+  float error = 0;
+  for (int i = 0; i < kGroup; ++i) {
+    const float off = scale * codes[i] + low - x[i];
+    error += weights[i] * (off * off);
+  }
+  return error;
+}
+
 // Fits x ≈ scale · code - minimum over one group (ggml: make_qkx2_quants). Returns the scale; codes
 // are in 0 … levels, minimum >= 0.
 float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, float* minimum) {
@@ -53,12 +63,9 @@ float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, flo
   }
   const auto levels = static_cast<float>(search.levels);
   const float first = levels / (high - low);
-  float scale = 1 / first, least_error = 0;
-  for (int i = 0; i < kGroup; ++i) {
+  for (int i = 0; i < kGroup; ++i)
     codes[i] = static_cast<uint8_t>(std::clamp(nearest(first * (x[i] - low)), 0, search.levels));
-    const float off = scale * codes[i] + low - x[i];
-    least_error += weights[i] * (off * off);
-  }
+  float scale = 1 / first, least_error = squared_error(x, weights, codes, scale, low);
   for (int step = 0; step <= search.steps; ++step) {
     // `low` is the best so far: the grid moves with it.
     const float inverse = (search.start + search.step * static_cast<float>(step) + levels) / (high - low);
@@ -80,11 +87,7 @@ float fit_with_minimum(const float* x, const Search& search, uint8_t* codes, flo
       this_low = 0;
       this_scale = sum_xl / sum_l2;
     }
-    float error = 0;
-    for (int i = 0; i < kGroup; ++i) {
-      const float off = this_scale * tried[i] + this_low - x[i];
-      error += weights[i] * (off * off);
-    }
+    const float error = squared_error(x, weights, tried, this_scale, this_low);
     if (error >= least_error) continue;
     std::copy(tried, tried + kGroup, codes);
     least_error = error;

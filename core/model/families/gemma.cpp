@@ -1,10 +1,10 @@
 // Gemma (Gemma Team, 2024): Llama's layer with gelu in the gate, embeddings of the size of the
 // stream, heads as wide as they like, and norms that multiply by 1 + weight.
 //
-// Gemma 2 (2024): norms on both sides of attention and of the MLP, every second layer with a window,
-// caps on the scores and on the logits. Gemma 3, the text model (2025): Gemma 2's layer with norms
-// on the heads of q and k in place of caps. Every sixth layer has full attention and another RoPE
-// base than those with a window.
+// Gemma 2 (2024): norms on both sides of attention and of the MLP, every second layer with a
+// window, caps on the scores and on the logits. Gemma 3, the text model (2025): Gemma 2's layer
+// with norms on the heads of q and k in place of caps. Every sixth layer has full attention and
+// another RoPE base than those with a window.
 #include <cmath>
 
 #include "core/model/families/config_spec.h"

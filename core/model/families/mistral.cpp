@@ -1,5 +1,5 @@
-// Mistral (Jiang et al., 2023): Llama's layer, with a sliding window in every layer. Mixtral (2024):
-// that layer with experts in the place of the MLP.
+// Mistral (Jiang et al., 2023): Llama's layer, with a sliding window in every layer. Mixtral
+// (2024): that layer with experts in place of the MLP.
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
 

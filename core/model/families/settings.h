@@ -44,8 +44,8 @@ class Settings {
   // Sets the names in config.json of settings that are asked for by another name ("hidden_size":
   // "n_embd").
   void spell(std::map<std::string, std::string> spelling) { spelling_ = std::move(spelling); }
-  // Sets the architecture of a GGUF, whose keys are asked for by a dot and their own name: ".block_count"
-  // is "llama.block_count".
+  // Sets the architecture of a GGUF, whose keys are asked for by a dot and their own name:
+  // ".block_count" is "llama.block_count".
   void own(std::string architecture) { architecture_ = std::move(architecture); }
   // Sets the keys of the class that reads this file in transformers, with their other names. `keys`
   // must outlive this.
