@@ -112,7 +112,7 @@ TEST_CASE("cached attention equals packed attention token by token") {
 TEST_CASE("cached attention sees through the same window and under the same cap as packed attention") {
   at::manual_seed(5);
   at::Tensor q = at::randn({12, 4, 8}), k = at::randn({12, 2, 8}), v = at::randn({12, 2, 8});
-  for (const AttentionRule rule : {AttentionRule{.scale = 0.35, .window = 4}, AttentionRule{.scale = 0.9, .softcap = 2},
+  for (const AttentionRule& rule : {AttentionRule{.scale = 0.35, .window = 4}, AttentionRule{.scale = 0.9, .softcap = 2},
                                    AttentionRule{.scale = 0.9, .softcap = 2, .window = 3}}) {
     at::Tensor whole = cross_attention(q, k, v, {0, 12}, {0, 12}, rule);
     for (int64_t past = 0; past < 12; ++past)

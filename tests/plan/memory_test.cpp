@@ -32,25 +32,6 @@ int64_t line(const std::vector<MemoryLine>& lines, const std::string& name) {
   return 0;
 }
 
-// Returns a small decoder whose bytes can be counted by hand. Its vocabulary is so large that the
-// peak is at the head, when all activations are kept and no layer is running.
-ActivationShape tiny_shape(Checkpointing checkpointing) {
-  ActivationShape shape;
-  shape.spec.vocab_size = 1 << 16;
-  shape.spec.hidden_size = 8;
-  shape.spec.intermediate_size = 24;
-  shape.spec.num_layers = 2;
-  shape.spec.num_heads = shape.spec.num_kv_heads = 2;
-  shape.spec.head_dim = 4;
-  shape.adapter.type = AdapterType::lora;
-  shape.adapter.rank = 2;
-  record_modules(shape, adapter_sites(shape.spec, shape.adapter));
-  shape.recompute = recomputed_by(shape.lists->forward(), checkpointing);
-  shape.micro_batch_tokens = 10;
-  shape.supervised_tokens = 5;
-  return shape;
-}
-
 }  // namespace
 
 TEST_CASE("4-bit weights take 4.5 bits, 4.127 with double quantisation") {

@@ -19,8 +19,8 @@ bool within(const Graph& graph, const Op& op, int64_t most) {
   return true;
 }
 
-// Returns the op `count` places after the one at `at`, if it is of this kind and belongs to the same
-// layer.
+// Returns the op `count` places after the one at `at`, if it is of this kind and belongs to the
+// same layer.
 const Op* behind(const std::vector<Op>& ops, size_t at, size_t count, OpKind kind) {
   const bool fits = at + count < ops.size() && ops[at + count].layer == ops[at].layer &&
                     ops[at + count].kind == kind;
