@@ -64,12 +64,13 @@ void require_unchanged(const std::vector<std::string>& paths, const FileHashes& 
           .hint("run again when nothing writes to it");
 }
 
-// Adds a source's settings; the seed only if a weight depends on it.
+// Adds a source's settings, all of which but its path make examples; the seed only if a weight
+// depends on it.
 void add_settings(Hasher& hasher, const SourceFile& file, int64_t seed) {
   const DataSource& source = file.source;
   hasher.add(static_cast<int64_t>(file.entry));
   for (const Field& field : find_field("data.train")->fields)
-    if (field.makes_examples) hasher.add(dump_json(value_of(field, &source)));
+    if (field.key != "path") hasher.add(dump_json(value_of(field, &source)));
   hasher.add(source.weight == std::floor(source.weight) ? int64_t{0} : seed);
 }
 
