@@ -15,16 +15,18 @@ LaunchShape warps_for(int64_t blocks) { return {static_cast<unsigned>(ceil_div(b
 
 std::string dequantize_blocks_cuda_refusal(const DequantizeBlocks& args) {
   if (!by_book(args.coding)) return "GGUF's own blocks are decoded on a CPU alone";
-  return std::has_single_bit(static_cast<uint64_t>(args.block)) ? "" : "blocks that are no power of two are decoded on a CPU alone";
+  if (args.block == args.columns || std::has_single_bit(static_cast<uint64_t>(args.block))) return "";
+  return "blocks that are neither a row nor a power of two are decoded on a CPU alone";
 }
 
 void dequantize_blocks_cuda(const DequantizeBlocks& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   dispatch_element(args.type, [&]<class T>(Type<T>) {
+    const bool by_row = args.block == args.columns;
     DequantizeArgs<T> a{
         args.codes,       args.absmax_codes, args.book, args.absmax,  args.absmax_scale,
         args.absmax_book, as<T>(args.out),   args.rows, args.columns, args.out_stride,
-        args.absmax_mean, std::countr_zero(static_cast<uint64_t>(args.block))};
+        args.absmax_mean, by_row ? -1 : std::countr_zero(static_cast<uint64_t>(args.block))};
     // Eight values are whole bytes and have one row and one absmax.
     const bool eight = args.columns % 8 == 0 && args.block % 8 == 0 &&
                        sixteen_byte<T>({args.out}, {args.out_stride}) &&

@@ -13,7 +13,7 @@ struct DequantizeArgs {
   Global<T> out;
   int64_t rows, columns, out_stride;
   float absmax_mean;
-  int block_bits;  // log₂ of the values that share an absmax
+  int block_bits;  // log₂ of the values that share an absmax; −1: a row of any length
 };
 
 template <class T>
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(256) dequantize_kernel(DequantizeArgs<T> a) {
   __syncthreads();
   each_vector<N>(a.rows, a.columns, [&](int64_t row, int64_t column) {
     const int64_t first = row * a.columns + column;
-    const float absmax = absmax_of(a, first >> a.block_bits);
+    const float absmax = absmax_of(a, a.block_bits < 0 ? row : first >> a.block_bits);
     float values[N];
     if (kFourBit) {
       constexpr int kBytes = N == 1 ? 1 : N / 2;

@@ -31,7 +31,7 @@ struct DequantizeBlocks {
   Element type = Element::bf16;  // of out
   BlockCoding coding = BlockCoding::four_bits;
   int64_t rows = 0, columns = 0;
-  int64_t block = 64;  // values that share an absmax, in memory order across rows; a power of two, or on a CPU a whole row
+  int64_t block = 64;  // values that share an absmax, in memory order across rows; a power of two, or a whole row
   const uint8_t* codes = nullptr;  // of GGUF's types all there is
   const float* book = nullptr;            // [16], or [256] for bytes
   const float* absmax = nullptr;          // [blocks], or null when it is nested:

@@ -124,6 +124,7 @@ struct Format {
   const char* name;
   bool four_bit;
   at::Tensor book;
+  bool by_row = false;  // an absmax belongs to a row, as in E4M3
 };
 
 struct Shape {
@@ -146,7 +147,8 @@ at::Tensor absmax_of(const Tensors& in, bool nested) {
 }
 
 Case dequantize_case(Store type, const Format& format, bool nested, const Shape& s) {
-  const int64_t count = s.rows * s.columns, blocks = ceil_div(count, kBlock);
+  const int64_t block = format.by_row ? s.columns : kBlock;
+  const int64_t count = s.rows * s.columns, blocks = ceil_div(count, block);
   auto random_bytes = [](int64_t n, uint64_t seed) { return whole(uniform_values({n}, seed, 0, 256)); };
   std::vector<Operand> operands{
       input("codes", Store::u8, random_bytes(format.four_bit ? (count + 1) / 2 : count, 6)),
@@ -165,7 +167,7 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
     at::Tensor codes = in.at("codes"), book = in.at("book").to(at::kFloat);
     if (format.four_bit)
       codes = at::stack({codes.floor_divide(16), codes.remainder(16)}, 1).flatten().narrow(0, 0, count);
-    at::Tensor values = book.index_select(0, codes) * each(absmax_of(in, nested), kBlock, count);
+    at::Tensor values = book.index_select(0, codes) * each(absmax_of(in, nested), block, count);
     auto to = type == Store::bf16 ? at::kBFloat16 : type == Store::f16 ? at::kHalf : at::kFloat;
     return Tensors{{"out", values.to(to).to(at::kDouble).view({s.rows, s.columns})}};
   };
@@ -176,7 +178,7 @@ Case dequantize_case(Store type, const Format& format, bool nested, const Shape&
       operands, oracle, [=](Pointers& p) {
         DequantizeBlocks a{.type = element(type), .coding = format.four_bit ? BlockCoding::four_bits : BlockCoding::eight_bits};
         a.rows = s.rows, a.columns = s.columns, a.codes = p["codes"], a.book = p["book"];
-        a.out = p["out"], a.out_stride = p.stride("out");
+        a.block = block, a.out = p["out"], a.out_stride = p.stride("out");
         if (!nested) {
           a.absmax = p["absmax"];
           return a;
@@ -241,6 +243,9 @@ void add_quantize_cases(std::vector<Case>& cases) {
     for (const Format& format : formats)
       for (bool nested : {false, true})
         for (const Shape& shape : shapes) cases.push_back(dequantize_case(type, format, nested, shape));
+  const Format rows{"int8 by row", false, tensor_of(dynamic_book()), true};
+  for (Store type : kFloats)
+    for (const Shape& shape : shapes) cases.push_back(dequantize_case(type, rows, false, shape));
   for (const Format& format : formats) {
     // Codes and result are read in wide accesses if they are aligned; the small tables never are.
     add_alone(cases, dequantize_case(Store::bf16, format, true, {5, 64, kDense}));
