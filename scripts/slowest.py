@@ -16,7 +16,7 @@ def files(build):
     log = build / ".ninja_log"
     lines = log.read_text().splitlines()[1:] if log.exists() else []
     rows = (line.split("\t") for line in lines)
-    times = {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows}
+    times = {row[3].removeprefix(f"{build.resolve()}/"): (int(row[1]) - int(row[0])) / 1000 for row in rows}
     return {name: spent for name, spent in times.items() if name.endswith((".o", ".gch"))}
 
 
