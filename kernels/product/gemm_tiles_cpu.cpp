@@ -98,7 +98,6 @@ void gemm_block(const Gemm& g, int64_t m, int64_t rows, int64_t n, int64_t width
 
 #else
 
-#include "core/lib/base/ceil_div.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/product/gemm_tiles.h"
 #define FORGE_KERNEL_FILE "kernels/product/gemm_tiles_cpu.cpp"
@@ -134,29 +133,30 @@ struct Blocks {
 
   Blocks(const Gemm& g, int64_t threads) {
     if (g.m == 0 || g.n == 0) return;
-    const int64_t panels = ceil_div(g.n, kGemmPanel), fewest = ceil_div(g.m, kGemmRows), widest = kGemmColumns / kGemmPanel;
+    const int64_t panels = pieces(g.n, kGemmPanel), fewest = pieces(g.m, kGemmRows), widest = kGemmColumns / kGemmPanel;
     double best = 0;
     for (int64_t down = fewest; down <= (threads > 1 ? 2 : 1) * fewest; ++down) {
-      const bool again = a_costs(g, ceil_div(g.m, down));
+      const bool again = a_costs(g, pieces(g.m, down));
       for (int64_t wide = threads > 1 || !again ? 1 : widest; wide <= (again ? widest : 1); ++wide) {
-        const double time = time_of(g.m, down, panels, ceil_div(panels, wide), again, threads);
+        const double time = time_of(g.m, down, panels, pieces(panels, wide), again, threads);
         if (count > 0 && time >= best) continue;
         constexpr int64_t kTile = 6;
-        best = time, rows = ceil_div(ceil_div(g.m, down), kTile) * kTile, across = ceil_div(panels, wide);
-        columns = ceil_div(panels, across) * kGemmPanel, count = down * across;
+        best = time, rows = pieces(pieces(g.m, down), kTile) * kTile, across = pieces(panels, wide);
+        columns = pieces(panels, across) * kGemmPanel, count = down * across;
       }
     }
   }
 
  private:
+  static int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
   // True if each block pays for its rows of a: they are widened, or have left the second-level
   // cache since the last block.
   static bool a_costs(const Gemm& g, int64_t rows) { return g.type != Element::f32 || rows * g.k * static_cast<int64_t>(sizeof(float)) > int64_t{1} << 20; }
   // Returns the time in units of one row of a panel multiplied by a thread: a row of a costs a
   // tenth of that, copying a panel of b as much as ten rows.
   static double time_of(int64_t m, int64_t down, int64_t panels, int64_t across, bool again, int64_t threads) {
-    const auto rows = static_cast<double>(ceil_div(m, down)), wide = static_cast<double>(ceil_div(panels, across));
-    return static_cast<double>(ceil_div(down * across, threads)) * (rows * (wide + (again ? 0.1 : 0)) + 10 * wide);
+    const auto rows = static_cast<double>(pieces(m, down)), wide = static_cast<double>(pieces(panels, across));
+    return static_cast<double>(pieces(down * across, threads)) * (rows * (wide + (again ? 0.1 : 0)) + 10 * wide);
   }
 };
 

@@ -416,7 +416,10 @@ Backend reference_backend() {
         if (a.count == 0) return "the reference takes no empty matrix";
         return a.block == kQuantizedBlock && a.subtract == 0 ? "" : "the reference nests inside quantize()";
       }});
-  add(dequantize_blocks, {.refusal = [](const DequantizeBlocks& a) -> std::string { return by_book(a.coding) ? "" : "no composed decoder of GGUF's blocks"; }});
+  add(dequantize_blocks, {.refusal = [](const DequantizeBlocks& a) -> std::string {
+        if (!by_book(a.coding)) return "no composed decoder of GGUF's blocks";
+        return a.block == kQuantizedBlock ? "" : "the composed decoder has blocks of 64";
+      }});
   add(drop, {.refusal = [](const CounterDropout& a) -> std::string { return a.add ? "the reference does not add" : ""; }});
   add(embed, {.refusal = [](const EmbeddingForward& a) -> std::string {
         return a.table_type.value_or(a.type) == a.type ? "" : "the reference reads tables of the compute type";
