@@ -91,13 +91,12 @@ class Bench:
             return sum(len(e["ids"]) for e in events if e["event"] == "tokens") / (end["prompt_seconds"] + end["token_seconds"])
         return rate
 
-    def command(self, *words: str, env: dict | None = None):
+    def command(self, *words: str):
         """Returns a rate of a whole process: runs a second."""
         def rate(forge: str) -> float:
-            shutil.rmtree(self.folder / "cache", ignore_errors=True)
+            shutil.rmtree(self.folder / "runs", ignore_errors=True)  # and the token cache in it
             began = time.monotonic()
-            done = subprocess.run([forge, *words], capture_output=True, text=True, cwd=self.folder,
-                                  env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache"), **(env or {})})
+            done = subprocess.run([forge, *words], capture_output=True, text=True, cwd=self.folder)
             if done.returncode:
                 sys.exit(f"{forge} {' '.join(words)}: {done.stdout[-600:]}{done.stderr[-600:]}")
             return 1 / (time.monotonic() - began)
