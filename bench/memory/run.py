@@ -11,7 +11,8 @@ allocator after loading. RSS is the engine's highest resident set as the kernel 
 LibTorch's code included. Exits 1 if a ratio is outside [1.00, 1.10]. Memory that the plan calls a
 bound (scratch of products with AMX, ops of provider reference) may not be needed, so the upper
 limit is taken without it.
---fast runs a few cells of the tiny and the 2 M models, for the test suite.
+--fast runs a few cells of the tiny, the 2 M and other families' models, for the test suite, which
+samples them (tests/sample.py, ALWAYS).
 """
 import argparse
 import datetime
@@ -28,6 +29,9 @@ from pathlib import Path
 import models
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from sample import in_sample  # noqa: E402
+
 TINY = ROOT / "tests" / "fixtures" / "tiny-llama"
 LOW, HIGH = 1.00, 1.10
 BOUNDS = "not measured on such a processor", ", a bound"  # in the formulas of lines that may not be needed
@@ -91,6 +95,10 @@ FAST = {("lora", "none", "fp32", "packed"), ("lora, dropout 0.1", "selective", "
         ("dpo full, kept", "none", "fp32", "long"), ("orpo lora + lm_head", "selective", "bf16", "packed"),
         ("lora q_proj, upper half", "none", "bf16", "long"), ("lora + lm_head", "selective", "fp32", "packed"),
         ("reward lora", "none", "bf16", "packed")}
+
+
+ALWAYS = {("lora", "none", "fp32", "packed"), ("lora", "full", "bf16", "long")}  # in every sample
+COMMITS = 3  # about one in so many commits runs a cell of --fast
 
 
 @dataclass
@@ -175,6 +183,14 @@ def highest_rss(arguments: list) -> tuple:
         return process.returncode, said.read().decode(errors="replace"), usage.ru_maxrss * 1024
 
 
+def in_fast_set(cell: Cell) -> bool:
+    key = (cell.setting, cell.checkpointing, cell.precision, cell.rows)
+    if key not in (FAST if cell.model.name in ("tiny", "2m") else FAMILIES):
+        return False
+    lesser = os.environ.get("FORGE_CPU", "")
+    return (key in ALWAYS and (not lesser or cell.model.name == "tiny")) or in_sample(f"{lesser} {cell}", COMMITS)
+
+
 AGAIN = 3  # runs of a cell whose first one was over its prediction
 # The engine is a child of the program, so the program's own rusage would miss it: a wrapper waits
 # for both.
@@ -246,8 +262,7 @@ def main() -> int:
         for model in find_models(sizes, args.gguf, folder):
             for key in itertools.product(settings(model.layers), CHECKPOINTING, PRECISION, ROWS, args.provider):
                 cell = Cell(model, *key)
-                fast = FAST if model.name in ("tiny", "2m") else FAMILIES
-                if (args.fast and key[:-1] not in fast) or args.only not in str(cell):
+                if (args.fast and not in_fast_set(cell)) or args.only not in str(cell):
                     continue
                 measure_most(cell, args.forge, folder, len(cells))
                 if "this processor supports" in cell.fault:

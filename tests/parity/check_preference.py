@@ -19,6 +19,7 @@ from pathlib import Path
 
 import forge_run
 import preference_cases
+from fixtures_path import sample
 from tensors import read_safetensors, squared
 
 HERE = Path(__file__).resolve().parent
@@ -144,7 +145,7 @@ def main() -> int:
     checks = Checks()
     with tempfile.TemporaryDirectory() as folder:
         for case in preference_cases.CASES:
-            if args.only in (None, case.name):
+            if args.only == case.name or (not args.only and sample.in_way(case.name, args.provider)):
                 check_case(checks, args.forge, case, goldens["runs"][case.name], tensors, goldens["stride"], Path(folder))
         if args.only in (None, "start"):
             check_start(checks, args.forge, Path(folder))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import cases
 import forge_run
-from fixtures_path import variants
+from fixtures_path import sample, variants
 from tensors import change_error, norm, read_safetensors, squared
 
 GOLDENS = Path(__file__).resolve().parent / "goldens"
@@ -241,7 +241,7 @@ def main() -> int:
     cases.PROVIDER = args.provider
     summary = json.loads((GOLDENS / "tiny.json").read_text())
     checks = Checks(args.each)
-    wanted = lambda name: args.only in (None, name)  # noqa: E731
+    wanted = lambda name: args.only == name or (not args.only and sample.in_way(name, args.provider))  # noqa: E731
     with tempfile.TemporaryDirectory() as temporary:
         root = args.keep or Path(temporary)
         for name in variants.names():

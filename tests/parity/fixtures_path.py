@@ -1,8 +1,10 @@
-"""Makes tests/fixtures/variants.py importable from this folder: `from fixtures_path import
-variants`.
+"""Makes tests/fixtures/variants.py and tests/sample.py importable from this folder: `from
+fixtures_path import variants`.
 """
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fixtures"))
+TESTS = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS / "fixtures"), str(TESTS)]
+import sample  # noqa: E402, F401
 import variants  # noqa: E402, F401
