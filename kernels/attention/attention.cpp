@@ -184,6 +184,27 @@ std::vector<at::Tensor> sdpa_gradients(const at::Tensor& d_out, const at::Tensor
   return torch::autograd::grad({out}, leaves, {d_out});
 }
 
+// True if LibTorch computes a group by its flash kernel for CPUs, whose backward reads the result and
+// lse of the forward. q, k and v are [1, heads, length, head_dim].
+bool by_cpu_flash(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& seen, const AttentionRule& rule) {
+  constexpr int64_t kFlash = 1;  // sdp::SDPBackend::flash_attention
+  return q.is_cpu() && q.size(0) == 1 && rule.causal && !seen.defined() &&
+         at::_fused_sdp_choice(q, k, v, {}, 0.0, /*is_causal=*/true, rule.scale) == kFlash;
+}
+
+// Returns lse [queries, heads] of one text as LibTorch has it.
+at::Tensor lse_of(const at::Tensor& lse, const PaddedTexts& queries) {
+  return lse.narrow(0, queries.first, queries.longest).t().unsqueeze(0);
+}
+
+std::vector<at::Tensor> flash_gradients(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                        const Attended& made, const PaddedTexts& queries, const AttentionRule& rule) {
+  const auto [d_q, d_k, d_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      d_out, q, repeat_heads(k, q.size(1)), repeat_heads(v, q.size(1)), padded(made.out, queries), lse_of(made.lse, queries), 0.0,
+      /*is_causal=*/true, {}, rule.scale);
+  return {d_q, summed(d_k, k.size(1)), summed(d_v, k.size(1))};
+}
+
 std::vector<int64_t> lengths(const std::vector<int32_t>& cu_seqlens) {
   std::vector<int64_t> lengths;
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) lengths.push_back(cu_seqlens[s + 1] - cu_seqlens[s]);
@@ -217,18 +238,25 @@ std::vector<PaddedTexts> single_texts(const std::vector<int32_t>& cu_seqlens) {
 }
 
 void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TextSides& texts, const AttentionRule& rule,
-            const at::Tensor& out) {
+            const Attended& made) {
   for (size_t g = 0; g < texts.queries.size(); ++g) {
+    const PaddedTexts& queries = texts.queries[g];
     const at::Tensor of_keys = repeat_heads(padded(k, texts.keys[g]), q.size(1)), of_values = repeat_heads(padded(v, texts.keys[g]), q.size(1));
-    const at::Tensor seen = seen_by(texts.queries[g], texts.keys[g], rule, q);
+    const at::Tensor seen = seen_by(queries, texts.keys[g], rule, q), of_q = padded(q, queries);
+    if (!by_steps(rule) && by_cpu_flash(of_q, of_keys, of_values, seen, rule)) {
+      const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(of_q, of_keys, of_values, 0.0, /*is_causal=*/true, {}, rule.scale);
+      settle(out, queries, made.out);
+      lse_of(made.lse, queries).copy_(lse);
+      continue;
+    }
     const auto compute = by_steps(rule) ? eager_attention : sdpa;
-    settle(compute(padded(q, texts.queries[g]), of_keys, of_values, seen, rule), texts.queries[g], out);
+    settle(compute(of_q, of_keys, of_values, seen, rule), queries, made.out);
   }
 }
 
 at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q, const at::Tensor& d_k,
-                           const at::Tensor& d_v) {
+                           const Attended& made, const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q,
+                           const at::Tensor& d_k, const at::Tensor& d_v) {
   const at::Tensor& learnt = rule.position_table.defined() ? rule.position_table : rule.sinks;
   at::Tensor d_learnt;
   for (size_t g = 0; g < texts.queries.size(); ++g) {
@@ -245,7 +273,9 @@ at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const a
       const at::Tensor of_group = rule_gradient(d.scores, keys.longest, rule);
       d_learnt = d_learnt.defined() ? d_learnt + of_group : of_group;
     } else {
-      const std::vector<at::Tensor> d = sdpa_gradients(d_group, of_q, of_k, of_v, seen_by(queries, keys, rule, q), rule);
+      const at::Tensor seen = seen_by(queries, keys, rule, q);
+      const std::vector<at::Tensor> d = by_cpu_flash(of_q, of_k, of_v, seen, rule) ? flash_gradients(d_group, of_q, of_k, of_v, made, queries, rule)
+                                                                                   : sdpa_gradients(d_group, of_q, of_k, of_v, seen, rule);
       settle(d[0], queries, d_q), settle(d[1], keys, d_k), settle(d[2], keys, d_v);
     }
   }

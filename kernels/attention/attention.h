@@ -48,13 +48,18 @@ std::vector<PaddedTexts> single_texts(const std::vector<int32_t>& cu_seqlens);
 // Compute attention and its gradients group by group: what a group takes is free before the next
 // one begins. A group of several texts supports neither a window nor sinks: throws an Error.
 // q, out, d_out [queries, heads, head_dim] and k, v [keys, kv_heads, head_dim] may have strides.
+// lse [queries, heads] is fp32: the forward writes it where LibTorch's kernel gives it, and the
+// backward then reads it and out.
+struct Attended {
+  at::Tensor out, lse;
+};
 void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TextSides& texts, const AttentionRule& rule,
-            const at::Tensor& out);
+            const Attended& made);
 // Writes d q, d k and d v, none of which may be an input. Returns the gradient of the rule's sinks
 // or table if that requires one, else an undefined tensor.
 at::Tensor attend_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q, const at::Tensor& d_k,
-                           const at::Tensor& d_v);
+                           const Attended& made, const TextSides& texts, const AttentionRule& rule, const at::Tensor& d_q,
+                           const at::Tensor& d_k, const at::Tensor& d_v);
 
 // One sequence against cached keys: q [new, heads, head_dim], k, v [past + new, kv_heads,
 // head_dim]; query i sees keys up to past + i. Not differentiable.

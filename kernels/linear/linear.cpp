@@ -72,6 +72,19 @@ at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const Ro
   return y.addmm_(s, spec.lora_b.t(), 1, spec.scale);
 }
 
+at::Tensor linear_into(const at::Tensor& y, const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows) {
+  at::Tensor place = y;
+  const at::Tensor weight = base_weight(spec, x.scalar_type()).t();
+  if (spec.bias.defined() && !spec.magnitude.defined())
+    at::addmm_out(place, spec.bias, x, weight);
+  else
+    at::mm_out(place, x, weight);
+  if (!spec.adapted()) return {};
+  at::Tensor s = at::linear(rows ? counter_dropout(x, spec.dropout, spec.dropout_stream, *rows) : x, spec.lora_a);
+  place.addmm_(s, spec.lora_b.t(), 1, spec.scale);
+  return s;
+}
+
 at::Tensor rescaled(const LinearSpec& spec, at::Tensor y) {
   if (!spec.magnitude.defined()) return y;
   at::Tensor ratio = spec.magnitude / row_norm(spec, y.scalar_type()).to(spec.magnitude.scalar_type());

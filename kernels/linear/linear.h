@@ -39,6 +39,9 @@ at::Tensor linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* ro
 // is rescaling; then the rescaling of y [tokens, out_features], which adds the bias.
 at::Tensor unscaled_linear(const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 at::Tensor rescaled(const LinearSpec& spec, at::Tensor y);
+// Writes unscaled_linear() to y [tokens, out_features], whose rows may have a stride, and returns
+// drop(x) Aᵀ [tokens, rank], undefined without an adapter. Not differentiable.
+at::Tensor linear_into(const at::Tensor& y, const LinearSpec& spec, const at::Tensor& x, const RowKeys* rows);
 
 // Computes the experts of a layer whose matrices are one tensor: weight [experts, in, out], bias
 // [experts, out], A [experts · rank, in] and B [out, rank · experts]. Expert e has A's rows e ·

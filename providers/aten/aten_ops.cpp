@@ -22,6 +22,7 @@
 #include "kernels/linear/linear_op.h"
 #include "kernels/lora/lora_op.h"
 #include "kernels/rms_norm/norm_op.h"
+#include "kernels/rope/rope.h"
 #include "kernels/rope/rope_op.h"
 #include "kernels/rows/rows_op.h"
 #include "providers/aten/aten_plan.h"
@@ -53,7 +54,10 @@ struct Run {
     at::Tensor place = out(i);
     const bool adds = i == 0 && op.attributes.accumulate;
     const at::Tensor rows = made.reshape(place.sizes());
-    place.copy_(adds ? in(op.in.size() - 1) + rows : rows);
+    if (adds)
+      at::add_out(place, in(op.in.size() - 1), rows);
+    else
+      place.copy_(rows);
   }
 };
 
@@ -140,13 +144,13 @@ OpCall call_of(const Run& r, const Op& op, c10::ScalarType type) {
 
 void attention(const Run& r) {
   const AttentionRule rule = rule_of_attention(call_of(r, r.op, r.model.type));
-  attend(heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)), texts_of(r), rule, heads(r, r.out(0)));
+  attend(heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)), texts_of(r), rule, {heads(r, r.out(0)), r.out(1)});
 }
 
 void attention_backward(const Run& r) {
   const AttentionRule rule = rule_of_attention(call_of(r, r.op, r.model.type));
-  const at::Tensor trained = attend_backward(heads(r, r.in(5)), heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)), texts_of(r), rule,
-                                             heads(r, r.out(0)), heads(r, r.out(1)), heads(r, r.out(2)));
+  const at::Tensor trained = attend_backward(heads(r, r.in(5)), heads(r, r.in(0)), heads(r, r.in(1)), heads(r, r.in(2)),
+                                             {heads(r, r.in(3)), r.in(4)}, texts_of(r), rule, heads(r, r.out(0)), heads(r, r.out(1)), heads(r, r.out(2)));
   if (!r.op.modules.empty()) add_gradient(r.module().weight, trained);
 }
 
@@ -257,14 +261,28 @@ void dispatch_backward(const Run& r) {
 
 // ---- linear layers ----
 
+// Writes each module's columns, and s, which the gradient of B reads.
+void linear(const Run& r) {
+  const Tensors y = by_module(r, r.out(0));
+  const RowKeys* rows = r.batch.dropout_rows(r.of_source());
+  size_t adapter = 0;
+  for (size_t i = 0; i < y.size(); ++i)
+    if (const at::Tensor s = linear_into(y[i], *r.module(i).linear, r.in(0), rows); s.defined()) r.out(++adapter).copy_(s);
+}
+
 void linear_input_gradient(const Run& r) {
   const Tensors d_y = by_module(r, r.in(0));
-  at::Tensor sum;
+  at::Tensor sum = r.op.attributes.accumulate ? at::Tensor() : r.out(0);
   for (size_t i = 0; i < d_y.size(); ++i) {
-    const at::Tensor d_x = at::mm(d_y[i], base_weight(*r.module(i).linear, r.model.type));
-    sum = sum.defined() ? sum + d_x : d_x;
+    const at::Tensor weight = base_weight(*r.module(i).linear, r.model.type);
+    if (i > 0)
+      sum.add_(at::mm(d_y[i], weight));
+    else if (sum.defined())
+      at::mm_out(sum, d_y[i], weight);
+    else
+      sum = at::mm(d_y[i], weight);
   }
-  r.give(0, sum);
+  if (r.op.attributes.accumulate) r.give(0, sum);
 }
 
 void linear_weight_gradient(const Run& r) {
@@ -275,19 +293,28 @@ void linear_weight_gradient(const Run& r) {
   }
 }
 
+// Returns the gradient of x under y = scale · s Bᵀ, s = drop(x) Aᵀ, and adds those of A and B. It
+// has the formulas that autograd has for the sum in place that unscaled_linear() makes.
+at::Tensor through_adapter(const Run& r, const BoundModule& module, const at::Tensor& x, const at::Tensor& s, const at::Tensor& d_y) {
+  const LinearSpec& spec = *module.linear;
+  const RowKeys* rows = r.batch.dropout_rows(r.of_source());
+  const auto drop = [&](const Tensors& in) { return Tensors{counter_dropout(in[0], spec.dropout, spec.dropout_stream, *rows)}; };
+  const at::Tensor dropped = rows ? drop({x})[0] : x;
+  const at::Tensor d_s = at::mm(d_y, spec.lora_b).mul_(spec.scale);
+  add_gradient(module.lora_b, at::mm(d_y.t(), s.to(d_y.scalar_type())).mul_(spec.scale));
+  add_gradient(module.lora_a, at::mm(d_s.t(), dropped));
+  const at::Tensor d_dropped = at::mm(d_s, spec.lora_a);
+  return rows ? pulled({x}, drop, {d_dropped})[0] : d_dropped;
+}
+
 void adapter_gradient(const Run& r) {
   const Tensors d_y = by_module(r, r.in(0));
   at::Tensor sum;
+  size_t adapter = 0;
   for (size_t i = 0; i < d_y.size(); ++i) {
     if (!r.module(i).lora_a) continue;
-    const LinearSpec& spec = *r.module(i).linear;
-    const auto adapter = [&](const Tensors& x) {
-      const RowKeys* rows = r.batch.dropout_rows(r.of_source());
-      const at::Tensor dropped = rows ? counter_dropout(x[0], spec.dropout, spec.dropout_stream, *rows) : x[0];
-      return Tensors{at::mm(at::linear(dropped, spec.lora_a), spec.lora_b.t()) * spec.scale};
-    };
-    const at::Tensor d_x = pulled({r.in(1)}, adapter, {d_y[i]}, {r.module(i).lora_a, r.module(i).lora_b})[0];
-    sum = sum.defined() ? sum + d_x : d_x;
+    const at::Tensor d_x = through_adapter(r, r.module(i), r.in(1), r.in(2 + adapter++), d_y[i]);
+    sum = sum.defined() ? sum.add_(d_x) : d_x;
   }
   if (!r.op.out.empty()) r.give(0, sum);
 }
@@ -365,6 +392,15 @@ void expert_adapter_gradient(const Run& r) {
 
 // ---- rows ----
 
+// Turns the gradients back: by the angles' negatives.
+void rope_backward(const Run& r) {
+  const Attributes& a = r.op.attributes;
+  const RopeTables& angles = r.batch.angles(a.window_angles);
+  const at::Tensor sin = angles.sin.neg();
+  for (size_t i = 0; i < r.op.out.size(); ++i)
+    r.give(i, forge::rope(heads(r, r.in(i)), angles.cos, sin, a.interleaved ? RopeLayout::interleaved : RopeLayout::half_split));
+}
+
 void embed_backward(const Run& r) {
   const Attributes& a = r.op.attributes;
   at::Tensor table = r.module().weight->grad;
@@ -391,6 +427,7 @@ struct Row {
 // attention, which goes group by group.
 constexpr Row kOps[] = {
     {&ops::add_norm, add_norm},
+    {&ops::linear, linear},
     {&ops::attention, attention},
     {&ops::attention_backward, attention_backward},
     {&ops::scatter, scatter},
@@ -401,7 +438,7 @@ constexpr Row kOps[] = {
     {&ops::linear_weight_gradient, linear_weight_gradient},
     {&ops::adapter_gradient, adapter_gradient},
     {&ops::dora_backward, dora_backward},
-    {&ops::rope_backward, [](const Run& r) { of_zeros(r, &ops::rope); }},
+    {&ops::rope_backward, rope_backward},
     {&ops::regroup_backward, [](const Run& r) { of_zeros(r, &ops::regroup); }},
     {&ops::latent_heads_backward, [](const Run& r) { of_zeros(r, &ops::latent_heads); }},
     {&ops::trim_heads_backward, [](const Run& r) { of_zeros(r, &ops::trim_heads); }},

@@ -88,11 +88,11 @@ TEST_CASE("texts that are padded together attend as each by itself, and so do th
     // In groups, and each text as a group by itself.
     for (const TextSides& texts : {TextSides{c.padded_queries, c.padded_keys}, TextSides{single_texts(c.queries), single_texts(c.keys)}}) {
       c10::NoGradGuard no_grad;
-      const at::Tensor out = at::empty_like(q);
-      attend(q, k, v, texts, c.rule, out);
-      REQUIRE(distance(alone, out.flatten(1)) < 1e-6);
+      const Attended made{at::empty_like(q), at::empty({q.size(0), q.size(1)})};
+      attend(q, k, v, texts, c.rule, made);
+      REQUIRE(distance(alone, made.out.flatten(1)) < 1e-6);
       std::vector<at::Tensor> found{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
-      found.push_back(attend_backward(slope.view_as(q), q.detach(), k.detach(), v.detach(), texts, c.rule, found[0], found[1], found[2]));
+      found.push_back(attend_backward(slope.view_as(q), q.detach(), k.detach(), v.detach(), made, texts, c.rule, found[0], found[1], found[2]));
       for (size_t i = 0; i < leaves.size(); ++i) {
         INFO("gradient " << i);
         CHECK(distance(wanted[i], found[i]) < 1e-5);
