@@ -2,6 +2,11 @@
 
 namespace forge {
 
+std::string ModuleUse::path_of(int64_t copy) const {
+  if (copies == 1) return path;
+  return path.substr(0, number) + std::to_string(copy) + path.substr(number + 1);
+}
+
 int32_t Graph::add_buffer(const Buffer& buffer) {
   buffers.push_back(buffer);
   return static_cast<int32_t>(buffers.size() - 1);

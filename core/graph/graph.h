@@ -52,7 +52,8 @@ enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 // transformers 5 makes them bare parameters, which bitsandbytes leaves alone.
 enum class LinearUse { layer, router, bare_router };
 
-// A module with weights, and what of it is trained.
+// A module with weights, and what of it is trained; or a row of modules that are equal but for a
+// number in their names, as those of a layer's experts are.
 struct ModuleUse {
   std::string path;  // "model.layers.3.self_attn.q_proj"
   ModuleKind kind = ModuleKind::linear;
@@ -69,7 +70,11 @@ struct ModuleUse {
   bool trained = false;  // weight and bias themselves
   bool bias_trained = false;  // the bias alone, or beside an adapter
   bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
+  int64_t copies = 1;  // modules of the row; `path` is the first one's
+  size_t number = 0;   // place of their number in `path`, which is 0 there
 
+  // Returns the path of one module of the row, counted from 0.
+  std::string path_of(int64_t copy) const;
   bool adapted() const { return rank > 0; }
   // True if weight or bias are trained.
   bool trains() const { return trained || bias_trained; }
