@@ -319,7 +319,8 @@ class PlanParts {
     const ScratchFolder scratch;
     const bool own = job().model.add_tokens.empty() && is_directory(job().model.path);
     try {
-      refuse_joined_experts(adapter_sites(input_.model, job().adapter, Experts::in_rows), "adapter");
+      refuse_joined_experts(adapter_sites(input_.model, job().adapter, Experts::in_rows),
+                            "adapter");
       if (!own) write_tokenizer_files(job().model.path, template_choice(job()), scratch.path());
       const std::string& text = own ? job().model.path : scratch.path();
       require_gguf(merged_spec(input_.model, job().adapter), job().model.path, text, scratch.path());

@@ -66,7 +66,7 @@ class Taken {
   std::vector<Range> ranges_;
 };
 
-constexpr int32_t kStretch = 64;  // ops
+constexpr int32_t kStretch = 32;  // ops
 
 // Items placed at kStretch consecutive ops. A large model has thousands of items: most of them end
 // after a few ops, and the others live through many stretches as a whole.

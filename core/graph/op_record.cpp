@@ -21,7 +21,9 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
   return 8 * rows * static_cast<double>(graph.value(op.in[0]).width);
 }
 
-double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1) * module.copies); }
+double held(const ModuleUse& module) {
+  return static_cast<double>(std::max<int64_t>(module.experts, 1) * module.copies);
+}
 
 double weights(const Graph& graph, const Op& op) {
   return sum(graph, op, [](const ModuleUse& module) {
@@ -39,7 +41,8 @@ Sides sides(const Graph& graph, const Op& op) {
   Sides all;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
-    all.in = static_cast<double>(module.in), all.out += static_cast<double>(module.copies * module.out);
+    all.in = static_cast<double>(module.in),
+    all.out += static_cast<double>(module.copies * module.out);
     all.ranks += static_cast<double>(module.copies * module.rank);
   }
   return all;

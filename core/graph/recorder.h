@@ -39,7 +39,9 @@ struct ModuleTraining {
   bool fp8 = false;                      // other linear layers multiply in 8 bits
   std::set<std::string> wide = {};       // but for these
   Experts experts = Experts::one_by_one;
-  std::set<std::string> apart = {};      // rows whose experts train differently, by the first one's path: recorded one by one
+  // Rows whose experts are recorded one by one, since they train differently; by the first one's
+  // path.
+  std::set<std::string> apart = {};
 };
 
 // Heads of queries, and of the keys and values that some of them share.
@@ -77,7 +79,8 @@ class Recorder {
   int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
   // Returns the numbers of the experts' modules, whose names have the expert's number between
   // `before` and `after`: of one row, or of as many modules.
-  std::vector<int32_t> experts_at(const std::string& before, const std::string& after, int64_t experts, int64_t in, int64_t out);
+  std::vector<int32_t> experts_at(const std::string& before, const std::string& after,
+                                  int64_t experts, int64_t in, int64_t out);
   ModuleUse& use_at(int32_t module) { return graph.modules[static_cast<size_t>(module)]; }
   // Returns the name of a value in the layer at hand.
   std::string name(const std::string& part) const;

@@ -12,8 +12,10 @@ namespace {
 
 PlanInput published(const std::string& name, Device device) {
   PlanInput result = input("llama-3.1-8b", std::move(device));
-  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/" + name + ".json";
-  result.model = model_spec_from_config(parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path), name);
+  const std::string path =
+      std::string(FORGE_SOURCE_DIR) + "/tests/plan/published/" + name + ".json";
+  result.model = model_spec_from_config(
+      parse_python_json(read_file(path, 1 << 22, ErrorKind::internal), path), name);
   return result;
 }
 

@@ -24,7 +24,9 @@ bool names(const std::string& target, const std::string& path) {
 }
 
 // True if the path has the name as whole components.
-bool has_part(const std::string& name, const std::string& path) { return ("." + path + ".").find("." + name + ".") != std::string::npos; }
+bool has_part(const std::string& name, const std::string& path) {
+  return ("." + path + ".").find("." + name + ".") != std::string::npos;
+}
 
 // Returns the expression of a key of rank_pattern or alpha_pattern, which matches at the end of a
 // path.
@@ -42,7 +44,8 @@ bool excluded(const AdapterConfig& adapter, const std::string& path) {
 
 // True if modules_to_save names the module. Such a module has no adapter.
 bool kept_whole(const AdapterConfig& adapter, const std::string& path) {
-  return std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) { return has_part(name, path); });
+  return std::ranges::any_of(adapter.modules_to_save,
+                             [&](const std::string& name) { return has_part(name, path); });
 }
 
 bool layer_wanted(const AdapterConfig& adapter, int64_t layer) {
@@ -188,26 +191,33 @@ using Condition = std::function<bool(const std::string& path)>;
 // whole parts of a path, or its end: one without a digit holds for no number of an expert.
 std::vector<Condition> conditions_on_numbers(const AdapterConfig& adapter) {
   std::vector<Condition> conditions;
-  const auto add_names = [&](const std::vector<std::string>& all, bool (*holds)(const std::string& name, const std::string& path)) {
+  const auto add_names = [&](const std::vector<std::string>& all,
+                             bool (*holds)(const std::string& name, const std::string& path)) {
     for (const std::string& name : all)
       if (name.find_first_of("0123456789") != std::string::npos)
         conditions.push_back([&name, holds](const std::string& path) { return holds(name, path); });
   };
   const auto add_pattern = [&](const std::string& expression) {
     try {
-      conditions.push_back([pattern = std::make_shared<Pattern>(expression, "adapter")](const std::string& path) { return pattern->matches(path); });
+      conditions.push_back([pattern = std::make_shared<Pattern>(expression, "adapter")](
+                               const std::string& path) { return pattern->matches(path); });
     } catch (const KeyError&) {  // it is refused where it is used
     }
   };
   const auto add_patterns = [&](const auto& table) {
     for (const auto& [name, value] : table) add_pattern(pattern_of(name));
   };
-  if (!adapter.target_is_regex) add_names(adapter.target_modules, names);
-  else for (const std::string& expression : adapter.target_modules) add_pattern(expression);
-  if (!adapter.exclude_is_regex) add_names(adapter.exclude_modules, names);
-  else add_pattern(adapter.exclude_modules.at(0));
+  if (!adapter.target_is_regex)
+    add_names(adapter.target_modules, names);
+  else
+    for (const std::string& expression : adapter.target_modules) add_pattern(expression);
+  if (!adapter.exclude_is_regex)
+    add_names(adapter.exclude_modules, names);
+  else
+    add_pattern(adapter.exclude_modules.at(0));
   add_names(adapter.modules_to_save, has_part);
-  add_names(adapter.modules_to_save, [](const std::string& name, const std::string& path) { return ends_with(path, name); });
+  add_names(adapter.modules_to_save,
+            [](const std::string& name, const std::string& path) { return ends_with(path, name); });
   add_patterns(adapter.rank_pattern), add_patterns(adapter.alpha_pattern);
   return conditions;
 }
@@ -254,7 +264,8 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
 // PEFT trains, and saves, every parameter with "bias" in its name. A model in which these are more
 // than biases of layers (T5's distances, the correction of DeepSeek's router, joined experts) is
 // refused.
-void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts, std::vector<KeyFault>& faults) {
+void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts,
+                       std::vector<KeyFault>& faults) {
   for (const ModuleUse& module : modules_of(spec, experts)) {
     if (module.path.find("bias") != std::string::npos)
       return faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
@@ -298,7 +309,8 @@ void refuse_for_vocabulary(const AdapterConfig& adapter, const std::string& modu
 }
 
 int64_t parameters_of(const AdapterSite& site, const AdapterConfig& adapter) {
-  return site.copies * (site.rank * (site.in_features + site.out_features) + (adapter.use_dora ? site.out_features : 0));
+  return site.copies * (site.rank * (site.in_features + site.out_features) +
+                        (adapter.use_dora ? site.out_features : 0));
 }
 
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
@@ -351,7 +363,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts ex
   if (selection.any() && !adapter.init_from) ranks.collect_unused(faults);
   if (selection.any() && !adapter.init_from) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
-  if (experts == Experts::in_rows) return select(spec, adapter, Experts::one_by_one);  // faults name each expert
+  if (experts == Experts::in_rows)
+    return select(spec, adapter, Experts::one_by_one);  // faults name each expert
   throw KeyError(ErrorKind::job, std::move(faults),
                  "the linear layers are " + known_modules(spec) + "; or write all-linear");
 }
@@ -429,12 +442,15 @@ std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& ada
   const std::vector<Condition> conditions = conditions_on_numbers(adapter);
   std::set<std::string> apart;
   for (const ModuleUse& row : modules_of(spec, Experts::in_rows))
-    if (row.copies > 1 && std::ranges::any_of(conditions, [&](const Condition& condition) { return tells_apart(condition, row); }))
+    if (row.copies > 1 && std::ranges::any_of(conditions, [&](const Condition& condition) {
+          return tells_apart(condition, row);
+        }))
       apart.insert(row.path);
   return apart;
 }
 
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter,
+                                       Experts experts) {
   return select(spec, adapter, experts).sites;
 }
 

@@ -27,7 +27,8 @@ struct AdapterSite {
   // Experts in the one tensor: A is [experts · rank, in], B is [out, rank · experts]. 0: a linear
   // layer.
   int64_t experts = 0;
-  int64_t copies = 1;  // linear layers of a row of experts (ModuleUse::copies); `module` is the first one's
+  // Linear layers of a row of experts (ModuleUse::copies); `module` is the first one's.
+  int64_t copies = 1;
 };
 
 // An adapter's change of the embedding or of the head. A step reads that matrix whole
@@ -60,14 +61,16 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
 // and the first match counts. Throws Error(job) naming every target that matches nothing and the
 // available modules. For an adapter that starts from a folder (init_from) such targets and patterns
 // are ignored, as in PEFT, as long as one target matches.
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts = Experts::one_by_one);
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter,
+                                       Experts experts = Experts::one_by_one);
 
 // The results of adapter_sites() and vocabulary_sites().
 struct AdapterPlaces {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;
 };
-AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts = Experts::one_by_one);
+AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter,
+                             Experts experts = Experts::one_by_one);
 
 // Returns the rows of experts (ModuleUse::copies), by the first one's path, of which a name or an
 // expression in the adapter's settings matches some and not all.

@@ -35,13 +35,16 @@ std::vector<ModuleUse> modules_of(const ModelSpec& spec, Experts experts) {
   static std::array<Recorded, 2> last;
   const std::lock_guard lock(guard);
   Recorded& known = last[static_cast<size_t>(experts)];
-  if (known.modules.empty() || !(spec == known.spec)) known = {spec, recorded_modules(spec, experts)};
+  if (known.modules.empty() || !(spec == known.spec))
+    known = {spec, recorded_modules(spec, experts)};
   return known.modules;
 }
 
-std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
+std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter,
+                                   Experts experts) {
   std::vector<ModuleUse> modules = modules_of(spec, experts);
-  const std::set<std::string> apart = experts == Experts::in_rows ? rows_apart(spec, adapter) : std::set<std::string>();
+  const std::set<std::string> apart =
+      experts == Experts::in_rows ? rows_apart(spec, adapter) : std::set<std::string>();
   if (apart.empty()) return modules;
   std::vector<ModuleUse> divided;
   for (ModuleUse& module : modules) {
@@ -73,7 +76,8 @@ std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }
 
-std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter,
+                                     Experts experts) {
   std::vector<ModuleUse> saved;
   if (adapter.modules_to_save.empty()) return saved;
   std::vector<bool> used(adapter.modules_to_save.size(), false);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/model/families/parameters.h"
 #include "core/graph/recorder.h"
+#include "core/model/families/parameters.h"
 
 namespace forge {
 
@@ -21,7 +21,8 @@ bool adaptable(const ModuleUse& module);
 std::vector<ModuleUse> modules_of(const ModelSpec& spec, Experts experts = Experts::one_by_one);
 // Returns the modules of a model with an adapter, which treats all of a row alike: experts that it
 // tells apart are no row (rows_apart).
-std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts);
+std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter,
+                                   Experts experts);
 
 inline constexpr const char* kScoreModule = "score";  // the head of a model that gives one score, in every family
 
@@ -35,6 +36,7 @@ std::string logits_head_name(const ModelSpec& spec);
 // Returns the modules that modules_to_save names, by PEFT's rule: the path ends with the name.
 // Throws Error(job) naming every entry that matches nothing, or that names something other than a
 // module with weights.
-std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts = Experts::one_by_one);
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter,
+                                     Experts experts = Experts::one_by_one);
 
 }  // namespace forge

@@ -79,7 +79,8 @@ void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parame
 
 // Adds the biases of adapted layers, or of every module. They are trained in place of the base's.
 // PEFT's files name a bias of an adapted layer as the wrapped layer's.
-void add_biases(const std::vector<ModuleUse>& modules, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
+void add_biases(const std::vector<ModuleUse>& modules, const std::vector<AdapterSite>& sites,
+                bool all, std::vector<Parameter>& parameters) {
   std::set<std::string> adapted;
   for (const AdapterSite& site : sites) adapted.insert(site.module);
   for (const ModuleUse& module : modules) {
@@ -116,9 +117,11 @@ void mark_replaced(std::vector<Parameter>& parameters) {
 // True if two tensors of layers are equal in all that is counted.
 bool counted_alike(const Parameter& a, const Parameter& b) {
   const auto counted = [](const Parameter& p) {
-    return std::tuple(p.role, p.layer >= 0, p.trainable, p.quantized, p.weight_decay, p.quantizable, p.constant, p.replaced);
+    return std::tuple(p.role, p.layer >= 0, p.trainable, p.quantized, p.weight_decay, p.quantizable,
+                      p.constant, p.replaced);
   };
-  return counted(a) == counted(b) && a.shape == b.shape && starts_with(a.name, kSavedPrefix) == starts_with(b.name, kSavedPrefix);
+  return counted(a) == counted(b) && a.shape == b.shape &&
+         starts_with(a.name, kSavedPrefix) == starts_with(b.name, kSavedPrefix);
 }
 
 std::vector<Parameter> parameters_of(const std::vector<ModuleUse>& modules, const ModelSpec& spec) {
@@ -148,7 +151,8 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   if (adapter.type == AdapterType::none) return parameters;
   const auto [sites, vocabulary] = adapter_places(spec, adapter, experts);
   add_adapters(sites, adapter.use_dora, parameters);
-  if (adapter.bias != LoraBias::none) add_biases(modules, sites, adapter.bias == LoraBias::all, parameters);
+  if (adapter.bias != LoraBias::none)
+    add_biases(modules, sites, adapter.bias == LoraBias::all, parameters);
   add_vocabulary(vocabulary, parameters);
   for (const ModuleUse& module : saved_modules(spec, adapter, experts)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as
@@ -161,14 +165,17 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
   return parameters;
 }
 
-std::vector<Parameter> parameter_rows(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization) {
+std::vector<Parameter> parameter_rows(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization) {
   std::vector<Parameter> rows;
   for (Parameter& parameter : run_parameters(spec, adapter, quantization, Experts::in_rows)) {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const Parameter& other) {
       return parameter.layer >= 0 && counted_alike(other, parameter);
     });
-    if (row == rows.end()) rows.push_back(std::move(parameter));
-    else row->copies += parameter.copies;
+    if (row == rows.end())
+      rows.push_back(std::move(parameter));
+    else
+      row->copies += parameter.copies;
   }
   return rows;
 }

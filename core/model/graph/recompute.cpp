@@ -110,7 +110,7 @@ class Groups {
     if (at < 0) {
       at = static_cast<int32_t>(groups_.size());
       groups_.push_back(
-          {local_name(forward_.value(value).name), forward_.ops[static_cast<size_t>(producer)].layer});
+          {local_name(forward_.name_of(value)), forward_.ops[static_cast<size_t>(producer)].layer});
     }
     group_of_[static_cast<size_t>(value)] = at;
     Group& group = groups_[static_cast<size_t>(at)];
@@ -162,7 +162,8 @@ std::set<const Group*> read_by_activations(const Graph& forward, const Groups& g
   for (size_t i = 0; i < forward.ops.size(); ++i) {
     const Op& op = forward.ops[i];
     const Group* group = is_activation(op) ? groups.of(op.in[0]) : nullptr;
-    if (group && op.layer == group->layer && i >= static_cast<size_t>(group->ops.back())) read.insert(group);
+    if (group && op.layer == group->layer && i >= static_cast<size_t>(group->ops.back()))
+      read.insert(group);
   }
   return read;
 }
@@ -201,7 +202,9 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
   Recomputed again;
   if (policy == Checkpointing::none) return again;
   const Groups groups(forward);
-  const std::set<const Group*> read = policy == Checkpointing::full ? std::set<const Group*>() : read_by_activations(forward, groups);
+  const std::set<const Group*> read = policy == Checkpointing::full
+                                          ? std::set<const Group*>()
+                                          : read_by_activations(forward, groups);
   for (const Group& group : groups.all())
     if (!group.always_kept && (policy == Checkpointing::full || read.count(&group) > 0))
       again.add(group.name, group.layer);

@@ -32,7 +32,7 @@ namespace {
 // The models of a plan and what could be computed again in them, wherever activations and state
 // lie.
 struct Models {
-  RunModels run;  // without fixed lines
+  RunModels run;                     // without fixed lines
   std::vector<RecomputeUnit> units;  // cheapest first
   double forward_flops = 0;
   Recomputed selective, full;  // by the policies of that name
@@ -42,14 +42,18 @@ struct Models {
 
 Models models_of(const Schedule& plan, const Search& search) {
   Models models;
-  models.run.policy = inventory_of(plan), models.run.provider = search.provider, models.run.plain = search.plain;
+  models.run.policy = inventory_of(plan), models.run.provider = search.provider,
+  models.run.plain = search.plain;
   const double length = static_cast<double>(plan.train.tokens) /
                         static_cast<double>(std::max<int64_t>(1, plan.train.examples));
-  const StepSizes sizes{
-      .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
+  const StepSizes sizes{.tokens = 1024,
+                        .targets = 1024,
+                        .compute_bytes = bytes_of(*plan.job.train.precision),
+                        .source = 1024};
   const Graph& forward = models.forward();
   models.units = recompute_units(forward, sizes, length);
-  for (const Op& op : forward.ops) models.forward_flops += cost_of(forward, op, sizes, length).flops;
+  for (const Op& op : forward.ops)
+    models.forward_flops += cost_of(forward, op, sizes, length).flops;
   models.selective = recomputed_by(forward, Checkpointing::selective);
   models.full = recomputed_by(forward, Checkpointing::full);
   if (!has_value_network(plan)) return models;
@@ -67,7 +71,11 @@ RunModels with_state(RunModels models, const Schedule& plan, Offload state) {
 class Recomputation {
  public:
   Recomputation(const Schedule& plan, const Search& search, const Models& known, Trial start)
-      : plan_(plan), search_(search), known_(known), models_(with_state(known.run, plan, start.state)), trial_(std::move(start)) {}
+      : plan_(plan),
+        search_(search),
+        known_(known),
+        models_(with_state(known.run, plan, start.state)),
+        trial_(std::move(start)) {}
 
   const Trial& trial() const { return trial_; }
 
@@ -87,7 +95,9 @@ class Recomputation {
   // Tries a fixed choice. True if the plan fits.
   bool fits(Checkpointing policy) {
     trial_.checkpointing = policy;
-    trial_.step.recompute = policy == Checkpointing::none ? Recomputed() : policy == Checkpointing::full ? known_.full : known_.selective;
+    trial_.step.recompute = policy == Checkpointing::none   ? Recomputed()
+                            : policy == Checkpointing::full ? known_.full
+                                                            : known_.selective;
     return fits();
   }
   // Tries the least recomputation that fits, if something must be computed again: at most this
@@ -95,15 +105,22 @@ class Recomputation {
   // again.
   bool fits_chosen(double most) {
     size_t too_few = 0, enough = within(most);
-    if (enough == 0 || !(enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full))) return false;
-    if (enough_ > 0) enough = std::min(enough, enough_);
+    if (enough == 0 ||
+        !(enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full)))
+      return false;
+    Trial fitting = trial_;  // with `enough` units
+    bool tried = true;
+    if (enough_ > 0 && enough_ < enough) enough = enough_, tried = false;
     while (enough - too_few > 1) {
       const size_t middle = (too_few + enough) / 2;
-      (fits_first(middle) ? enough : too_few) = middle;
+      const bool suffices = fits_first(middle);
+      (suffices ? enough : too_few) = middle;
+      if (suffices) fitting = trial_, tried = true;
     }
     enough_ = enough;
+    if (tried) trial_ = std::move(fitting);
     // The last of the units may compute more again than full does, or the same.
-    return enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full);
+    return tried || (enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full));
   }
 
   // Returns a try that fits with the results of norms kept, too, if memory is left. They are 16 KB
@@ -170,7 +187,8 @@ Trial first_trial(const Schedule& plan, Offload activations, Offload state) {
 }
 
 // Searches with activations and the optimizer's state where the first try has them.
-SearchResult search_from(const Schedule& plan, const Search& search, const Models& known, const Trial& start) {
+SearchResult search_from(const Schedule& plan, const Search& search, const Models& known,
+                         const Trial& start) {
   Recomputation recomputation(plan, search, known, start);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
   Trial fastest, smallest;
@@ -219,7 +237,10 @@ SearchResult find_fit(const Schedule& plan, const Search& search) {
   for (const bool state_moves : {false, true})
     for (const bool activations_move : {false, true}) {
       if ((state_moves && !state_may) || (activations_move && !activations_may)) continue;
-      SearchResult tried = search_from(plan, search, known, first_trial(plan, activations_move ? Offload::host : activations, state_moves ? Offload::host : state));
+      SearchResult tried =
+          search_from(plan, search, known,
+                      first_trial(plan, activations_move ? Offload::host : activations,
+                                  state_moves ? Offload::host : state));
       if (tried.fits) return tried;
       if (!least || missing(tried.trial) < missing(least->trial)) least = std::move(tried);
     }

@@ -46,10 +46,12 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
       counts.whole += whole_matrix_of(p, parameters);
       if (is_vocabulary_part(p)) counts.part = std::max(counts.part, p.count());
     } else if (p.replaced && !(tied_head && &p == &parameters.front())) {
-      continue;  // the engine frees it; a tied embedding, which comes first, stays, since the head reads it
+      continue;  // the engine frees it, but not a tied embedding, which comes first: the head reads it
     } else if (p.quantized) {
       counts.quantized += p.total();
-      counts.quantized_bytes += p.copies * quantized_bytes(p.shape[0], p.count(), model.quantization, model.double_quantization);
+      counts.quantized_bytes +=
+          p.copies *
+          quantized_bytes(p.shape[0], p.count(), model.quantization, model.double_quantization);
     } else {
       counts.frozen += p.total();
     }
@@ -172,11 +174,13 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   int64_t held = 0;
   for (const Parameter& p : parameters) {
     if (is_adapter(p)) continue;
-    held += p.copies * (p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization, job.model.double_quantization)
+    held += p.copies * (p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization,
+                                                      job.model.double_quantization)
                                     : p.count() * bytes_of(precision));
     // No more of a row than are read at a time.
     const int64_t at_once = std::min(p.copies, std::max<int64_t>(threads, 1));
-    if (p.quantized || precision != Precision::fp32) read_wide.insert(read_wide.end(), static_cast<size_t>(at_once), p.count() * 4);
+    if (p.quantized || precision != Precision::fp32)
+      read_wide.insert(read_wide.end(), static_cast<size_t>(at_once), p.count() * 4);
   }
   std::sort(read_wide.rbegin(), read_wide.rend());
   read_wide.resize(std::min(read_wide.size(), static_cast<size_t>(std::max<int64_t>(threads, 1))));
@@ -188,8 +192,10 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   return lines;
 }
 
-void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites, Experts experts) {
-  const ModuleTraining training = module_training(shape.spec, shape.adapter, sites, shape.quantization, experts);
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites,
+                    Experts experts) {
+  const ModuleTraining training =
+      module_training(shape.spec, shape.adapter, sites, shape.quantization, experts);
   shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, training, {}, shape.residual});
 }
 

@@ -87,7 +87,8 @@ struct ActivationShape : StepChoice {
 
 // Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now. `sites` have
 // the same `experts`.
-void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites, Experts experts = Experts::one_by_one);
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites,
+                    Experts experts = Experts::one_by_one);
 
 // Rows whose gradient is multiplied by its cotangent at once, for objectives that compare answers.
 constexpr int64_t kScaledRows = 64;

@@ -30,7 +30,8 @@ int64_t value_checkpoint_bytes(const Setup& plan) {
 
 std::string value_text(const Setup& plan) {
   const ValueConfig& value = plan.job.objective.as<PpoConfig>().value;
-  const int64_t weights = count_parameters(value_model(plan.model, plan.job, Experts::in_rows).parameters).trainable;
+  const int64_t weights =
+      count_parameters(value_model(plan.model, plan.job, Experts::in_rows).parameters).trainable;
   const bool full = plan.job.adapter.type == AdapterType::none;
   std::string text = full ? "a second copy of all weights, with a head of one number, " : "an adapter and a head of its own on the same base, ";
   text += format_count(weights) + " weights; learning rate " +
