@@ -185,8 +185,8 @@ class PlanParts {
     if (machine) attempt([&] { check_job(job(), input_.model, input_.device); });
     attempt([&] {
       check_start_adapter(job(), input_.model, weights_data());
-      run_parameters(input_.model, job().adapter,
-                     job().model.quantization);  // throws if the model lacks something
+      run_parameters(input_.model, job().adapter, job().model.quantization,
+                     Experts::in_rows);  // throws if the model lacks something
     });
     if (job().model.init == ModelInit::random) return;
     if (plan_alone() && !has_weights(job().model.path)) {
@@ -319,7 +319,8 @@ class PlanParts {
     const ScratchFolder scratch;
     const bool own = job().model.add_tokens.empty() && is_directory(job().model.path);
     try {
-      refuse_joined_experts(adapter_sites(input_.model, job().adapter), "adapter");
+      refuse_joined_experts(adapter_sites(input_.model, job().adapter, Experts::in_rows),
+                            "adapter");
       if (!own) write_tokenizer_files(job().model.path, template_choice(job()), scratch.path());
       const std::string& text = own ? job().model.path : scratch.path();
       require_gguf(merged_spec(input_.model, job().adapter), job().model.path, text, scratch.path());

@@ -33,7 +33,8 @@ constexpr size_t kLongest = 32;
 
 int64_t fp32_bytes(const std::string& model) {
   int64_t count = 0;
-  for (const Parameter& parameter : base_parameters(read_model_spec(model))) count += parameter.count();
+  for (const Parameter& parameter : base_parameters(read_model_spec(model), Experts::in_rows))
+    count += parameter.total();
   return count * 4;
 }
 

@@ -2,15 +2,39 @@
 
 namespace forge {
 
+std::string ModuleUse::path_of(int64_t copy) const {
+  if (copies == 1) return path;
+  return path.substr(0, number) + std::to_string(copy) + path.substr(number + 1);
+}
+
 int32_t Graph::add_buffer(const Buffer& buffer) {
   buffers.push_back(buffer);
   return static_cast<int32_t>(buffers.size() - 1);
 }
 
 ValueId Graph::add_value(std::string name, int32_t buffer, int64_t column, int64_t width) {
-  values.push_back({std::move(name), buffer, column, width, {}});
+  values.push_back({std::move(name), buffer, column, width});
   producers.push_back(-1);
   return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_value_after(ValueId other, const char* end, int32_t buffer, int64_t column,
+                               int64_t width) {
+  const ValueId made = add_value(end, buffer, column, width);
+  values.back().named_after = other;
+  return made;
+}
+
+ValueId Graph::add_gradient_of(ValueId other, int32_t buffer, int64_t column, int64_t width) {
+  const ValueId made = add_value_after(other, "", buffer, column, width);
+  values.back().gradient = true;
+  return made;
+}
+
+std::string Graph::name_of(ValueId id) const {
+  const Value& v = value(id);
+  if (v.named_after == kNoValue) return v.name;
+  return (v.gradient ? "d " : "") + name_of(v.named_after) + v.name;
 }
 
 ValueId Graph::new_value(std::string name, Rows rows, int64_t width, ValueType type) {

@@ -37,10 +37,13 @@ struct Buffer {
 // Operand or result of an op: some columns of a buffer, all rows. Several values may share a
 // buffer: q, k and v side by side, or a result written over what it was computed from.
 struct Value {
-  std::string name;  // "layers.3.q"
+  // "layers.3.q"; of a value that is named after another, the end of its name: "'" (Graph::name_of).
+  std::string name;
   int32_t buffer = 0;
   int64_t column = 0, width = 0;
-  std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
+  std::vector<ValueId> of = {};  // what it consists of, where no op writes it as a whole
+  ValueId named_after = kNoValue;
+  bool gradient = false;  // of that one: its name begins with "d "
 };
 
 // A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices
@@ -52,7 +55,8 @@ enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 // transformers 5 makes them bare parameters, which bitsandbytes leaves alone.
 enum class LinearUse { layer, router, bare_router };
 
-// A module with weights, and what of it is trained.
+// A module with weights, and what of it is trained; or a row of modules that are equal but for a
+// number in their names, as those of a layer's experts are.
 struct ModuleUse {
   std::string path;  // "model.layers.3.self_attn.q_proj"
   ModuleKind kind = ModuleKind::linear;
@@ -69,7 +73,11 @@ struct ModuleUse {
   bool trained = false;  // weight and bias themselves
   bool bias_trained = false;  // the bias alone, or beside an adapter
   bool fp8 = false;  // frozen in E4M3, and multiplied so (kernels/fp8)
+  int64_t copies = 1;  // modules of the row; `path` is the first one's
+  size_t number = 0;   // place of their number in `path`, which is 0 there
 
+  // Returns the path of one module of the row, counted from 0.
+  std::string path_of(int64_t copy) const;
   bool adapted() const { return rank > 0; }
   // True if weight or bias are trained.
   bool trains() const { return trained || bias_trained; }
@@ -145,6 +153,12 @@ struct Graph {
   int32_t add_buffer(const Buffer& buffer);
   // Adds a value in columns of an existing buffer.
   ValueId add_value(std::string name, int32_t buffer, int64_t column, int64_t width);
+  // Adds a value whose name is made of another's when somebody asks for it: that one's and `end`,
+  // or that of its gradient.
+  ValueId add_value_after(ValueId other, const char* end, int32_t buffer, int64_t column,
+                          int64_t width);
+  ValueId add_gradient_of(ValueId other, int32_t buffer, int64_t column, int64_t width);
+  std::string name_of(ValueId id) const;
   // Adds a value with a buffer of its own.
   ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
 };

@@ -1,7 +1,6 @@
 #include "core/graph/layout.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/graph/op_record.h"
 
@@ -67,7 +66,7 @@ class Taken {
   std::vector<Range> ranges_;
 };
 
-constexpr int32_t kStretch = 64;  // ops
+constexpr int32_t kStretch = 32;  // ops
 
 // Items placed at kStretch consecutive ops. A large model has thousands of items: most of them end
 // after a few ops, and the others live through many stretches as a whole.
@@ -95,13 +94,13 @@ struct Stretch {
 };
 
 void place(std::vector<Item>& items, size_t ops) {
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (items[i].last >= 0 && items[i].bytes > 0) order.push_back(i);
   std::ranges::stable_sort(order, std::greater(), [&](size_t index) { return items[index].bytes; });
   std::vector<Stretch> stretches(ops / kStretch + 1);
   for (size_t index : order) {
     Item& item = items[index];
-    if (item.last < 0 || item.bytes == 0) continue;
     const auto first = static_cast<size_t>(item.first / kStretch), last = static_cast<size_t>(item.last / kStretch);
     const auto whole = [&](size_t i) { return i > first && i < last; };
     // Each stretch may move it up; where none does, it is free in all.

@@ -3,7 +3,7 @@
 namespace forge {
 namespace {
 
-// Returns the sum of a number of each of the op's modules.
+// Returns the sum of a number of each row of the op's modules.
 template <class Of>
 auto sum(const Graph& graph, const Op& op, Of of) {
   decltype(of(graph.module(op))) total = 0;
@@ -21,7 +21,9 @@ double elementwise(const Graph& graph, const Op& op, double rows, double) {
   return 8 * rows * static_cast<double>(graph.value(op.in[0]).width);
 }
 
-double held(const ModuleUse& module) { return static_cast<double>(std::max<int64_t>(module.experts, 1)); }
+double held(const ModuleUse& module) {
+  return static_cast<double>(std::max<int64_t>(module.experts, 1) * module.copies);
+}
 
 double weights(const Graph& graph, const Op& op) {
   return sum(graph, op, [](const ModuleUse& module) {
@@ -39,8 +41,9 @@ Sides sides(const Graph& graph, const Op& op) {
   Sides all;
   for (size_t i = 0; i < op.modules.size(); ++i) {
     const ModuleUse& module = graph.module(op, i);
-    all.in = static_cast<double>(module.in), all.out += static_cast<double>(module.out);
-    all.ranks += static_cast<double>(module.rank);
+    all.in = static_cast<double>(module.in),
+    all.out += static_cast<double>(module.copies * module.out);
+    all.ranks += static_cast<double>(module.copies * module.rank);
   }
   return all;
 }
@@ -71,11 +74,11 @@ int64_t rows_of(const Graph& graph, const Op& op, const StepSizes& sizes) {
 }
 
 int64_t ranks_of(const Graph& graph, const Op& op) {
-  return sum(graph, op, [](const ModuleUse& module) { return module.rank; });
+  return sum(graph, op, [](const ModuleUse& module) { return module.copies * module.rank; });
 }
 
 int64_t outs_of(const Graph& graph, const Op& op) {
-  return sum(graph, op, [](const ModuleUse& module) { return module.out; });
+  return sum(graph, op, [](const ModuleUse& module) { return module.copies * module.out; });
 }
 
 Cost cost_of(const Graph& graph, const Op& op, const StepSizes& sizes, double mean_length) {

@@ -27,7 +27,7 @@ double none(const Graph&, const Op&, double, double);
 // Counts 8 for each element of the first input.
 double elementwise(const Graph& graph, const Op& op, double rows, double mean_length);
 
-// Returns the number of matrices in one module.
+// Returns the number of matrices in a module, or in a row of modules.
 double held(const ModuleUse& module);
 // Return the elements of the op's weights, and of their adapters.
 double weights(const Graph& graph, const Op& op);

@@ -22,6 +22,22 @@ int32_t Recorder::module_at(const std::string& name, ModuleKind kind, int64_t in
   return found->second;
 }
 
+std::vector<int32_t> Recorder::experts_at(const std::string& before, const std::string& after,
+                                          int64_t experts, int64_t in, int64_t out) {
+  const auto at = [&](int64_t expert) {
+    return module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out);
+  };
+  if (training.experts == Experts::in_rows &&
+      training.apart.count(prefix_ + before + "0" + after) == 0) {
+    const int32_t row = at(0);
+    use_at(row).copies = experts, use_at(row).number = prefix_.size() + before.size();
+    return {row};
+  }
+  std::vector<int32_t> modules;
+  for (int64_t expert = 0; expert < experts; ++expert) modules.push_back(at(expert));
+  return modules;
+}
+
 std::string Recorder::name(const std::string& part) const {
   return layer_ < 0 ? part : "layers." + std::to_string(layer_) + "." + part;
 }

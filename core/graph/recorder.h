@@ -20,6 +20,10 @@ namespace forge {
 
 enum class TrainedBiases { none, adapted, all };  // of no module, of those with adapters, of every one
 
+// Modules of a list for the experts of a layer: one for each expert, as an engine binds weights to
+// them, or a row for those that are equal (ModuleUse::copies), as a plan counts them.
+enum class Experts { one_by_one, in_rows };
+
 // Modules that a run trains, by path.
 struct ModuleTraining {
   bool all = false;                      // every weight
@@ -34,6 +38,10 @@ struct ModuleTraining {
   bool dropout = false;                  // and a mask before them
   bool fp8 = false;                      // other linear layers multiply in 8 bits
   std::set<std::string> wide = {};       // but for these
+  Experts experts = Experts::one_by_one;
+  // Rows whose experts are recorded one by one, since they train differently; by the first one's
+  // path.
+  std::set<std::string> apart = {};
 };
 
 // Heads of queries, and of the keys and values that some of them share.
@@ -69,6 +77,10 @@ class Recorder {
 
   // Returns the number of a module of the list, which is added if it is new.
   int32_t module_at(const std::string& name, ModuleKind kind, int64_t in, int64_t out, bool bias = false);
+  // Returns the numbers of the experts' modules, whose names have the expert's number between
+  // `before` and `after`: of one row, or of as many modules.
+  std::vector<int32_t> experts_at(const std::string& before, const std::string& after,
+                                  int64_t experts, int64_t in, int64_t out);
   ModuleUse& use_at(int32_t module) { return graph.modules[static_cast<size_t>(module)]; }
   // Returns the name of a value in the layer at hand.
   std::string name(const std::string& part) const;

@@ -15,8 +15,8 @@
 namespace forge {
 namespace {
 
-bool names_a_linear(const ModelSpec& model, const std::string& name) {
-  return std::ranges::any_of(modules_of(model), [&](const ModuleUse& module) {
+bool names_a_linear(const std::vector<ModuleUse>& modules, const std::string& name) {
+  return std::ranges::any_of(modules, [&](const ModuleUse& module) {
     using enum ModuleKind;
     return (module.kind == linear || module.kind == head || module.kind == embedding) &&
            ends_with("." + module.path, "." + name);
@@ -70,8 +70,9 @@ void add_faults_of_sources(const Job& job, const ModelSpec& model, std::vector<K
 // Adds the excluded names that match nothing. They are no faults in a list that comes from
 // adapter.init_from: PEFT warns of them.
 void add_faults_of_excluded(const Job& job, const ModelSpec& model, std::vector<KeyFault>& faults) {
+  const std::vector<ModuleUse> modules = modules_for(model, job.adapter, Experts::in_rows);
   for (const std::string& name : job.adapter.exclude_modules)
-    if (!job.adapter.exclude_is_regex && !names_a_linear(model, name))
+    if (!job.adapter.exclude_is_regex && !names_a_linear(modules, name))
       faults.push_back({"adapter.exclude_modules", "\"" + name + "\" matches no linear layer"});
 }
 

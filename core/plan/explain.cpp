@@ -214,9 +214,10 @@ Table model_rows(const Plan& plan) {
                                   std::string(all_linear ? "; peft's all-linear adapts the towers' linear layers too" : "")});
   for (const TargetMatch& match : plan.targets)
     rows.push_back({"adapter target", match.target + ": " + format_count(match.modules) + " linear layers" + peft_text(match)});
-  const std::vector<ModuleUse> trained = plan.job.adapter.type == AdapterType::none
-                                          ? modules_of(plan.model)
-                                          : saved_modules(plan.model, plan.job.adapter);
+  const std::vector<ModuleUse> trained =
+      plan.job.adapter.type == AdapterType::none
+          ? modules_of(plan.model, Experts::in_rows)
+          : saved_modules(plan.model, plan.job.adapter, Experts::in_rows);
   const bool embedding = std::any_of(trained.begin(), trained.end(),
                                      [](const ModuleUse& module) { return module.kind == ModuleKind::embedding; });
   if (const int64_t row = frozen_embedding_row(plan.model); embedding && row >= 0)

@@ -70,8 +70,12 @@ void warn_of_threads(const Plan& plan, const Warn& warn) {
 // all.
 void warn_of_rank(const Plan& plan, const Warn& warn) {
   const auto full = [](const AdapterSite& site) { return std::min(site.in_features, site.out_features); };
+  const auto beyond = [&](const AdapterSite& site) { return site.rank - full(site); };
+  if (std::ranges::none_of(adapter_sites(plan.model, plan.job.adapter, Experts::in_rows),
+                           [&](const AdapterSite& site) { return beyond(site) > 0; }))
+    return;
   const std::vector<AdapterSite> sites = adapter_sites(plan.model, plan.job.adapter);
-  const auto worst = std::ranges::max_element(sites, {}, [&](const AdapterSite& site) { return site.rank - full(site); });
+  const auto worst = std::ranges::max_element(sites, {}, beyond);
   if (worst != sites.end() && worst->rank > full(*worst))
     warn("adapter.rank " + format_count(worst->rank) + " is above the width of " + worst->module + " (" +
          format_count(worst->in_features) + " × " + format_count(worst->out_features) + "): ranks past " +

@@ -35,10 +35,8 @@ ValueId multiply(Recorder& g, ValueId rows, const Routing& routing, const std::s
 
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out) {
   const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
-  std::vector<int32_t> modules;
-  for (int64_t expert = 0; expert < routing.experts; ++expert)
-    modules.push_back(g.module_at(before + std::to_string(expert) + after, ModuleKind::linear, in, out));
-  return multiply(g, rows, routing, "experts" + after, out, std::move(modules));
+  return multiply(g, rows, routing, "experts" + after, out,
+                  g.experts_at(before, after, routing.experts, in, out));
 }
 
 ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "core/lib/base/typo.h"
 
@@ -139,8 +141,20 @@ size_t utf8_character(std::string_view bytes, size_t at, size_t* broken) {
   return length;
 }
 
+// True if the eight bytes from `at` on are ASCII, as most bytes of most texts are.
+static bool eight_ascii(std::string_view text, size_t at) {
+  uint64_t word = 0;
+  if (at + 8 > text.size()) return false;
+  std::memcpy(&word, text.data() + at, 8);
+  return (word & 0x8080808080808080u) == 0;
+}
+
 bool valid_utf8(std::string_view text, size_t* bad) {
   for (size_t at = 0, broken = 0; at < text.size();) {
+    if (eight_ascii(text, at)) {
+      at += 8;
+      continue;
+    }
     const size_t length = utf8_character(text, at, &broken);
     if (length == 0) {
       if (bad) *bad = at;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "core/job/names.h"
@@ -21,6 +23,15 @@ bool names(const std::string& target, const std::string& path) {
   return path == target || ends_with(path, "." + target);
 }
 
+// True if the path has the name as whole components.
+bool has_part(const std::string& name, const std::string& path) {
+  return ("." + path + ".").find("." + name + ".") != std::string::npos;
+}
+
+// Returns the expression of a key of rank_pattern or alpha_pattern, which matches at the end of a
+// path.
+std::string pattern_of(const std::string& key) { return "(.*\\.)?(" + key + ")"; }
+
 bool all_linear(const AdapterConfig& adapter) {
   return adapter.target_modules.size() == 1 && lower(adapter.target_modules[0]) == "all-linear";
 }
@@ -31,13 +42,10 @@ bool excluded(const AdapterConfig& adapter, const std::string& path) {
                              [&](const std::string& name) { return names(name, path); });
 }
 
-// True if modules_to_save names the module: the path has the name as whole components. Such a
-// module has no adapter.
+// True if modules_to_save names the module. Such a module has no adapter.
 bool kept_whole(const AdapterConfig& adapter, const std::string& path) {
-  const std::string dotted = "." + path + ".";
-  return std::ranges::any_of(adapter.modules_to_save, [&](const std::string& name) {
-    return dotted.find("." + name + ".") != std::string::npos;
-  });
+  return std::ranges::any_of(adapter.modules_to_save,
+                             [&](const std::string& name) { return has_part(name, path); });
 }
 
 bool layer_wanted(const AdapterConfig& adapter, int64_t layer) {
@@ -84,7 +92,7 @@ class Overrides {
  public:
   Overrides(const InOrder<Value>& table, const std::string& key) : key_(key) {
     for (const auto& [name, value] : table)
-      rows_.push_back({name, Pattern("(.*\\.)?(" + name + ")", key), value, false, {}});
+      rows_.push_back({name, Pattern(pattern_of(name), key), value, false, {}});
   }
   Value find(const std::string& path, Value otherwise) {
     const Row* first = nullptr;
@@ -176,6 +184,55 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
     faults.push_back({"adapter.init", name_of(adapter.init) + " cannot be combined with target_parameters"});
 }
 
+// A condition on a module's path in an adapter's settings.
+using Condition = std::function<bool(const std::string& path)>;
+
+// Returns the conditions that may hold for some experts of a layer and not for others. Names match
+// whole parts of a path, or its end: one without a digit holds for no number of an expert.
+std::vector<Condition> conditions_on_numbers(const AdapterConfig& adapter) {
+  std::vector<Condition> conditions;
+  const auto add_names = [&](const std::vector<std::string>& all,
+                             bool (*holds)(const std::string& name, const std::string& path)) {
+    for (const std::string& name : all)
+      if (name.find_first_of("0123456789") != std::string::npos)
+        conditions.push_back([&name, holds](const std::string& path) { return holds(name, path); });
+  };
+  const auto add_pattern = [&](const std::string& expression) {
+    try {
+      conditions.push_back([pattern = std::make_shared<Pattern>(expression, "adapter")](
+                               const std::string& path) { return pattern->matches(path); });
+    } catch (const KeyError&) {  // it is refused where it is used
+    }
+  };
+  const auto add_patterns = [&](const auto& table) {
+    for (const auto& [name, value] : table) add_pattern(pattern_of(name));
+  };
+  if (!adapter.target_is_regex)
+    add_names(adapter.target_modules, names);
+  else
+    for (const std::string& expression : adapter.target_modules) add_pattern(expression);
+  if (!adapter.exclude_is_regex)
+    add_names(adapter.exclude_modules, names);
+  else
+    add_pattern(adapter.exclude_modules.at(0));
+  add_names(adapter.modules_to_save, has_part);
+  add_names(adapter.modules_to_save,
+            [](const std::string& name, const std::string& path) { return ends_with(path, name); });
+  add_patterns(adapter.rank_pattern), add_patterns(adapter.alpha_pattern);
+  return conditions;
+}
+
+bool tells_apart(const Condition& condition, const ModuleUse& row) {
+  try {
+    const bool first = condition(row.path);
+    for (int64_t copy = 1; copy < row.copies; ++copy)
+      if (condition(row.path_of(copy)) != first) return true;
+    return false;
+  } catch (const KeyError&) {  // it takes too many steps with one of the paths, which is then named
+    return true;
+  }
+}
+
 struct Selection {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;  // places with factors
@@ -207,8 +264,9 @@ void refuse_unused_targets(const ModelSpec& spec, const AdapterConfig& adapter, 
 // PEFT trains, and saves, every parameter with "bias" in its name. A model in which these are more
 // than biases of layers (T5's distances, the correction of DeepSeek's router, joined experts) is
 // refused.
-void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, std::vector<KeyFault>& faults) {
-  for (const ModuleUse& module : modules_of(spec)) {
+void refuse_odd_biases(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts,
+                       std::vector<KeyFault>& faults) {
+  for (const ModuleUse& module : modules_of(spec, experts)) {
     if (module.path.find("bias") != std::string::npos)
       return faults.push_back({"adapter.bias", "all would train " + module.path + ", which is not the bias of a layer"});
     if (module.bias && module.experts > 0)
@@ -251,10 +309,11 @@ void refuse_for_vocabulary(const AdapterConfig& adapter, const std::string& modu
 }
 
 int64_t parameters_of(const AdapterSite& site, const AdapterConfig& adapter) {
-  return site.rank * (site.in_features + site.out_features) + (adapter.use_dora ? site.out_features : 0);
+  return site.copies * (site.rank * (site.in_features + site.out_features) +
+                        (adapter.use_dora ? site.out_features : 0));
 }
 
-Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
+Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
   Selection selection;
   for (const std::string& target : adapter.target_modules) selection.targets.push_back({target});
   selection.used.assign(adapter.target_modules.size(), false);
@@ -265,7 +324,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
   std::vector<bool> used_parameters(adapter.target_parameters.size(), false);
-  for (const ModuleUse& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_for(spec, adapter, experts)) {
     if (kept_whole(adapter, module.path)) continue;
     const bool joined = module.kind == ModuleKind::experts && targets_parameter(adapter, module.path, used_parameters);
     const int64_t target = joined ? -1 : targets.match(module);
@@ -279,14 +338,14 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
       continue;
     }
     AdapterSite site{module.path, module.path, module.layer, module.in, module.out};
-    site.experts = module.experts;
+    site.experts = module.experts, site.copies = module.copies;
     site.rank = ranks.find(module.path, adapter.rank);
     site.alpha = alphas.find(module.path, adapter.alpha);
     const double rank = static_cast<double>(site.rank);
     site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
     if (site.rank < 1)
       faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
-    if (!joined) selection.targets[target].modules += 1;
+    if (!joined) selection.targets[target].modules += site.copies;
     if (!joined) selection.targets[target].parameters += parameters_of(site, adapter);
     if (vocabulary)
       selection.vocabulary.push_back({module.path, module.kind != ModuleKind::head, spec.vocab_size, spec.hidden_size, site.rank, site.alpha, site.scale, {}});
@@ -295,7 +354,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   }
   name_joined_adapters(selection.sites);
   refuse_unused_parameters(adapter, used_parameters, faults);
-  if (adapter.bias == LoraBias::all) refuse_odd_biases(spec, adapter, faults);
+  if (adapter.bias == LoraBias::all) refuse_odd_biases(spec, adapter, experts, faults);
   if (starts_from_data(adapter)) refuse_single_experts(selection.sites, faults);
   if (changes_base(adapter) || starts_from_data(adapter) || (adapter.init == LoraInit::loftq && !adapter.init_from))
     require_directions(selection.sites, adapter.init, faults);
@@ -304,6 +363,8 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter) {
   if (selection.any() && !adapter.init_from) ranks.collect_unused(faults);
   if (selection.any() && !adapter.init_from) alphas.collect_unused(faults);
   if (faults.empty()) return selection;
+  if (experts == Experts::in_rows)
+    return select(spec, adapter, Experts::one_by_one);  // faults name each expert
   throw KeyError(ErrorKind::job, std::move(faults),
                  "the linear layers are " + known_modules(spec) + "; or write all-linear");
 }
@@ -339,7 +400,7 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
   std::vector<KeyFault> faults;
   for (const auto& [name, tokens] : adapter.trainable_token_indices) {
     bool found = false;
-    for (const ModuleUse& module : modules_of(spec)) {
+    for (const ModuleUse& module : modules_of(spec, Experts::in_rows)) {
       const bool embedding = module.path + ".weight" == embedding_name(spec), head = module.kind == ModuleKind::head;
       if ((!embedding && !head) || module.path == kScoreModule || !named_by(name, module.path, embedding)) continue;
       found = true;
@@ -364,30 +425,43 @@ void add_token_sites(const ModelSpec& spec, const AdapterConfig& adapter, std::v
 // Leaves out what PEFT's all-linear does not find under transformers 5.
 void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const std::vector<AdapterSite>& sites, TargetMatch& match) {
   std::set<std::string> routers;
-  for (const ModuleUse& module : modules_of(spec))
+  for (const ModuleUse& module : modules_of(spec, Experts::in_rows))
     if (module.use == LinearUse::router) routers.insert(module.path);
   for (const AdapterSite& site : sites) {
     if (site.experts > 0) continue;  // named in target_parameters
     if (site.module.find(".experts.") == std::string::npos && routers.count(site.module) == 0) continue;
-    match.peft_modules -= 1;
+    match.peft_modules -= site.copies;
     match.peft_parameters -= parameters_of(site, adapter);
   }
 }
 
 }  // namespace
 
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
-  return select(spec, adapter).sites;
+std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& adapter) {
+  if (spec.num_experts == 0 || adapter.type == AdapterType::none) return {};
+  const std::vector<Condition> conditions = conditions_on_numbers(adapter);
+  std::set<std::string> apart;
+  for (const ModuleUse& row : modules_of(spec, Experts::in_rows))
+    if (row.copies > 1 && std::ranges::any_of(conditions, [&](const Condition& condition) {
+          return tells_apart(condition, row);
+        }))
+      apart.insert(row.path);
+  return apart;
 }
 
-AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter) {
-  Selection selection = select(spec, adapter);
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter,
+                                       Experts experts) {
+  return select(spec, adapter, experts).sites;
+}
+
+AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
+  Selection selection = select(spec, adapter, experts);
   add_token_sites(spec, adapter, selection.vocabulary);
   return {std::move(selection.sites), std::move(selection.vocabulary)};
 }
 
 std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const AdapterConfig& adapter) {
-  return adapter_places(spec, adapter).vocabulary;
+  return adapter_places(spec, adapter, Experts::in_rows).vocabulary;
 }
 
 void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::string& folder) {
@@ -399,7 +473,7 @@ void refuse_joined_experts(const std::vector<AdapterSite>& sites, const std::str
 
 std::vector<TargetMatch> target_matches(const ModelSpec& spec, const AdapterConfig& adapter) {
   if (adapter.type == AdapterType::none) return {};
-  Selection selection = select(spec, adapter);
+  Selection selection = select(spec, adapter, Experts::in_rows);
   for (TargetMatch& match : selection.targets)
     match.peft_modules = match.modules, match.peft_parameters = match.parameters;
   if (all_linear(adapter)) count_as_peft(spec, adapter, selection.sites, selection.targets.front());

@@ -3,9 +3,11 @@
 //
 //   for (const AdapterSite& site : adapter_sites(spec, job.adapter)) site.module;   // "model.layers.0.self_attn.q_proj"
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/graph/recorder.h"
 #include "core/job/job.h"
 #include "core/model/families/model_spec.h"
 
@@ -25,6 +27,8 @@ struct AdapterSite {
   // Experts in the one tensor: A is [experts · rank, in], B is [out, rank · experts]. 0: a linear
   // layer.
   int64_t experts = 0;
+  // Linear layers of a row of experts (ModuleUse::copies); `module` is the first one's.
+  int64_t copies = 1;
 };
 
 // An adapter's change of the embedding or of the head. A step reads that matrix whole
@@ -57,14 +61,20 @@ std::vector<VocabularySite> vocabulary_sites(const ModelSpec& spec, const Adapte
 // and the first match counts. Throws Error(job) naming every target that matches nothing and the
 // available modules. For an adapter that starts from a folder (init_from) such targets and patterns
 // are ignored, as in PEFT, as long as one target matches.
-std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter);
+std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter,
+                                       Experts experts = Experts::one_by_one);
 
 // The results of adapter_sites() and vocabulary_sites().
 struct AdapterPlaces {
   std::vector<AdapterSite> sites;
   std::vector<VocabularySite> vocabulary;
 };
-AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter);
+AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter,
+                             Experts experts = Experts::one_by_one);
+
+// Returns the rows of experts (ModuleUse::copies), by the first one's path, of which a name or an
+// expression in the adapter's settings matches some and not all.
+std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& adapter);
 
 // Throws Error(job) if an adapter changes joined experts. forge trains such adapters, but neither
 // merges them nor writes them as GGUF.

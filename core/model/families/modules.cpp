@@ -1,18 +1,21 @@
 #include "core/model/families/modules.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <set>
 
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/model/families/family.h"
 #include "core/model/families/step.h"
 
 namespace forge {
 namespace {
 
-std::vector<ModuleUse> recorded_modules(const ModelSpec& spec) {
-  std::vector<ModuleUse> modules = forward_list({spec}).modules;
+std::vector<ModuleUse> recorded_modules(const ModelSpec& spec, Experts experts) {
+  std::vector<ModuleUse> modules = forward_list({spec, {.experts = experts}}).modules;
   // A state_dict names a layer's linear layers before its norms.
   std::stable_sort(modules.begin(), modules.end(), [](const ModuleUse& a, const ModuleUse& b) {
     return a.layer >= 0 && a.layer == b.layer && a.kind == ModuleKind::linear && b.kind == ModuleKind::norm;
@@ -22,14 +25,39 @@ std::vector<ModuleUse> recorded_modules(const ModelSpec& spec) {
 
 }  // namespace
 
-std::vector<ModuleUse> modules_of(const ModelSpec& spec) {
+std::vector<ModuleUse> modules_of(const ModelSpec& spec, Experts experts) {
   // A plan asks some twenty times, and recording a large model's list takes a millisecond.
+  struct Recorded {
+    ModelSpec spec;
+    std::vector<ModuleUse> modules;
+  };
   static std::mutex guard;
-  static ModelSpec last;
-  static std::vector<ModuleUse> modules;
+  static std::array<Recorded, 2> last;
   const std::lock_guard lock(guard);
-  if (modules.empty() || !(spec == last)) modules = recorded_modules(spec), last = spec;
-  return modules;
+  Recorded& known = last[static_cast<size_t>(experts)];
+  if (known.modules.empty() || !(spec == known.spec))
+    known = {spec, recorded_modules(spec, experts)};
+  return known.modules;
+}
+
+std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter,
+                                   Experts experts) {
+  std::vector<ModuleUse> modules = modules_of(spec, experts);
+  const std::set<std::string> apart =
+      experts == Experts::in_rows ? rows_apart(spec, adapter) : std::set<std::string>();
+  if (apart.empty()) return modules;
+  std::vector<ModuleUse> divided;
+  for (ModuleUse& module : modules) {
+    if (apart.count(module.path) == 0) {
+      divided.push_back(std::move(module));
+      continue;
+    }
+    for (int64_t copy = 0; copy < module.copies; ++copy) {
+      divided.push_back(module);
+      divided.back().path = module.path_of(copy), divided.back().copies = 1;
+    }
+  }
+  return divided;
 }
 
 std::string weight_name(const ModuleUse& module) {
@@ -48,11 +76,12 @@ std::string head_name(const ModelSpec& spec) {
   return spec.score_head ? std::string(kScoreModule) + ".weight" : logits_head_name(spec);
 }
 
-std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter) {
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter,
+                                     Experts experts) {
   std::vector<ModuleUse> saved;
   if (adapter.modules_to_save.empty()) return saved;
   std::vector<bool> used(adapter.modules_to_save.size(), false);
-  for (const ModuleUse& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules_for(spec, adapter, experts)) {
     bool wanted = false;
     for (size_t i = 0; i < adapter.modules_to_save.size(); ++i) {
       if (!ends_with(module.path, adapter.modules_to_save[i])) continue;

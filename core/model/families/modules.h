@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/recorder.h"
 #include "core/model/families/parameters.h"
-#include "core/graph/graph.h"
 
 namespace forge {
 
@@ -18,7 +18,11 @@ bool adaptable(const ModuleUse& module);
 
 // Returns the modules in the order of a Hugging Face state_dict, with nothing of them trained. The
 // head is included even if its weight is the embedding's.
-std::vector<ModuleUse> modules_of(const ModelSpec& spec);
+std::vector<ModuleUse> modules_of(const ModelSpec& spec, Experts experts = Experts::one_by_one);
+// Returns the modules of a model with an adapter, which treats all of a row alike: experts that it
+// tells apart are no row (rows_apart).
+std::vector<ModuleUse> modules_for(const ModelSpec& spec, const AdapterConfig& adapter,
+                                   Experts experts);
 
 inline constexpr const char* kScoreModule = "score";  // the head of a model that gives one score, in every family
 
@@ -32,6 +36,7 @@ std::string logits_head_name(const ModelSpec& spec);
 // Returns the modules that modules_to_save names, by PEFT's rule: the path ends with the name.
 // Throws Error(job) naming every entry that matches nothing, or that names something other than a
 // module with weights.
-std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter);
+std::vector<ModuleUse> saved_modules(const ModelSpec& spec, const AdapterConfig& adapter,
+                                     Experts experts = Experts::one_by_one);
 
 }  // namespace forge

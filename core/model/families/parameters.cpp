@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_sites.h"
@@ -35,12 +36,14 @@ Parameter weight_of(const ModuleUse& module) {
   Parameter weight{weight_name(module), shape, role, module.layer, false, false, decays(role)};
   weight.quantizable = role == Role::linear && module.use == LinearUse::layer;
   weight.constant = module.constant;
+  weight.copies = module.copies;
   return weight;
 }
 
 Parameter bias_of(const ModuleUse& module) {
   Parameter bias{bias_name(module), {module.out}, Role::bias, module.layer, false, false, false};
   if (module.experts > 0) bias.shape.insert(bias.shape.begin(), module.experts);
+  bias.copies = module.copies;
   return bias;
 }
 
@@ -49,6 +52,7 @@ Parameter bias_of(const ModuleUse& module) {
 void add_adapters(const std::vector<AdapterSite>& sites, bool dora, std::vector<Parameter>& parameters) {
   const auto add = [&](const AdapterSite& site, const char* name, std::vector<int64_t> shape, Role role) {
     parameters.push_back({site.adapter + name, std::move(shape), role, site.layer, true, false, decays(role)});
+    parameters.back().copies = site.copies;
   };
   for (auto begin = sites.begin(); begin != sites.end();) {
     const auto end = std::find_if(begin, sites.end(), [&](const AdapterSite& site) { return site.layer != begin->layer; });
@@ -75,10 +79,11 @@ void add_vocabulary(const std::vector<VocabularySite>& sites, std::vector<Parame
 
 // Adds the biases of adapted layers, or of every module. They are trained in place of the base's.
 // PEFT's files name a bias of an adapted layer as the wrapped layer's.
-void add_biases(const ModelSpec& spec, const std::vector<AdapterSite>& sites, bool all, std::vector<Parameter>& parameters) {
+void add_biases(const std::vector<ModuleUse>& modules, const std::vector<AdapterSite>& sites,
+                bool all, std::vector<Parameter>& parameters) {
   std::set<std::string> adapted;
   for (const AdapterSite& site : sites) adapted.insert(site.module);
-  for (const ModuleUse& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules) {
     const bool wrapped = adapted.count(module.path) > 0;
     if (!module.bias || !(all || wrapped)) continue;
     Parameter bias = bias_of(module);
@@ -100,11 +105,28 @@ void add_saved_copy(const ModuleUse& module, std::vector<Parameter>& parameters)
   }
 }
 
-}  // namespace
+// Marks the originals of trained copies.
+void mark_replaced(std::vector<Parameter>& parameters) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : parameters)
+    if (starts_with(parameter.name, kSavedPrefix)) names.insert(base_name(parameter));
+  if (names.empty()) return;
+  for (Parameter& parameter : parameters) parameter.replaced = names.count(parameter.name) > 0;
+}
 
-std::vector<Parameter> base_parameters(const ModelSpec& spec) {
+// True if two tensors of layers are equal in all that is counted.
+bool counted_alike(const Parameter& a, const Parameter& b) {
+  const auto counted = [](const Parameter& p) {
+    return std::tuple(p.role, p.layer >= 0, p.trainable, p.quantized, p.weight_decay, p.quantizable,
+                      p.constant, p.replaced);
+  };
+  return counted(a) == counted(b) && a.shape == b.shape &&
+         starts_with(a.name, kSavedPrefix) == starts_with(b.name, kSavedPrefix);
+}
+
+std::vector<Parameter> parameters_of(const std::vector<ModuleUse>& modules, const ModelSpec& spec) {
   std::vector<Parameter> parameters;
-  for (const ModuleUse& module : modules_of(spec)) {
+  for (const ModuleUse& module : modules) {
     if (module.kind == ModuleKind::head && spec.tie_word_embeddings) continue;  // the embedding's own tensor
     parameters.push_back(weight_of(module));
     if (module.bias) parameters.push_back(bias_of(module));
@@ -112,34 +134,58 @@ std::vector<Parameter> base_parameters(const ModelSpec& spec) {
   return parameters;
 }
 
+}  // namespace
+
+std::vector<Parameter> base_parameters(const ModelSpec& spec, Experts experts) {
+  return parameters_of(modules_of(spec, experts), spec);
+}
+
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
-                                      Quantization quantization) {
-  std::vector<Parameter> parameters = base_parameters(spec);
+                                      Quantization quantization, Experts experts) {
+  const std::vector<ModuleUse> modules = modules_for(spec, adapter, experts);
+  std::vector<Parameter> parameters = parameters_of(modules, spec);
   for (Parameter& parameter : parameters) {
     parameter.trainable = adapter.type == AdapterType::none && !parameter.constant;
     parameter.quantized = quantization != Quantization::none && parameter.quantizable;
   }
   if (adapter.type == AdapterType::none) return parameters;
-  const auto [sites, vocabulary] = adapter_places(spec, adapter);
+  const auto [sites, vocabulary] = adapter_places(spec, adapter, experts);
   add_adapters(sites, adapter.use_dora, parameters);
-  if (adapter.bias != LoraBias::none) add_biases(spec, sites, adapter.bias == LoraBias::all, parameters);
+  if (adapter.bias != LoraBias::none)
+    add_biases(modules, sites, adapter.bias == LoraBias::all, parameters);
   add_vocabulary(vocabulary, parameters);
-  for (const ModuleUse& module : saved_modules(spec, adapter)) {
+  for (const ModuleUse& module : saved_modules(spec, adapter, experts)) {
     // A module that is trained whole starts from its full weight, and its frozen original stays as
     // it is.
     for (Parameter& parameter : parameters)
       if (parameter.name == module.path + ".weight") parameter.quantized = false;
     add_saved_copy(module, parameters);
   }
+  mark_replaced(parameters);
   return parameters;
+}
+
+std::vector<Parameter> parameter_rows(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization) {
+  std::vector<Parameter> rows;
+  for (Parameter& parameter : run_parameters(spec, adapter, quantization, Experts::in_rows)) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Parameter& other) {
+      return parameter.layer >= 0 && counted_alike(other, parameter);
+    });
+    if (row == rows.end())
+      rows.push_back(std::move(parameter));
+    else
+      row->copies += parameter.copies;
+  }
+  return rows;
 }
 
 ModelSpec merged_spec(const ModelSpec& spec, const AdapterConfig& adapter) {
   ModelSpec merged = spec;
   if (!spec.tie_word_embeddings || adapter.type == AdapterType::none) return merged;
-  for (const VocabularySite& site : adapter_places(spec, adapter).vocabulary)
+  for (const VocabularySite& site : vocabulary_sites(spec, adapter))
     if (site.tokens.empty()) merged.tie_word_embeddings = false;
-  for (const ModuleUse& module : saved_modules(spec, adapter))
+  for (const ModuleUse& module : saved_modules(spec, adapter, Experts::in_rows))
     if (module.kind == ModuleKind::embedding || module.kind == ModuleKind::head) merged.tie_word_embeddings = false;
   return merged;
 }
@@ -161,8 +207,8 @@ int64_t frozen_embedding_row(const ModelSpec& spec) {
 ParameterCounts count_parameters(const std::vector<Parameter>& parameters) {
   ParameterCounts counts;
   for (const Parameter& parameter : parameters) {
-    counts.total += parameter.count();
-    if (parameter.trainable) counts.trainable += parameter.count();
+    counts.total += parameter.total();
+    if (parameter.trainable) counts.trainable += parameter.total();
   }
   return counts;
 }

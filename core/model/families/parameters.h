@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/recorder.h"
 #include "core/job/job.h"
 #include "core/model/families/model_spec.h"
 
@@ -22,16 +23,30 @@ struct Parameter {
   bool weight_decay = false;  // norms and biases never decay
   bool quantizable = false;   // the matrix of a linear layer that is no router
   bool constant = false;      // a buffer of transformers: never trained
-  int64_t count() const;
+  bool replaced = false;      // by a trained copy in the same list
+  // Tensors of a row, which are equal but for numbers in their names; `name` is the first one's.
+  int64_t copies = 1;
+
+  int64_t count() const;  // of one tensor
+  int64_t total() const { return copies * count(); }
 };
 
 // Returns the base model's tensors in the order of a Hugging Face checkpoint: embedding, layers,
 // final norm, head (absent when tied).
-std::vector<Parameter> base_parameters(const ModelSpec& spec);
+// Experts in rows have a parameter for each row (Parameter::copies).
+std::vector<Parameter> base_parameters(const ModelSpec& spec,
+                                       Experts experts = Experts::one_by_one);
 
 // Returns all parameters of a run: base (frozen unless adapter.type is none), then the adapter's,
 // then modules_to_save, which are trainable copies named as PEFT saves them.
 std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization,
+                                      Experts experts = Experts::one_by_one);
+
+// Returns the parameters of a run in rows (Parameter::copies): the tensors of experts and layers
+// that are equal but for the numbers in their names are one row, so that sums and maxima cost the
+// same for any number of them. Those outside of layers come one by one, the embedding first.
+std::vector<Parameter> parameter_rows(const ModelSpec& spec, const AdapterConfig& adapter,
                                       Quantization quantization);
 
 // Returns the spec of a base with the run's adapter merged into it: a tied head has a matrix of its

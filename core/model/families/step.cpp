@@ -61,16 +61,27 @@ TrainedSize trained_size(const TrainedLayout& layout, Precision precision) {
   return {layout.elements, layout.update_bytes(precision == Precision::fp32 ? 0 : 2)};
 }
 
-ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization) {
-  ModuleTraining training{.fp8 = quantization == Quantization::fp8};
+// Returns the training of nothing, with experts as the run has them.
+static ModuleTraining nothing_trained(const ModelSpec& spec, const AdapterConfig& adapter,
+                                      Quantization quantization, Experts experts) {
+  ModuleTraining training{.fp8 = quantization == Quantization::fp8, .experts = experts};
+  if (experts == Experts::in_rows) training.apart = rows_apart(spec, adapter);
+  return training;
+}
+
+ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter,
+                             Quantization quantization, Experts experts) {
+  ModuleTraining training = nothing_trained(spec, adapter, quantization, experts);
   if (training.fp8)
-    for (const ModuleUse& module : saved_modules(spec, adapter)) training.wide.insert(module.path);
+    for (const ModuleUse& module : saved_modules(spec, adapter, experts))
+      training.wide.insert(module.path);
   return training;
 }
 
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
-                               const std::vector<AdapterSite>& sites, Quantization quantization) {
-  ModuleTraining training{.fp8 = quantization == Quantization::fp8};
+                               const std::vector<AdapterSite>& sites, Quantization quantization,
+                               Experts experts) {
+  ModuleTraining training = nothing_trained(spec, adapter, quantization, experts);
   training.all = adapter.type == AdapterType::none;
   training.dora = adapter.use_dora;
   training.dropout = adapter.dropout > 0;
@@ -79,7 +90,8 @@ ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapt
                                                           : TrainedBiases::none;
   for (const AdapterSite& site : sites) training.adapters[site.module] = {site.rank, site.experts > 0 ? site.adapter : ""};
   if (training.all) return training;
-  for (const ModuleUse& module : saved_modules(spec, adapter)) training.whole.insert(module.path);
+  for (const ModuleUse& module : saved_modules(spec, adapter, experts))
+    training.whole.insert(module.path);
   // The gradient of such a site is that of the whole matrix, from which the adapter takes its part.
   for (const VocabularySite& site : vocabulary_sites(spec, adapter)) {
     training.whole.insert(site.module);

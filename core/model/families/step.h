@@ -17,12 +17,15 @@
 namespace forge {
 
 // Returns the modules that a job trains. `sites` are those of adapter_sites(), or an adapter
-// folder's. `quantization` is that of the frozen weights.
+// folder's, with the same `experts`. `quantization` is that of the frozen weights.
 ModuleTraining module_training(const ModelSpec& spec, const AdapterConfig& adapter,
-                               const std::vector<AdapterSite>& sites, Quantization quantization = Quantization::none);
+                               const std::vector<AdapterSite>& sites,
+                               Quantization quantization = Quantization::none,
+                               Experts experts = Experts::one_by_one);
 // Returns the training of the job's base by itself: nothing is trained. Modules that the job trains
 // whole are not quantised.
-ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter, Quantization quantization);
+ModuleTraining base_training(const ModelSpec& spec, const AdapterConfig& adapter,
+                             Quantization quantization, Experts experts = Experts::one_by_one);
 
 // Elements that a run trains, and the bytes that one update reads and writes.
 struct TrainedSize {

@@ -95,13 +95,16 @@ TrainedLayout trained_layout(const std::vector<Parameter>& parameters, const Opt
   int64_t rows = 0, columns = 0;
   for (const Parameter& parameter : parameters) {
     if (!parameter.trainable) continue;
-    TrainedSlice slice{parameter, layout.elements, up_to(line, parameter.count()), kind_of(parameter, optimizer.type)};
+    TrainedSlice slice{parameter, layout.elements,
+                       up_to(line, parameter.count()) * parameter.copies,
+                       kind_of(parameter, optimizer.type)};
     int64_t& state = elements[slice.state];
     slice.state_offset = state;
     state += slice.padded;
     if (slice.state == StateKind::matrix) {
       slice.row_offset = rows, slice.column_offset = columns;
-      rows += up_to(kLineElements, slice.rows()), columns += up_to(kLineElements, slice.columns());
+      rows += up_to(kLineElements, slice.rows()) * parameter.copies,
+          columns += up_to(kLineElements, slice.columns()) * parameter.copies;
     }
     layout.elements += slice.padded;
     layout.slices.push_back(std::move(slice));

@@ -37,10 +37,12 @@ enum class StateKind {
   matrix,  // for the matrix as a whole: its update sees rows and columns
 };
 
+// The tensors of a row of experts (Parameter::copies) are one slice, in which each is padded. A run
+// has no rows.
 struct TrainedSlice {
   Parameter parameter;
   int64_t offset = 0;        // in elements of the flat buffers
-  int64_t padded = 0;        // elements up to the next slice
+  int64_t padded = 0;        // elements up to the next slice: of all its copies
   StateKind state = StateKind::plain;
   int64_t state_offset = 0;  // among the slices whose state is of the same kind
   int64_t row_offset = 0, column_offset = 0;  // in parts with a value for each row or column

@@ -19,6 +19,7 @@ struct ValueModel {
 };
 
 // Returns the value model of a run of `job` on a model of `spec`.
-ValueModel value_model(const ModelSpec& spec, const Job& job);
+ValueModel value_model(const ModelSpec& spec, const Job& job,
+                       Experts experts = Experts::one_by_one);
 
 }  // namespace forge

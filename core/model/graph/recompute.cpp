@@ -87,11 +87,11 @@ class Groups {
     parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
   }
   void join_values() {
-    std::map<int32_t, ValueId> first;  // of each buffer
+    std::vector<ValueId> first(forward_.buffers.size(), kNoValue);  // of each buffer
     for (size_t v = 0; v < parent_.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
-      auto [found, is_new] = first.try_emplace(forward_.values[v].buffer, id);
-      if (!is_new) join(id, found->second);
+      ValueId& found = first[static_cast<size_t>(forward_.values[v].buffer)];
+      found == kNoValue ? static_cast<void>(found = id) : join(id, found);
     }
     for (const Op& op : forward_.ops)
       for (const auto* values : {&op.out, &op.parts})
@@ -110,7 +110,7 @@ class Groups {
     if (at < 0) {
       at = static_cast<int32_t>(groups_.size());
       groups_.push_back(
-          {local_name(forward_.value(value).name), forward_.ops[static_cast<size_t>(producer)].layer});
+          {local_name(forward_.name_of(value)), forward_.ops[static_cast<size_t>(producer)].layer});
     }
     group_of_[static_cast<size_t>(value)] = at;
     Group& group = groups_[static_cast<size_t>(at)];
@@ -156,12 +156,16 @@ std::set<int32_t> only_added(const Graph& forward) {
   return buffers;
 }
 
-// True if an activation reads the group.
-bool feeds_activation(const Graph& forward, const Group& group) {
-  return std::any_of(forward.ops.begin() + group.ops.back(), forward.ops.end(), [&](const Op& op) {
-    return is_activation(op) && op.layer == group.layer &&
-           std::find(group.values.begin(), group.values.end(), op.in[0]) != group.values.end();
-  });
+// Returns the groups that activations of their layers read.
+std::set<const Group*> read_by_activations(const Graph& forward, const Groups& groups) {
+  std::set<const Group*> read;
+  for (size_t i = 0; i < forward.ops.size(); ++i) {
+    const Op& op = forward.ops[i];
+    const Group* group = is_activation(op) ? groups.of(op.in[0]) : nullptr;
+    if (group && op.layer == group->layer && i >= static_cast<size_t>(group->ops.back()))
+      read.insert(group);
+  }
+  return read;
 }
 
 // Returns the bytes of what could be kept of the group. `added`: only_added().
@@ -198,8 +202,11 @@ Recomputed recomputed_by(const Graph& forward, Checkpointing policy) {
   Recomputed again;
   if (policy == Checkpointing::none) return again;
   const Groups groups(forward);
+  const std::set<const Group*> read = policy == Checkpointing::full
+                                          ? std::set<const Group*>()
+                                          : read_by_activations(forward, groups);
   for (const Group& group : groups.all())
-    if (!group.always_kept && (policy == Checkpointing::full || feeds_activation(forward, group)))
+    if (!group.always_kept && (policy == Checkpointing::full || read.count(&group) > 0))
       again.add(group.name, group.layer);
   return again;
 }

@@ -12,7 +12,8 @@ namespace {
 std::string module_of(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
 
 bool saved_whole(const ModelSpec& spec, const AdapterConfig& adapter, const std::string& module) {
-  return std::ranges::any_of(saved_modules(spec, adapter), [&](const ModuleUse& other) { return other.path == module; });
+  return std::ranges::any_of(saved_modules(spec, adapter, Experts::in_rows),
+                             [&](const ModuleUse& other) { return other.path == module; });
 }
 
 // Adds the added ids to those that the adapter trains of one module, which PEFT's configurations

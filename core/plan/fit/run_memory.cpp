@@ -80,7 +80,8 @@ ActivationShape base_shape(const Compute& plan, const StepChoice& step, const In
 std::vector<MemoryLine> saved_modules_lines(const Compute& plan, const std::vector<Parameter>& parameters) {
   int64_t saved = 0;
   for (const Parameter& parameter : parameters)
-    if (parameter.trainable && !base_name(parameter).empty()) saved += parameter.count() * bytes_of(*plan.job.train.precision);
+    if (parameter.trainable && !base_name(parameter).empty())
+      saved += parameter.total() * bytes_of(*plan.job.train.precision);
   if (saved == 0) return {};
   return {{"reference: saved modules", saved, "the base's own weights besides those of adapter.modules_to_save"}};
 }

@@ -29,27 +29,53 @@ std::vector<int64_t> sizes(const Schedule& plan, int64_t from, int64_t to) {
 
 namespace {
 
-RunModels models_of(const Schedule& plan, const Search& search, Offload state) {
-  RunModels models{.policy = inventory_of(plan), .value = {}, .value_plan = {}, .fixed = {}, .provider = search.provider, .plain = search.plain};
-  models.fixed = fixed_memory(plan, models.policy.parameters, state);
+// The models of a plan and what could be computed again in them, wherever activations and state
+// lie.
+struct Models {
+  RunModels run;                     // without fixed lines
+  std::vector<RecomputeUnit> units;  // cheapest first
+  double forward_flops = 0;
+  Recomputed selective, full;  // by the policies of that name
+
+  const Graph& forward() const { return run.policy.lists->forward(); }
+};
+
+Models models_of(const Schedule& plan, const Search& search) {
+  Models models;
+  models.run.policy = inventory_of(plan), models.run.provider = search.provider,
+  models.run.plain = search.plain;
+  const double length = static_cast<double>(plan.train.tokens) /
+                        static_cast<double>(std::max<int64_t>(1, plan.train.examples));
+  const StepSizes sizes{.tokens = 1024,
+                        .targets = 1024,
+                        .compute_bytes = bytes_of(*plan.job.train.precision),
+                        .source = 1024};
+  const Graph& forward = models.forward();
+  models.units = recompute_units(forward, sizes, length);
+  for (const Op& op : forward.ops)
+    models.forward_flops += cost_of(forward, op, sizes, length).flops;
+  models.selective = recomputed_by(forward, Checkpointing::selective);
+  models.full = recomputed_by(forward, Checkpointing::full);
   if (!has_value_network(plan)) return models;
-  models.value_plan = value_plan(plan);
-  models.value = own_inventory(*models.value_plan);
+  models.run.value_plan = value_plan(plan);
+  models.run.value = own_inventory(*models.run.value_plan);
   return models;
 }
 
-// The units that could be computed again, cheapest first, and a try with the first of them.
+RunModels with_state(RunModels models, const Schedule& plan, Offload state) {
+  models.fixed = fixed_memory(plan, models.policy.parameters, state);
+  return models;
+}
+
+// A try of a search with what is computed again in it: the first units, or a fixed choice.
 class Recomputation {
  public:
-  Recomputation(const Schedule& plan, const Search& search, Trial start)
-      : plan_(plan), search_(search), models_(models_of(plan, search, start.state)), trial_(std::move(start)) {
-    const double length = static_cast<double>(plan.train.tokens) /
-                          static_cast<double>(std::max<int64_t>(1, plan.train.examples));
-    const StepSizes sizes{
-        .tokens = 1024, .targets = 1024, .compute_bytes = bytes_of(*plan.job.train.precision), .source = 1024};
-    units_ = recompute_units(forward(), sizes, length);
-    for (const Op& op : forward().ops) forward_flops_ += cost_of(forward(), op, sizes, length).flops;
-  }
+  Recomputation(const Schedule& plan, const Search& search, const Models& known, Trial start)
+      : plan_(plan),
+        search_(search),
+        known_(known),
+        models_(with_state(known.run, plan, start.state)),
+        trial_(std::move(start)) {}
 
   const Trial& trial() const { return trial_; }
 
@@ -69,7 +95,9 @@ class Recomputation {
   // Tries a fixed choice. True if the plan fits.
   bool fits(Checkpointing policy) {
     trial_.checkpointing = policy;
-    trial_.step.recompute = policy == Checkpointing::none ? Recomputed() : recomputed_by(forward(), policy);
+    trial_.step.recompute = policy == Checkpointing::none   ? Recomputed()
+                            : policy == Checkpointing::full ? known_.full
+                                                            : known_.selective;
     return fits();
   }
   // Tries the least recomputation that fits, if something must be computed again: at most this
@@ -77,15 +105,22 @@ class Recomputation {
   // again.
   bool fits_chosen(double most) {
     size_t too_few = 0, enough = within(most);
-    if (enough == 0 || !(enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full))) return false;
-    if (enough_ > 0) enough = std::min(enough, enough_);
+    if (enough == 0 ||
+        !(enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full)))
+      return false;
+    Trial fitting = trial_;  // with `enough` units
+    bool tried = true;
+    if (enough_ > 0 && enough_ < enough) enough = enough_, tried = false;
     while (enough - too_few > 1) {
       const size_t middle = (too_few + enough) / 2;
-      (fits_first(middle) ? enough : too_few) = middle;
+      const bool suffices = fits_first(middle);
+      (suffices ? enough : too_few) = middle;
+      if (suffices) fitting = trial_, tried = true;
     }
     enough_ = enough;
+    if (tried) trial_ = std::move(fitting);
     // The last of the units may compute more again than full does, or the same.
-    return enough < units_.size() ? fits_first(enough) : fits(Checkpointing::full);
+    return tried || (enough < known_.units.size() ? fits_first(enough) : fits(Checkpointing::full));
   }
 
   // Returns a try that fits with the results of norms kept, too, if memory is left. They are 16 KB
@@ -101,19 +136,18 @@ class Recomputation {
   // does.
   double extra() const {
     double flops = 0;
-    for (const RecomputeUnit& unit : units_)
+    for (const RecomputeUnit& unit : known_.units)
       if (trial_.step.recompute.has(unit.group, unit.layer)) flops += unit.flops;
-    return flops / (3 * forward_flops_);
+    return flops / (3 * known_.forward_flops);
   }
 
  private:
-  const Graph& forward() const { return models_.policy.lists->forward(); }
   // Returns the number of units that together are at most this share of a step's arithmetic.
   size_t within(double share) const {
     double flops = 0;
-    for (size_t i = 0; i < units_.size(); ++i)
-      if ((flops += units_[i].flops) > share * 3 * forward_flops_) return i;
-    return units_.size();
+    for (size_t i = 0; i < known_.units.size(); ++i)
+      if ((flops += known_.units[i].flops) > share * 3 * known_.forward_flops) return i;
+    return known_.units.size();
   }
   bool fits() {
     trial_.memory = memory_lines(plan_, models_, trial_, train_, eval_);
@@ -124,17 +158,16 @@ class Recomputation {
   bool fits_first(size_t count) {
     trial_.checkpointing = Checkpointing::chosen;
     trial_.step.recompute = {};
-    for (size_t i = 0; i < count; ++i) trial_.step.recompute.add(units_[i]);
+    for (size_t i = 0; i < count; ++i) trial_.step.recompute.add(known_.units[i]);
     return fits();
   }
 
   const Schedule& plan_;
   const Search& search_;
+  const Models& known_;
   RunModels models_;
   Trial trial_;
   Fullest train_, eval_;
-  std::vector<RecomputeUnit> units_;
-  double forward_flops_ = 0;
   size_t enough_ = 0;  // units with which the last micro-batch fit that needed any; 0: none did
 };
 
@@ -154,8 +187,9 @@ Trial first_trial(const Schedule& plan, Offload activations, Offload state) {
 }
 
 // Searches with activations and the optimizer's state where the first try has them.
-SearchResult search_from(const Schedule& plan, const Search& search, const Trial& start) {
-  Recomputation recomputation(plan, search, start);
+SearchResult search_from(const Schedule& plan, const Search& search, const Models& known,
+                         const Trial& start) {
+  Recomputation recomputation(plan, search, known, start);
   const Checkpointing asked = plan.job.train.activation_checkpointing.value_or(Checkpointing::chosen);
   Trial fastest, smallest;
   smallest.predicted_peak_bytes = INT64_MAX;
@@ -198,11 +232,15 @@ SearchResult find_fit(const Schedule& plan, const Search& search) {
     return std::max<int64_t>(0, tried.predicted_peak_bytes - search.available_bytes) +
            std::max<int64_t>(0, total_bytes(tried.host_memory) - host_room(plan));
   };
+  const Models known = models_of(plan, search);
   std::optional<SearchResult> least;
   for (const bool state_moves : {false, true})
     for (const bool activations_move : {false, true}) {
       if ((state_moves && !state_may) || (activations_move && !activations_may)) continue;
-      SearchResult tried = search_from(plan, search, first_trial(plan, activations_move ? Offload::host : activations, state_moves ? Offload::host : state));
+      SearchResult tried =
+          search_from(plan, search, known,
+                      first_trial(plan, activations_move ? Offload::host : activations,
+                                  state_moves ? Offload::host : state));
       if (tried.fits) return tried;
       if (!least || missing(tried.trial) < missing(least->trial)) least = std::move(tried);
     }

@@ -100,6 +100,14 @@ struct WorkList {
     return rows * static_cast<double>(op.attributes.route.per_token) / experts;
   }
 
+  // Visits the modules of a row with the matrices of each. Rows of an expert are a fraction, so that
+  // a sum of them is rounded at each module.
+  template <class Visit>
+  static void each_copy(const ModuleUse& module, Visit visit) {
+    const double matrices = flops::held(module) / static_cast<double>(module.copies);
+    for (int64_t copy = 0; copy < module.copies; ++copy) visit(matrices);
+  }
+
   void experts(const char* kind, bool trained_only = false) {
     const double each = rows_of_expert();
     double in = 0, out = 0, multiplied = 0;
@@ -107,7 +115,7 @@ struct WorkList {
       const ModuleUse& module = graph.module(op, i);
       if (trained_only && !module.trained) continue;
       in = static_cast<double>(module.in), out = static_cast<double>(module.out);
-      multiplied += each * flops::held(module);
+      each_copy(module, [&](double matrices) { multiplied += each * matrices; });
     }
     work.push_back({kind, {each, in, out}, 2 * multiplied * in * out});
   }
@@ -119,7 +127,7 @@ struct WorkList {
       const ModuleUse& module = graph.module(op, i);
       if (module.rank == 0) continue;
       width = static_cast<double>(module.in + module.out), rank = static_cast<double>(module.rank);
-      amount += 2 * each * flops::held(module) * width * rank;
+      each_copy(module, [&](double matrices) { amount += 2 * each * matrices * width * rank; });
     }
     work.push_back({kind, {each, width, rank}, amount});
   }

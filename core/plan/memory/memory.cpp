@@ -27,16 +27,6 @@ struct Counts {
 
 bool is_adapter(const Parameter& p) { return base_name(p) != p.name; }
 
-// Returns the originals that the engine frees because a trained copy replaces them
-// (modules_to_save). A tied embedding stays, since the head reads it.
-std::set<std::string> replaced(const std::vector<Parameter>& parameters, bool tied_head) {
-  std::set<std::string> names;
-  for (const Parameter& p : parameters)
-    if (is_adapter(p)) names.insert(base_name(p));
-  if (tied_head && !parameters.empty()) names.erase(parameters.front().name);  // the embedding comes first
-  return names;
-}
-
 bool is_vocabulary_part(const Parameter& p) {
   return p.layer < 0 && (p.role == Role::token_rows || p.role == Role::lora_a || p.role == Role::lora_b);
 }
@@ -48,21 +38,22 @@ int64_t whole_matrix_of(const Parameter& p, const std::vector<Parameter>& parame
 }
 
 Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model, bool tied_head) {
-  const std::set<std::string> gone = replaced(parameters, tied_head);
   Counts counts;
   for (const Parameter& p : parameters) {
     if (p.trainable) {
       counts.adapted |= is_adapter(p);
-      if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.count();
+      if (p.role == Role::lora_a || p.role == Role::lora_b) counts.factors += p.total();
       counts.whole += whole_matrix_of(p, parameters);
       if (is_vocabulary_part(p)) counts.part = std::max(counts.part, p.count());
-    } else if (gone.count(p.name)) {
-      continue;
+    } else if (p.replaced && !(tied_head && &p == &parameters.front())) {
+      continue;  // the engine frees it, but not a tied embedding, which comes first: the head reads it
     } else if (p.quantized) {
-      counts.quantized += p.count();
-      counts.quantized_bytes += quantized_bytes(p.shape[0], p.count(), model.quantization, model.double_quantization);
+      counts.quantized += p.total();
+      counts.quantized_bytes +=
+          p.copies *
+          quantized_bytes(p.shape[0], p.count(), model.quantization, model.double_quantization);
     } else {
-      counts.frozen += p.count();
+      counts.frozen += p.total();
     }
   }
   return counts;
@@ -183,9 +174,13 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   int64_t held = 0;
   for (const Parameter& p : parameters) {
     if (is_adapter(p)) continue;
-    held += p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization, job.model.double_quantization)
-                        : p.count() * bytes_of(precision);
-    if (p.quantized || precision != Precision::fp32) read_wide.push_back(p.count() * 4);
+    held += p.copies * (p.quantized ? quantized_bytes(p.shape[0], p.count(), job.model.quantization,
+                                                      job.model.double_quantization)
+                                    : p.count() * bytes_of(precision));
+    // No more of a row than are read at a time.
+    const int64_t at_once = std::min(p.copies, std::max<int64_t>(threads, 1));
+    if (p.quantized || precision != Precision::fp32)
+      read_wide.insert(read_wide.end(), static_cast<size_t>(at_once), p.count() * 4);
   }
   std::sort(read_wide.rbegin(), read_wide.rend());
   read_wide.resize(std::min(read_wide.size(), static_cast<size_t>(std::max<int64_t>(threads, 1))));
@@ -197,8 +192,11 @@ std::vector<MemoryLine> loading_lines(const std::vector<Parameter>& parameters, 
   return lines;
 }
 
-void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites) {
-  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, module_training(shape.spec, shape.adapter, sites, shape.quantization), {}, shape.residual});
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites,
+                    Experts experts) {
+  const ModuleTraining training =
+      module_training(shape.spec, shape.adapter, sites, shape.quantization, experts);
+  shape.lists = std::make_shared<StepLists>(StepShape{shape.spec, training, {}, shape.residual});
 }
 
 // From ATen's CublasHandlePool.cpp and CUDABlas.cpp. cli/engine_location.cpp asks for eight buffers

@@ -85,8 +85,10 @@ struct ActivationShape : StepChoice {
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
-// Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now.
-void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites);
+// Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now. `sites` have
+// the same `experts`.
+void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites,
+                    Experts experts = Experts::one_by_one);
 
 // Rows whose gradient is multiplied by its cotangent at once, for objectives that compare answers.
 constexpr int64_t kScaledRows = 64;

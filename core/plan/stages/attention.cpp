@@ -16,7 +16,7 @@ std::vector<AttentionUse> attention_of(const Compute& plan, const Provider& prov
   shape.capability = plan.device.gpu.compute_capability;
   shape.longest_sequence = plan.job.data.max_length, shape.micro_batch_tokens = micro_batch_tokens;
   std::map<std::pair<Attention, std::string>, std::set<int64_t>> layers;
-  for (const Op& op : forward_list({plan.model}).ops) {
+  for (const Op& op : forward_list({plan.model, {.experts = Experts::in_rows}}).ops) {
     if (op.kind != &ops::attention) continue;
     const Choice<Attention> choice = provider.attention(shape, op.attributes);
     layers[{choice.value, choice.reason}].insert(op.layer);

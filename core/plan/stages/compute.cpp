@@ -63,7 +63,8 @@ Settled<Residual> stream_of(const PlanInput& input, Precision precision) {
 Settled<std::string> provider_of(const Compute& plan, const std::vector<Provider>& providers) {
   ActivationShape shape = model_shape(plan);
   shape.capability = plan.device.gpu.compute_capability, shape.residual = residual_of(plan.job);
-  record_modules(shape, adapter_sites(plan.model, plan.job.adapter));
+  record_modules(shape, adapter_sites(plan.model, plan.job.adapter, Experts::in_rows),
+                 Experts::in_rows);
   if (plan.job.provider != "auto") {
     const Provider& asked = provider_named(providers, plan.job.provider);
     const std::vector<std::string> faults = asked.faults(shape);

@@ -73,9 +73,12 @@ void AlignedText::map(const std::function<std::optional<uint32_t>(uint32_t)>& ma
 
 void AlignedText::to_alphabet() {
   AlignedText mapped{.growth = growth};
+  mapped.text.reserve(2 * text.size()), mapped.origin.reserve(2 * text.size());
   for (size_t at = 0; at < text.size(); ++at) {
-    append_utf8(mapped.text, byte_to_alphabet(static_cast<unsigned char>(text[at])));
-    mapped.origin.resize(mapped.text.size(), origin[at]);
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool itself = byte > ' ' && byte < 0x7F;
+    itself ? mapped.text.push_back(text[at]) : append_utf8(mapped.text, byte_to_alphabet(byte));
+    while (mapped.origin.size() < mapped.text.size()) mapped.origin.push_back(origin[at]);
   }
   *this = std::move(mapped);
 }
@@ -92,9 +95,17 @@ Origin WorkText::origin_of(int64_t begin, int64_t end) const {
 
 AlignedText WorkText::aligned(const Piece& piece) const {
   AlignedText result{std::string(text_of(piece)), {}, &growth_};
-  result.origin.reserve(result.text.size());
-  for (int64_t at = piece.begin; at < piece.end; ++at)
-    result.origin.push_back(origin_of(at, at + 1));
+  if (!origin_.empty()) {
+    result.origin.assign(origin_.begin() + piece.begin, origin_.begin() + piece.end);
+    return result;
+  }
+  result.origin.resize(result.text.size());
+  const bool ascii = all_ascii(result.text);
+  for (int32_t at = piece.begin; at < piece.end; ++at) {
+    const bool one_byte = ascii && at + 1 < piece.end;
+    result.origin[static_cast<size_t>(at - piece.begin)] =
+        one_byte ? Origin{at, at + 1} : origin_of(at, at + 1);
+  }
   return result;
 }
 
