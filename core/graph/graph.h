@@ -52,8 +52,9 @@ enum class ModuleKind { embedding, norm, linear, head, vector, experts };
 
 // Purpose of a linear layer. Routers keep their precision; one that is a bare parameter in
 // transformers is no layer to PEFT. transformers 4 quantised routers with every other linear layer;
-// transformers 5 makes them bare parameters, which bitsandbytes leaves alone.
-enum class LinearUse { layer, router, bare_router };
+// transformers 5 makes them bare parameters, which bitsandbytes leaves alone. turned_experts are
+// joined experts whose inputs PEFT takes for outputs (Llama 4): its A and B change places.
+enum class LinearUse { layer, router, bare_router, turned_experts };
 
 // A module with weights, and what of it is trained; or a row of modules that are equal but for a
 // number in their names, as those of a layer's experts are.
@@ -107,12 +108,15 @@ struct Attributes {
   bool by_position = false;                       // embed: a row for each position, not for each token
   int64_t position_offset = 0;                    // embed, by_position: the row of position 0
   int64_t window = 0;                             // attention: tokens back that are seen; 0: all
+  int64_t chunk = 0;                              // attention: texts are cut into chunks of so many tokens, which see themselves; 0: not
   Sight sight = Sight::causal;                    // attention
   int64_t position_distance = 0;                  // attention, with a bias by position: tokens apart that count alike; 0: no bias
   bool interleaved = false;                       // rope: features 2i and 2i + 1 are a pair, not the halves' i-th
   bool window_angles = false;                     // rope: by ModelSpec::window_rope
+  bool grown_queries = false;                     // rope: q by the tables of ModelSpec::query_growth
   GateKind gate = GateKind::silu;
   double gate_limit = 0, gate_alpha = 1;          // glu, clamped
+  int64_t gate_half = 0;                          // glu of one input: so many gates, then as many values; 0: gate and up are inputs
   ActivationKind activation = ActivationKind::gelu;
   RouteRule route;                                // route, dispatch, expert_linear, combine
   bool fused_head = false;  // head, evaluate: by kernels/lm_head, without logits

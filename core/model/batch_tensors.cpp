@@ -38,6 +38,16 @@ PaddedTexts padded_texts(const TextGroup& group, const std::vector<int32_t>& cu_
   return padded;
 }
 
+// Returns where chunks begin, which are at multiples of their size, and the end of the last.
+std::vector<int32_t> chunk_starts(const Batch& batch, int64_t chunk) {
+  std::vector<int32_t> starts;
+  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s)
+    for (int32_t t = batch.cu_seqlens[s]; t < batch.cu_seqlens[s + 1]; ++t)
+      if (t == batch.cu_seqlens[s] || batch.positions[static_cast<size_t>(t)] % chunk == 0) starts.push_back(t);
+  starts.push_back(batch.cu_seqlens.back());
+  return starts;
+}
+
 SourceTensors source_tensors(const Batch& batch, const ModelSpec& spec, c10::Device device) {
   SourceTensors source{.token_ids = to_device(batch.source_ids, at::kLong, device), .cu_seqlens = batch.source_cu_seqlens};
   if (spec.learned_positions) source.position_ids = to_device(batch.source_positions, at::kLong, device);
@@ -60,14 +70,16 @@ BatchTensors to_tensors(const Batch& batch, const ModelSpec& spec, c10::ScalarTy
   BatchTensors out;
   out.tokens = batch.tokens();
   out.token_ids = to_device(batch.token_ids, at::kLong, device);
-  const auto angles = [&](const RopeSpec& rope) {
-    const RopeTables tables = rope_tables(spec, rope, batch.positions, batch.cu_seqlens);
+  const auto there = [&](const RopeTables& tables) {
     return RopeTables{to_device(tables.cos, type, device), to_device(tables.sin, type, device)};
   };
-  out.rope = angles(spec.rope);
-  if (spec.window_rope_theta > 0) out.window_rope = angles(spec.window_rope());
+  const RopeTables angles = rope_tables(spec, spec.rope, batch.positions, batch.cu_seqlens);
+  out.rope = there(angles);
+  if (spec.window_rope_theta > 0) out.window_rope = there(rope_tables(spec, spec.window_rope(), batch.positions, batch.cu_seqlens));
+  if (spec.query_growth > 0) out.grown_rope = there(grown_tables(spec, angles, batch.positions));
   if (spec.learned_positions) out.position_ids = to_device(batch.positions, at::kLong, device);
   out.cu_seqlens = batch.cu_seqlens;
+  if (spec.attention_chunk > 0) out.chunk_cu_seqlens = chunk_starts(batch, spec.attention_chunk);
   std::vector<int32_t> positions, targets;
   std::vector<float> weights;
   const auto add = [&](int64_t t, int32_t target, float weight) {

@@ -26,7 +26,9 @@ struct BatchTensors {
   at::Tensor position_ids;          // int64 [tokens], of a model that learns positions
   RopeTables rope;                  // [tokens, rotary_dim / 2] in the compute type
   RopeTables window_rope;           // by ModelSpec::window_rope; undefined where the model has one rope
+  RopeTables grown_rope;            // of queries, by ModelSpec::query_growth; undefined where they do not grow
   std::vector<int32_t> cu_seqlens;  // [sequences + 1], on the host
+  std::vector<int32_t> chunk_cu_seqlens;  // [chunks + 1], on the host; empty where no attention is within chunks
   // Positions with a loss weight, in order, and their targets; for a model that gives scores, the
   // last position of each sequence. The head reads no other position.
   at::Tensor loss_positions;        // int64 [positions]

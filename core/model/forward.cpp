@@ -114,6 +114,10 @@ Tensors route(const OpCall& c, const Tensors& in) {
 
 Tensors glu(const OpCall& c, const Tensors& in) {
   const Attributes& a = c.op.attributes;
+  if (a.gate_half > 0) {  // rows of several experts of a token may be side by side
+    const Tensors halves = in[0].reshape({-1, 2 * a.gate_half}).chunk(2, 1);
+    return {swiglu(halves[0], halves[1], function_of(a.gate)).reshape({in[0].size(0), in[0].size(1) / 2})};
+  }
   return {a.gate == GateKind::clamped ? clamped_swiglu(in[0], a.gate_limit, a.gate_alpha)
                                       : swiglu(in[0], in[1], function_of(a.gate))};
 }
@@ -162,10 +166,12 @@ Tensors expert_linear(const OpCall& c, const Tensors& in) {
 }
 
 Tensors rope(const OpCall& c, const Tensors& in) {
-  const RopeTables& angles = c.batch.angles(c.op.attributes.window_angles);
   const RopeLayout layout = c.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
   Tensors turned;
-  for (const at::Tensor& x : in) turned.push_back(forge::rope(heads(c, x), angles.cos, angles.sin, layout).reshape(x.sizes()));
+  for (size_t i = 0; i < in.size(); ++i) {
+    const RopeTables& angles = angles_of(c.op, i, c.batch);
+    turned.push_back(forge::rope(heads(c, in[i]), angles.cos, angles.sin, layout).reshape(in[i].sizes()));
+  }
   return turned;
 }
 
@@ -180,6 +186,12 @@ constexpr Row kOps[] = {
     {&ops::cast, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0].to(c.type)}; }},
     {&ops::scale, [](const OpCall& c, const Tensors& in) -> Tensors { return {in[0] * c.op.attributes.scale}; }},
     {&ops::norm, norm},
+    {&ops::unit_norm,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       const at::Tensor x = heads(c, in[0]).to(at::kFloat);
+       return {(x * at::rsqrt(x.square().mean({-1}, /*keepdim=*/true) + c.op.attributes.eps)).to(in[0].scalar_type()).reshape(in[0].sizes())};
+     }},
+    {&ops::weigh_rows, [](const OpCall&, const Tensors& in) -> Tensors { return {in[0] * in[1].to(in[0].scalar_type())}; }},
     {&ops::layer_norm, layer_norm},
     {&ops::linear, linear},
     {&ops::dora_ratio, [](const OpCall&, const Tensors&) -> Tensors { return {}; }},  // part of `rescaled`
@@ -196,6 +208,11 @@ constexpr Row kOps[] = {
     {&ops::dispatch, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::dispatch(in[0], in[1])}; }},
     {&ops::expert_linear, expert_linear},
     {&ops::combine, [](const OpCall&, const Tensors& in) -> Tensors { return {forge::combine(in[0], in[1], in[2])}; }},
+    {&ops::collect,
+     [](const OpCall& c, const Tensors& in) -> Tensors {
+       const int64_t per_token = c.op.attributes.route.per_token;
+       return {forge::combine(in[0], in[1], at::ones({in[0].size(0) / per_token, per_token}, in[0].options().dtype(at::kFloat)))};
+     }},
     {&ops::glu, glu},
 };
 
@@ -240,6 +257,11 @@ AttentionRule rule_of_attention(const OpCall& call) {
   return rule;
 }
 
+const RopeTables& angles_of(const Op& rope, size_t input, const BatchTensors& batch) {
+  const bool grown = rope.attributes.grown_queries && input == 0;
+  return grown ? batch.grown_rope : batch.angles(rope.attributes.window_angles);
+}
+
 at::Tensor rows_read(const Op& embed, bool source, const BatchTensors& batch) {
   if (!embed.attributes.by_position) return source ? batch.source.token_ids : batch.token_ids;
   const at::Tensor& positions = source ? batch.source.position_ids : batch.position_ids;
@@ -256,8 +278,9 @@ double rounded(double scale, c10::ScalarType type) {
 Attend packed_attend(const BatchTensors& batch) {
   return [&batch](const Op& op, const AttentionRule& rule, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const Sight sight = op.attributes.sight;
-    return cross_attention(q, k, v, sight == Sight::whole ? batch.source.cu_seqlens : batch.cu_seqlens,
-                           sight == Sight::causal ? batch.cu_seqlens : batch.source.cu_seqlens, rule);
+    const std::vector<int32_t>& texts = op.attributes.chunk > 0 ? batch.chunk_cu_seqlens : batch.cu_seqlens;
+    return cross_attention(q, k, v, sight == Sight::whole ? batch.source.cu_seqlens : texts,
+                           sight == Sight::causal ? texts : batch.source.cu_seqlens, rule);
   };
 }
 

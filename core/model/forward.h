@@ -47,6 +47,8 @@ struct ForwardRun {
   std::function<void(size_t op, const at::Tensor& x)> watch = {};                  // sees what each linear op reads
 };
 
+// Returns the angles by which a rope op turns its input number `input`.
+const RopeTables& angles_of(const Op& rope, size_t input, const BatchTensors& batch);
 // Returns the rows of the table that an embedding op looks up: int64 [tokens], or [source tokens].
 at::Tensor rows_read(const Op& embed, bool source, const BatchTensors& batch);
 // Returns `scale` as a number of that type, the way transformers multiplies embeddings.

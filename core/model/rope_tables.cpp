@@ -118,4 +118,14 @@ RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::v
   return {cos, sin};
 }
 
+RopeTables grown_tables(const ModelSpec& spec, const RopeTables& tables, const std::vector<int32_t>& positions) {
+  at::Tensor factors = at::empty({static_cast<int64_t>(positions.size()), 1}, at::kFloat);
+  for (size_t t = 0; t < positions.size(); ++t) {
+    const auto periods = static_cast<float>((positions[t] + spec.growth_of_unturned) / spec.query_growth_period);
+    factors.data_ptr<float>()[t] = 1 + static_cast<float>(spec.query_growth) * std::log(1 + periods);
+  }
+  if (spec.growth_of_unturned) return {factors.expand_as(tables.cos).contiguous(), at::zeros_like(tables.sin)};
+  return {tables.cos * factors, tables.sin * factors};
+}
+
 }  // namespace forge

@@ -18,5 +18,7 @@ struct RopeTables {
 };
 RopeTables rope_tables(const ModelSpec& spec, const RopeSpec& rope, const std::vector<int32_t>& positions,
                        const std::vector<int32_t>& cu_seqlens);
+// Returns the tables times what a query grows by at its position (ModelSpec::query_growth).
+RopeTables grown_tables(const ModelSpec& spec, const RopeTables& tables, const std::vector<int32_t>& positions);
 
 }  // namespace forge

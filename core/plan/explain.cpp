@@ -185,9 +185,10 @@ Table run_rows(const Plan& plan) {
 }
 
 std::string window_of(const ModelSpec& m) {
-  if (m.sliding_window == 0) return "";
+  if (m.sliding_window == 0 && m.attention_chunk == 0) return "";
   const auto windowed = m.num_layers - static_cast<int64_t>(m.full_layers.size());
-  return ", window of " + format_count(m.sliding_window) + " tokens" +
+  const std::string what = m.sliding_window > 0 ? ", window of " + format_count(m.sliding_window) : ", chunks of " + format_count(m.attention_chunk);
+  return what + " tokens" +
          (m.full_layers.empty() ? "" : " in " + format_count(windowed) + " of them");
 }
 

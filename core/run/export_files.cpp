@@ -175,8 +175,10 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
     for (const char* of_the_base : {"torch_dtype", "quantization_config"}) config.erase(of_the_base);
     config["dtype"] = hub_dtype(dtype);
     config["tie_word_embeddings"] = spec.tie_word_embeddings;
-    if (!spec.wrapper.empty()) say_text_config(spec, dtype, config["text_config"]);
-    if (spec.base_vocab_size > 0 && spec.wrapper.empty()) config["vocab_size"] = spec.vocab_size;
+    // A class with towers may have the language model's settings beside its own.
+    const bool inside = !spec.wrapper.empty() && config.contains("text_config") && config["text_config"].is_object();
+    if (inside) say_text_config(spec, dtype, config["text_config"]);
+    if (spec.base_vocab_size > 0 && !inside) config["vocab_size"] = spec.vocab_size;
     for (const char* name : kProcessorFiles) copy_if_there(model.path, folder, name);
     if (model.init == ModelInit::file) copy_if_there(model.path, folder, "generation_config.json");
   } else {

@@ -86,7 +86,7 @@ void write_full_model(const Session& session, const std::string& path) {
   const KeptTensors kept(session.plan.model, session.job.model.path);
   std::vector<SafetensorsEntry> entries;
   for (const KeptTensors::Tensor& tensor : kept.tensors())
-    entries.push_back({{current_name(tensor.info.name), tensor.info.shape, tensor.info.dtype}, tensor.bytes});
+    entries.push_back({{current_name(session.plan.model, tensor.info.name), tensor.info.shape, tensor.info.dtype}, tensor.bytes});
   write_tensors(path, model_weights(session), std::move(entries));
 }
 void read_tensors(const std::string& path, const NamedTensors& targets) {

@@ -118,7 +118,7 @@ void RolloutPasses::add_drawn_logps(Rollout& rollout, const std::string& folder)
   const OwnWeights own(*session_.trainables);
   {
     c10::NoGradGuard no_grad;
-    load_adapter(folder, *session_.trainables);
+    load_adapter(folder, session_.plan.model, *session_.trainables);
     session_.trainables->publish();
   }
   pass_logps(*session_.network, &Completion::drawn_logps, rollout);

@@ -128,7 +128,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
     if (s.job.adapter.init_from && begins.fresh) {
       check_start_adapter(s.job, plan.model);  // it may have changed since planning
       require_whole_weights(*s.job.adapter.init_from);
-      load_adapter(*s.job.adapter.init_from, *s.trainables);
+      load_adapter(*s.job.adapter.init_from, s.plan.model, *s.trainables);
     } else if (begins.fresh) {
       initialize_vocabulary(*s.trainables, vocabulary, s.job.seed);
       const bool loftq = s.job.adapter.init == LoraInit::loftq;
@@ -175,7 +175,7 @@ LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string&
   adopt_trained_weights(loaded.model, *loaded.trainables, spec.tie_word_embeddings);
   attach_vocabulary(loaded.model, *loaded.trainables, vocabulary_sites(spec, adapter), spec.tie_word_embeddings);
   attach_adapter(loaded.model, *loaded.trainables, sites, adapter);
-  load_adapter(adapter_folder, *loaded.trainables);
+  load_adapter(adapter_folder, spec, *loaded.trainables);
   loaded.trainables->publish();
   if (!loaded.model.head.is_same(head)) loaded.model.head_blocks = {};  // another one was trained
   return loaded;

@@ -1,5 +1,7 @@
 #include "kernels/attention/attention_op.h"
 
+#include <algorithm>
+
 #include "core/graph/gradients.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/attention/attention_tiles.h"
@@ -19,7 +21,7 @@ ValueId attention(Recorder& g, ValueId q, ValueId k, ValueId v, const Heads& hea
   if (options.bias.module >= 0) modules.push_back(options.bias.module);
   Attributes& a = g.push(&ops::attention, {q, k, v}, {mixed, lse}, modules).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
-  a.scale = options.scale, a.softcap = options.softcap, a.window = options.window;
+  a.scale = options.scale, a.softcap = options.softcap, a.window = options.window, a.chunk = options.chunk;
   a.sight = options.sight, a.position_distance = options.bias.distance;
   return mixed;
 }
@@ -30,6 +32,7 @@ namespace {
 // hides. The backward makes the scores again and three gradients.
 double attention_flops(const Graph&, const Op& op, double rows, double mean_length) {
   const Attributes& a = op.attributes;
+  if (a.chunk > 0) mean_length = std::min(mean_length, static_cast<double>(a.chunk));
   const double window = a.window > 0 ? static_cast<double>(a.window) : mean_length, hidden = mean_length - window;
   const double seen = a.sight == Sight::causal ? mean_length / 2 - (hidden > 0 ? hidden * hidden / (2 * mean_length) : 0) : mean_length;
   const double pairs = rows * seen * static_cast<double>(a.heads * a.head_dim);
@@ -68,6 +71,10 @@ Args attention_args(const Call& c, ValueId out, ValueId lse) {
                       .softcap = static_cast<float>(a.softcap),
                       .deterministic = c.m.capacity.deterministic,
                       .multiprocessors = c.m.capacity.multiprocessors}};
+  if (a.chunk > 0) {  // a chunk is a text of its own
+    args.shape.sequences = c.batch.chunks, args.shape.cu_seqlens = c.batch.chunk_cu_seqlens;
+    args.shape.longest = std::min(args.shape.longest, a.chunk);
+  }
   c.place(c.in(0), args.q, args.q_stride);
   c.place(c.in(1), args.k, args.k_stride);
   c.place(c.in(2), args.v, args.v_stride);
@@ -102,7 +109,7 @@ void store_in_cache(const OpRun& r) {
 void cached_attention(const OpRun& r) {
   const CachePlaces& places = *r.batch.cache;
   const Attributes& a = r.op.attributes;
-  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window};
+  CachedAttention args{places.shape, static_cast<int64_t>(places.lengths.size()), a.heads, a.window, a.chunk};
   args.scale = static_cast<float>(a.scale), args.softcap = static_cast<float>(a.softcap);
   args.sinks = sinks(r);
   args.lengths = places.lengths.data();

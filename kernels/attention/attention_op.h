@@ -24,7 +24,7 @@ PositionBias position_bias(Recorder& g, const std::string& module, int64_t bucke
 
 struct AttentionOptions {
   double scale = 1, softcap = 0;
-  int64_t window = 0;
+  int64_t window = 0, chunk = 0;
   const char* sinks = "";  // the vector with a logit for each head
   Sight sight = Sight::causal;
   PositionBias bias = {};

@@ -3,6 +3,7 @@
 // in pages of a cache.
 //
 //   out_s = Σ_j p_j v_j,  p = softmax(scale · q_s · k_j) over the last `window` of s's lengths[s] tokens (0: over all)
+//   with a chunk c > 0: over those from the last multiple of c on, of positions from 0
 //   with softcap c > 0: softmax(c tanh(scale · q_s · k_j / c)); with sinks as attention_args.h says
 //
 // A page holds kCachePage tokens of one layer: keys [kv_heads, head_dim, kCachePage], so that
@@ -44,7 +45,7 @@ struct CacheStore {
 
 struct CachedAttention {
   CacheShape shape;
-  int64_t sequences = 0, heads = 0, window = 0;
+  int64_t sequences = 0, heads = 0, window = 0, chunk = 0;
   float scale = 1, softcap = 0;
   const void* sinks = nullptr;       // [heads] of the shape's type, or null
   const int32_t* lengths = nullptr;  // [sequences] tokens in the cache, the query's own among them

@@ -105,7 +105,9 @@ template <class T>
 void head_of_sequence(const CachedAttention& a, int64_t sequence, int64_t kv_head, float* scratch) {
   const CacheShape& s = a.shape;
   const int64_t d = s.head_dim, group = a.heads / s.kv_heads, length = a.lengths[sequence],
-                begin = a.window > 0 ? std::max<int64_t>(0, length - a.window) : 0;
+                begin = a.window > 0  ? std::max<int64_t>(0, length - a.window)
+                        : a.chunk > 0 ? (length - 1) / a.chunk * a.chunk
+                                      : 0;
   float *q = scratch, *sums = q + group * d, *scores = sums + group * d, *largest = scores + kCachePage,
         *total = largest + group;
   const T* queries = static_cast<const T*>(a.q) + sequence * a.q_stride + kv_head * group * d;

@@ -44,8 +44,11 @@ struct StepBatch {
   const int64_t* loss_positions = nullptr;    // [targets]
   const int64_t* loss_targets = nullptr;      // [targets]
   const int32_t* cu_seqlens = nullptr;        // [sequences + 1]
+  int64_t chunks = 0;                         // of all sequences, where attention is within chunks
+  const int32_t* chunk_cu_seqlens = nullptr;  // [chunks + 1]
   const float *cosine = nullptr, *sine = nullptr;  // [tokens, rotary_dim / 2]
   const float *window_cosine = nullptr, *window_sine = nullptr;  // of layers with a window, where they turn otherwise
+  const float *grown_cosine = nullptr, *grown_sine = nullptr;    // of queries that grow with their position
   int64_t rotary_dim = 0;
   bool dropout = false;  // if true, with these keys
   uint64_t seed = 0;

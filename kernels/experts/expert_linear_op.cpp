@@ -39,10 +39,10 @@ ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const s
                   g.experts_at(before, after, routing.experts, in, out));
 }
 
-ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias) {
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias, LinearUse use) {
   const int64_t in = g.graph.value(rows).width / routing.rule.per_token;
   const int32_t at = g.module_at(module, ModuleKind::experts, in, out, bias);
-  g.use_at(at).experts = routing.experts;
+  g.use_at(at).experts = routing.experts, g.use_at(at).use = use;
   return multiply(g, rows, routing, last_part(module), out, {at});
 }
 

@@ -27,6 +27,7 @@ extern const OpRecord expert_adapter_gradient;
 // Multiplies by modules "before" + expert + "after"; rows of experts → rows of experts.
 ValueId expert_linear(Recorder& g, ValueId rows, const Routing& routing, const std::string& before, const std::string& after, int64_t out);
 // Like expert_linear(), by one module that holds all experts.
-ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias);
+ValueId joined_expert_linear(Recorder& g, ValueId rows, const Routing& routing, const char* module, int64_t out, bool bias,
+                             LinearUse use = LinearUse::layer);
 
 }  // namespace forge

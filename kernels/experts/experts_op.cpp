@@ -35,9 +35,21 @@ ValueId combine(Recorder& g, ValueId rows, const Routing& routing) {
   return y;
 }
 
+ValueId collect(Recorder& g, ValueId rows, const Routing& routing) {
+  ValueId y = g.like("experts", rows, g.graph.value(rows).width / routing.rule.per_token);
+  g.push(&ops::collect, {rows, routing.order}, {y}).attributes.route = routing.rule;
+  return y;
+}
+
 ValueId gate_rows(Recorder& g, ValueId x, ValueId gate) {
   ValueId y = g.like("gated", x, g.graph.value(x).width);
   g.push(&ops::gate_rows, {x, gate}, {y});
+  return y;
+}
+
+ValueId weigh_rows(Recorder& g, ValueId x, ValueId weight) {
+  ValueId y = g.like("weighed", x, g.graph.value(x).width);
+  g.push(&ops::weigh_rows, {x, weight}, {y});
   return y;
 }
 
@@ -48,6 +60,19 @@ using bind::numbers;
 void derive_dispatch(Gradients& g, const Op& forward) {
   g.contribute(g.like(&ops::dispatch_backward, forward, {g.gradient(forward.out[0]), g.need(forward.in[1])}),
                forward.in[0]);
+}
+
+// Each row's gradient is its token's.
+void derive_collect(Gradients& g, const Op& forward) {
+  Op op = g.like(&ops::dispatch, forward, {g.gradient(forward.out[0]), g.need(forward.in[1])});
+  op.out = {g.new_gradient(forward.in[0])};
+  g.push(std::move(op));
+}
+
+void derive_weigh_rows(Gradients& g, const Op& forward) {
+  Op op = derive::gradient_op<&ops::weigh_rows_backward, 2>(g, forward);
+  op.out = {g.new_gradient(forward.in[1])};
+  g.contribute(std::move(op), forward.in[0]);
 }
 
 // Makes the weights' gradient in fp32, the type of the weights.
@@ -100,9 +125,9 @@ Args between(const Call& c, ValueId tokens, ValueId order) {
   return args;
 }
 
-// Copies tokens' rows to the experts' rows. The backward adds up a token's rows.
+// Copies tokens' rows to the experts' rows, or adds up a token's rows: its backward, and collect.
 ExpertRows dispatch_args(const Call& c) {
-  const bool back = c.op.kind == &ops::dispatch_backward;
+  const bool back = c.op.kind != &ops::dispatch;
   const ValueId x = back ? c.out(0) : c.in(0), rows = back ? c.in(0) : c.out(0);
   auto args = between<ExpertRows>(c, x, c.in(1));
   c.place(x, args.x, args.x_stride);
@@ -170,6 +195,12 @@ const OpRecord ops::combine{.name = "combine",
                             .run = by<combine_args>,
                             .copies = {.results = 2,
                             .operands = 3}};
+const OpRecord ops::collect{.name = "collect",
+                            .flops = flops::elementwise,
+                            .derive = derive_collect,
+                            .run = by<dispatch_args>,
+                            .copies = {.results = 2,
+                            .operands = 2}};
 const OpRecord ops::combine_backward{.name = "combine backward",
                                      .flops = flops::elementwise,
                                      .run = by<combine_backward_args>,
@@ -182,5 +213,10 @@ const OpRecord ops::gate_rows_backward{.name = "gate rows backward",
                                        .copies = {.results = 3,
                                        .operands = 1},
                                        .gradient_of = {&ops::gate_rows, 2}};
+const OpRecord ops::weigh_rows{.name = "weigh rows", .flops = flops::elementwise, .derive = derive_weigh_rows};
+const OpRecord ops::weigh_rows_backward{.name = "weigh rows backward",
+                                        .flops = flops::elementwise,
+                                        .copies = {.results = 3, .operands = 1},
+                                        .gradient_of = {&ops::weigh_rows, 2}};
 
 }  // namespace forge

@@ -19,10 +19,16 @@ extern const OpRecord dispatch_backward;
 extern const OpRecord combine;
 // d y, rows, order, weights → d rows, d weights.
 extern const OpRecord combine_backward;
+// rows, order → y: the sum of a token's rows.
+extern const OpRecord collect;
 // x, gate [·, 1] → sigmoid(gate) · x.
 extern const OpRecord gate_rows;
 // d y, x, gate → d x, d gate.
 extern const OpRecord gate_rows_backward;
+// x, weight [·, 1] → weight · x.
+extern const OpRecord weigh_rows;
+// d y, x, weight → d x, d weight.
+extern const OpRecord weigh_rows_backward;
 }  // namespace ops
 
 // Experts of each token. Rows of experts are [tokens, per_token · width]: the tokens' rows one
@@ -37,6 +43,10 @@ struct Routing {
 Routing route(Recorder& g, ValueId logits, const RouteRule& rule, const char* correction = "");
 ValueId dispatch(Recorder& g, ValueId x, const Routing& routing);
 ValueId combine(Recorder& g, ValueId rows, const Routing& routing);
+// Like combine(), with weights of one.
+ValueId collect(Recorder& g, ValueId rows, const Routing& routing);
+// Returns weight · x, one weight [·, 1] for a whole row.
+ValueId weigh_rows(Recorder& g, ValueId x, ValueId weight);
 // Returns sigmoid(gate) · x, one gate [·, 1] for a whole row.
 ValueId gate_rows(Recorder& g, ValueId x, ValueId gate);
 

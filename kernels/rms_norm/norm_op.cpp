@@ -23,6 +23,13 @@ ValueId head_norm(Recorder& g, ValueId x, const std::string& module, int64_t hea
   return y;
 }
 
+ValueId unit_norm(Recorder& g, ValueId x, int64_t head_dim, double eps) {
+  ValueId y = g.like("unit", x, g.graph.value(x).width);
+  Attributes& a = g.push(&ops::unit_norm, {x}, {y}).attributes;
+  a.eps = eps, a.head_dim = head_dim;
+  return y;
+}
+
 namespace {
 
 // The stream may be fp32 beside the branch and the result.
@@ -93,5 +100,10 @@ const OpRecord ops::norm_backward{.name = "norm backward",
                                   .copies = {.operands = 1,
                                   .wide = 6},
                                   .gradient_of = {&ops::norm, 1}};
+const OpRecord ops::unit_norm{.name = "unit norm", .flops = flops::elementwise, .derive = derive::added<&ops::unit_norm_backward, 1>, .copies = {.wide = 3}};
+const OpRecord ops::unit_norm_backward{.name = "unit norm backward",
+                                       .flops = flops::elementwise,
+                                       .copies = {.operands = 1, .wide = 6},
+                                       .gradient_of = {&ops::unit_norm, 1}};
 
 }  // namespace forge

@@ -13,7 +13,17 @@ std::array<ValueId, 2> rope(Recorder& g, ValueId q, ValueId k, const Heads& head
   Attributes& a = g.push(&ops::rope, {q, k}, {q_turned, k_turned}).attributes;
   a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
   a.interleaved = options.interleaved, a.window_angles = options.window_angles;
+  a.grown_queries = options.grown_queries;
   return {q_turned, k_turned};
+}
+
+// The tables of queries that grow without a turn have sines of zero.
+ValueId grow_queries(Recorder& g, ValueId q, const Heads& heads) {
+  ValueId grown = g.over(g.name("q_grown"), q);
+  Attributes& a = g.push(&ops::rope, {q}, {grown}).attributes;
+  a.heads = heads.heads, a.kv_heads = heads.kv_heads, a.head_dim = heads.head_dim;
+  a.grown_queries = true;
+  return grown;
 }
 
 namespace {
@@ -28,7 +38,8 @@ void derive_rope(Gradients& g, const Op& forward) {
   g.push(std::move(op));
 }
 
-// Returns one rotation of q and k if they are consecutive in one row, otherwise one of each.
+// Returns one rotation of q and k if they are consecutive in one row and turn alike, otherwise one
+// of each.
 std::vector<Rope> rotations(const Call& c) {
   const Attributes& a = c.op.attributes;
   Rope args{.type = c.type(),
@@ -44,6 +55,14 @@ std::vector<Rope> rotations(const Call& c) {
     args.qkv = c.m.data(x), args.stride = c.m.stride(x);
     return args;
   };
+  const bool keys = c.op.out.size() > 1;
+  if (a.grown_queries) {
+    std::vector<Rope> all;
+    if (keys) all.push_back(turn(c.out(1), a.kv_heads, 0));
+    args.cosine = c.batch.grown_cosine, args.sine = c.batch.grown_sine;
+    all.push_back(turn(c.out(0), a.heads, 0));
+    return all;
+  }
   const Value &q = c.m.graph.value(c.out(0)), &k = c.m.graph.value(c.out(1));
   if (q.buffer == k.buffer && q.column + q.width == k.column) return {turn(c.out(0), a.heads, a.kv_heads)};
   return {turn(c.out(0), a.heads, 0), turn(c.out(1), a.kv_heads, 0)};

@@ -1,5 +1,6 @@
 #include "kernels/swiglu/glu_op.h"
 
+#include "core/lib/base/error.h"
 #include "kernels/call/derive.h"
 #include "kernels/call/functions.h"
 #include "kernels/call/run.h"
@@ -13,6 +14,13 @@ ValueId glu(Recorder& g, ValueId gate, ValueId up, GateKind kind) {
   return y;
 }
 
+ValueId halves_glu(Recorder& g, ValueId joined, int64_t half, GateKind kind) {
+  ValueId y = g.like("glu", joined, g.graph.value(joined).width / 2);
+  Attributes& a = g.push(&ops::glu, {joined}, {y}).attributes;
+  a.gate = kind, a.gate_half = half;
+  return y;
+}
+
 ValueId clamped_glu(Recorder& g, ValueId pairs, double limit, double alpha) {
   ValueId y = g.like("glu", pairs, g.graph.value(pairs).width / 2);
   Attributes& a = g.push(&ops::glu, {pairs}, {y}).attributes;
@@ -22,13 +30,30 @@ ValueId clamped_glu(Recorder& g, ValueId pairs, double limit, double alpha) {
 
 namespace {
 
+// `gate` is the op's first input, which holds both where a half is stated.
 template <class Args>
 Args gate_args(const Call& c, ValueId gate, ValueId up) {
   auto args = over_rows<Args>(c, gate);
   args.function = function_of(c.op.attributes.gate);
   c.place(gate, args.gate, args.gate_stride);
+  if (const int64_t half = c.op.attributes.gate_half; half > 0) {
+    FORGE_CHECK(args.gate_stride == args.width, "gates and values of more rows than one, with a gap");
+    args.rows *= args.width / (2 * half), args.width = half;
+    args.gate_stride = args.up_stride = 2 * half;
+    args.up = static_cast<char*>(c.m.data(gate)) + half * c.bytes();
+    return args;
+  }
   c.place(up, args.up, args.up_stride);
   return args;
+}
+
+// Sets the place of the result, whose rows are as many as those of `args`.
+template <class Args>
+void place_result(const Call& c, ValueId y, Args& args) {
+  c.place(y, args.y, args.y_stride);
+  if (c.op.attributes.gate_half == 0) return;
+  FORGE_CHECK(args.y_stride == c.m.width(y), "results of more rows than one, with a gap");
+  args.y_stride = args.width;
 }
 
 template <class Args>
@@ -55,15 +80,21 @@ ClampedGluBackward clamped_glu_backward(const Call& c) {
 }
 
 SwigluForward glu(const Call& c) {
-  auto args = gate_args<SwigluForward>(c, c.in(0), c.in(1));
-  c.place(c.out(0), args.y, args.y_stride);
+  const bool joined = c.op.attributes.gate_half > 0;
+  auto args = gate_args<SwigluForward>(c, c.in(0), joined ? kNoValue : c.in(1));
+  place_result(c, c.out(0), args);
   return args;
 }
 
 SwigluBackward glu_backward(const Call& c) {
-  auto args = gate_args<SwigluBackward>(c, c.in(1), c.in(2));
+  const bool joined = c.op.attributes.gate_half > 0;
+  auto args = gate_args<SwigluBackward>(c, c.in(1), joined ? kNoValue : c.in(2));
   c.place(c.in(0), args.d_y, args.d_y_stride);
-  if (c.op.out.size() > 2) c.place(c.out(2), args.y, args.y_stride);
+  if (joined) {
+    FORGE_CHECK(args.d_y_stride == c.m.width(c.in(0)), "gradients of more rows than one, with a gap");
+    args.d_y_stride = args.width;
+  }
+  if (const size_t again = joined ? 1 : 2; c.op.out.size() > again) place_result(c, c.out(again), args);
   return args;
 }
 

@@ -115,7 +115,7 @@ Tensors inputs_of(const Run& r) {
   Tensors in;
   for (size_t i = 0; i < r.op.in.size(); ++i) in.push_back(r.in(i));
   if (r.op.kind == &ops::dispatch) in[1] = order_of(r, r.op.in[1]);
-  if (r.op.kind == &ops::combine) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
+  if (r.op.kind == &ops::combine || r.op.kind == &ops::collect) in[0] = expert_rows(r, in[0]), in[1] = order_of(r, r.op.in[1]);
   if (r.op.kind == &ops::expert_linear)
     in = {expert_rows(r, in[0]), ends_of(r, r.op.in[1]), order_of(r, r.op.in[2])};
   if (r.op.kind == &ops::dora) in = by_module(r, in[0]);
@@ -128,7 +128,7 @@ TextSides texts_of(const Run& r) {
   const SourceTensors& source = r.batch.source;
   const Sight sight = r.op.attributes.sight;
   if (source.groups.empty()) {
-    const std::vector<PaddedTexts> texts = single_texts(r.batch.cu_seqlens);
+    const std::vector<PaddedTexts> texts = single_texts(r.op.attributes.chunk > 0 ? r.batch.chunk_cu_seqlens : r.batch.cu_seqlens);
     return {texts, texts};
   }
   return {sight == Sight::whole ? source.groups : source.answer_groups, sight == Sight::causal ? source.answer_groups : source.groups};
@@ -394,11 +394,11 @@ void expert_adapter_gradient(const Run& r) {
 
 // Turns the gradients back: by the angles' negatives.
 void rope_backward(const Run& r) {
-  const Attributes& a = r.op.attributes;
-  const RopeTables& angles = r.batch.angles(a.window_angles);
-  const at::Tensor sin = angles.sin.neg();
-  for (size_t i = 0; i < r.op.out.size(); ++i)
-    r.give(i, forge::rope(heads(r, r.in(i)), angles.cos, sin, a.interleaved ? RopeLayout::interleaved : RopeLayout::half_split));
+  const RopeLayout layout = r.op.attributes.interleaved ? RopeLayout::interleaved : RopeLayout::half_split;
+  for (size_t i = 0; i < r.op.out.size(); ++i) {
+    const RopeTables& angles = angles_of(r.op, i, r.batch);
+    r.give(i, forge::rope(heads(r, r.in(i)), angles.cos, angles.sin.neg(), layout));
+  }
 }
 
 void embed_backward(const Run& r) {

@@ -139,6 +139,8 @@ std::string aten_reason(const Graph& graph, const Op& op, const StepSizes& sizes
   if (op.kind == &ops::attention || op.kind == &ops::attention_backward) return aten_attention_reason(op.attributes, !op.modules.empty(), sizes);
   if ((op.kind == &ops::activation || op.kind == &ops::activation_backward) && op.attributes.activation == ActivationKind::relu)
     return "no kernel computes relu";
+  if (op.kind == &ops::unit_norm || op.kind == &ops::unit_norm_backward) return "no kernel norms heads without a weight";
+  if (op.kind == &ops::weigh_rows || op.kind == &ops::weigh_rows_backward) return "no kernel weighs what goes into an expert";
   return rescaled_experts(graph, op) ? "no kernel rescales an expert's columns, as DoRA does" : "";
 }
 

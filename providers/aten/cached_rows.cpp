@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/model/forward.h"
 #include "kernels/attention/attention.h"
 #include "providers/aten/aten_ops.h"
@@ -59,8 +61,15 @@ void CachedRows::attend(const StepMemory& m, const Op& op, const BatchTensors& b
   const at::Tensor keys = rows_of(op, 0), values = rows_of(op, 1), q = value(m, op.in[0], false), out = value(m, op.out[0], true);
   for (const Sequence& s : sequences_) {
     const auto read = [&](const at::Tensor& pages) { return pages.index_select(0, s.pages).flatten(0, 1).narrow(0, 0, s.length); };
-    const at::Tensor mixed = cached_attention(q.narrow(0, s.first, s.count), read(keys), read(values), rule);
-    out.narrow(0, s.first, s.count).copy_(mixed.view({s.count, q.size(1), q.size(2)}));
+    const at::Tensor all_keys = read(keys), all_values = read(values);
+    const int64_t before = s.length - s.count, chunk = op.attributes.chunk > 0 ? op.attributes.chunk : s.length;
+    for (int64_t begin = before; begin < s.length;) {  // the new tokens of one chunk after the other
+      const int64_t first = begin / chunk * chunk, end = std::min(s.length, first + chunk), count = end - begin;
+      const at::Tensor mixed = cached_attention(q.narrow(0, s.first + begin - before, count), all_keys.narrow(0, first, end - first),
+                                                all_values.narrow(0, first, end - first), rule);
+      out.narrow(0, s.first + begin - before, count).copy_(mixed.view({count, q.size(1), q.size(2)}));
+      begin = end;
+    }
   }
 }
 

@@ -23,6 +23,8 @@ RopeTables in_fp32(const RopeTables& angles) {
   return {angles.cos.to(at::kFloat), angles.sin.to(at::kFloat)};
 }
 
+const float* floats_of(const at::Tensor& table) { return table.defined() ? table.const_data_ptr<float>() : nullptr; }
+
 TokenRows rows_of(const at::Tensor& ids, const at::Tensor& positions, const RowKeys& keys) {
   return {.ids = ids.defined() ? ids.const_data_ptr<int64_t>() : nullptr,
           .position_ids = positions.defined() ? positions.const_data_ptr<int64_t>() : nullptr,
@@ -33,7 +35,7 @@ TokenRows rows_of(const at::Tensor& ids, const at::Tensor& positions, const RowK
 }  // namespace
 
 StepBatch BatchMemory::load(const BatchTensors& batch) {
-  rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope);
+  rope_ = in_fp32(batch.rope), window_rope_ = in_fp32(batch.window_rope), grown_rope_ = in_fp32(batch.grown_rope);
   StepBatch step{
       .sequences = static_cast<int64_t>(batch.cu_seqlens.size()) - 1,
       .text = rows_of(batch.token_ids, batch.position_ids, batch.rows),
@@ -41,10 +43,14 @@ StepBatch BatchMemory::load(const BatchTensors& batch) {
       .loss_positions = batch.loss_positions.const_data_ptr<int64_t>(),
       .loss_targets = batch.loss_targets.defined() ? batch.loss_targets.const_data_ptr<int64_t>() : nullptr,
       .cu_seqlens = batch.cu_seqlens.data(),
-      .cosine = rope_.cos.const_data_ptr<float>(),
-      .sine = rope_.sin.const_data_ptr<float>(),
-      .window_cosine = window_rope_.cos.defined() ? window_rope_.cos.const_data_ptr<float>() : nullptr,
-      .window_sine = window_rope_.sin.defined() ? window_rope_.sin.const_data_ptr<float>() : nullptr,
+      .chunks = std::max<int64_t>(0, static_cast<int64_t>(batch.chunk_cu_seqlens.size()) - 1),
+      .chunk_cu_seqlens = batch.chunk_cu_seqlens.data(),
+      .cosine = floats_of(rope_.cos),
+      .sine = floats_of(rope_.sin),
+      .window_cosine = floats_of(window_rope_.cos),
+      .window_sine = floats_of(window_rope_.sin),
+      .grown_cosine = floats_of(grown_rope_.cos),
+      .grown_sine = floats_of(grown_rope_.sin),
       .rotary_dim = 2 * rope_.cos.size(1),
       .dropout = batch.training,
       .seed = batch.rows.seed,
@@ -72,10 +78,10 @@ void BatchMemory::settle(const T*& values, int64_t count, char*& to) {
 void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   const RowKeys &text = batch.rows, &of_source = batch.source.rows;
   const int64_t written = bytes_of(text.example) + bytes_of(text.position) + bytes_of(of_source.example) + bytes_of(of_source.position) +
-                          bytes_of(batch.cu_seqlens) + static_cast<int64_t>(sizeof *step.step);
+                          bytes_of(batch.cu_seqlens) + bytes_of(batch.chunk_cu_seqlens) + static_cast<int64_t>(sizeof *step.step);
   const int64_t source = batch.source.token_ids.defined() ? batch.source.token_ids.size(0) : 0;
   const int64_t targets = batch.loss_positions.size(0), angles = batch.tokens * step.rotary_dim / 2;
-  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * source) + 2 * aligned(8 * targets) + 4 * aligned(4 * angles);
+  const int64_t bytes = aligned(written) + 2 * aligned(8 * batch.tokens) + 2 * aligned(8 * source) + 2 * aligned(8 * targets) + (step.grown_cosine ? 6 : 4) * aligned(4 * angles);
   if (rows_.bytes() < bytes) rows_.reset(), rows_ = DeviceBlock(device_, bytes, "batch");
   std::vector<char> host;
   const auto append = [&](const auto& values) {
@@ -87,14 +93,15 @@ void BatchMemory::load_separate(const BatchTensors& batch, StepBatch& step) {
   step.step = append(std::vector{*step.step});
   step.text.example = append(text.example), step.source.example = append(of_source.example);
   step.text.position = append(text.position), step.source.position = append(of_source.position);
-  step.cu_seqlens = append(batch.cu_seqlens);
+  step.cu_seqlens = append(batch.cu_seqlens), step.chunk_cu_seqlens = append(batch.chunk_cu_seqlens);
   device_.write(rows_.as(), host.data(), written);
   char* next = rows_.as() + aligned(written);
   settle(step.text.ids, batch.tokens, next), settle(step.text.position_ids, batch.tokens, next);
   settle(step.source.ids, source, next), settle(step.source.position_ids, source, next);
   settle(step.loss_positions, targets, next);
   settle(step.loss_targets, targets, next);
-  for (const float** table : {&step.cosine, &step.sine, &step.window_cosine, &step.window_sine}) settle(*table, angles, next);
+  for (const float** table : {&step.cosine, &step.sine, &step.window_cosine, &step.window_sine, &step.grown_cosine, &step.grown_sine})
+    settle(*table, angles, next);
 }
 
 const float* BatchMemory::on_device(const std::vector<float>& numbers) {

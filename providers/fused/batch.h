@@ -16,7 +16,7 @@ class BatchMemory {
   explicit BatchMemory(ComputeDevice& device) : device_(device) {}
   StepBatch load(const BatchTensors& batch);
   // Releases the batch's own tensors before those of the next batch are made.
-  void release() { rope_ = window_rope_ = {}; }
+  void release() { rope_ = window_rope_ = grown_rope_ = {}; }
   // Returns the address of the numbers for the device, valid until the next call.
   const float* on_device(const std::vector<float>& numbers);
 
@@ -26,7 +26,7 @@ class BatchMemory {
   void settle(const T*& values, int64_t count, char*& to);
 
   ComputeDevice& device_;
-  RopeTables rope_, window_rope_;
+  RopeTables rope_, window_rope_, grown_rope_;
   DeviceBlock rows_, numbers_;
   ExpertEnds expert_ends_;
   std::vector<Gemm> products_;

@@ -135,7 +135,7 @@ AttentionProblem gpu_attention(const ActivationShape& shape, int64_t window, dou
       .type = shape.precision == Precision::fp16 ? Element::f16 : element_of_bytes(bytes_of(shape.precision)),
       .head_dim = spec.head_dim,
       .heads = spec.num_heads,
-      .sequences = shape.several_sequences ? shape.micro_batch_tokens : 1,
+      .sequences = shape.several_sequences || shape.spec.attention_chunk > 0 ? shape.micro_batch_tokens : 1,
       .tokens = shape.micro_batch_tokens,
       .longest = shape.longest_sequence,
       .window = window,

@@ -50,7 +50,7 @@ TEST_CASE("a step is sound under every adapter and policy") {
 TEST_CASE("a step of every family is sound under every policy") {
   const auto policy = GENERATE(Checkpointing::none, Checkpointing::selective, Checkpointing::full);
   const std::string name = GENERATE(
-      "qwen3", "phi3", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma3", "smollm3", "granite",
+      "qwen3", "phi3", "mistral-window", "ministral3", "llama4", "llama4-interleaved", "qwen2-window", "gemma2", "gemma", "gemma3", "smollm3", "granite",
       "olmo2", "olmo3", "phi4", "glm", "glm4", "cohere", "cohere2", "starcoder2", "gpt-neox",
       "gpt-neox-sequential", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
       "gpt2", "gpt2-untied", "mixtral", "qwen2-moe", "qwen3-moe", "qwen3-moe-sparse", "gpt-oss",

@@ -14,6 +14,7 @@ struct Setting {
   int64_t window = 0;
   double softcap = 0;
   bool sinks = false;
+  int64_t chunk = 0;
 
   int64_t sequences() const { return static_cast<int64_t>(lengths.size()); }
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
@@ -60,7 +61,9 @@ at::Tensor attend(const Setting& s, const at::Tensor& q, const at::Tensor& cache
   const int64_t group = s.heads / s.kv_heads;
   for (int64_t i = 0; i < s.sequences(); ++i) {
     const int64_t length = s.lengths[static_cast<size_t>(i)],
-                  begin = s.window > 0 ? std::max<int64_t>(0, length - s.window) : 0;
+                  begin = s.window > 0  ? std::max<int64_t>(0, length - s.window)
+                          : s.chunk > 0 ? length - 1 - (length - 1) % s.chunk
+                                        : 0;
     at::Tensor pages = cache.index_select(0, table[i]).view({s.columns(), 2, s.kv_heads, -1});
     for (int64_t head = 0; head < s.heads; ++head) {
       at::Tensor keys = pages.select(1, 0).select(1, head / group).view({-1, s.head_dim, kCachePage}),
@@ -93,7 +96,7 @@ Case attention_case(Store type, const Setting& s, const Layout& layout) {
   if (s.sinks) operands.push_back(input("sinks", type, normal({s.heads}, 5, 2)));
   return make_case<CachedAttention>(
       "cached attention", s.name + " " + layout.name + " " + name_of(type), operands, oracle, [=](Pointers& p) {
-        CachedAttention a{shape_of(type, s, p), s.sequences(), s.heads, s.window};
+        CachedAttention a{shape_of(type, s, p), s.sequences(), s.heads, s.window, s.chunk};
         a.scale = static_cast<float>(s.scale()), a.softcap = static_cast<float>(s.softcap);
         if (s.sinks) a.sinks = p["sinks"];
         a.lengths = p["lengths"];
@@ -149,12 +152,14 @@ void add_cached_attention_cases(std::vector<Case>& cases) {
                               {"odd head", {70, 128}, 2, 1, 5},
                               {"window", {40, 150, 300, 64}, 4, 2, 16, 70},
                               {"soft cap", {33, 129}, 2, 2, 24, 0, 2.5},
-                              {"sinks", {1, 65, 200}, 4, 2, 16, 70, 0, true}};
+                              {"sinks", {1, 65, 200}, 4, 2, 16, 70, 0, true},
+                              {"chunks", {1, 20, 21, 40, 150}, 4, 2, 16, 0, 0, false, 20},
+                              {"chunks of more than a page", {64, 70, 71, 300}, 2, 1, 8, 0, 0, false, 70}};
   for (Store type : kFloats)
     for (const Setting& s : settings)
       for (const Layout& layout : kLayouts) {
         cases.push_back(attention_case(type, s, layout));
-        if (s.window == 0 && s.softcap == 0 && !s.sinks) cases.push_back(store_case(type, s, layout));
+        if (s.window == 0 && s.softcap == 0 && s.chunk == 0 && !s.sinks) cases.push_back(store_case(type, s, layout));
       }
 }
 

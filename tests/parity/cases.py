@@ -68,6 +68,21 @@ def family_cases(variant: str, rate: float = 1.0, **more) -> list[Case]:
     ]
 
 
+LLAMA4_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def llama4_cases(variant: str, **more) -> list[Case]:
+    """Returns the cases of a family, without its router: transformers calls that a linear layer,
+    and PEFT cannot wrap it, since it returns two values.
+    """
+    linear = {"target_modules": LLAMA4_LINEAR}
+    settings = Settings(5e-3, 10, eps=1e-4)
+    return [
+        family_cases(variant)[0],
+        lora_case(f"lora-{variant}", linear, linear, variant=variant, settings=settings, worst=1e-4, **more),
+    ]
+
+
 def vocabulary_case(name: str, settings: dict, variant: str = "base") -> Case:
     """Returns ten steps of an adapter that changes the embedding or the head; `settings` are PEFT's
     and forge's.
@@ -124,6 +139,10 @@ CASES = [
     *family_cases("phi3"),
     *family_cases("phi3-window"),
     *family_cases("mistral-window", cuts=True),
+    *llama4_cases("llama4", cuts=True),
+    *llama4_cases("llama4-interleaved"),
+    *family_cases("ministral3", cuts=True),
+    *family_cases("ministral3-window"),
     *family_cases("qwen2-window"),
     *family_cases("gemma2", cuts=True),
     *family_cases("gemma"),

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Compares the language model of a class with towers (Gemma 3, Mistral 3) with transformers + peft,
-in both generations of tensor names.
+"""Compares the language model of a class with towers (Gemma 3, Mistral 3, Ministral 3, Qwen-VL) with
+transformers + peft, in both generations of tensor names and of config.json.
 
     python tests/parity/check_towers.py build/bin/forge     # needs torch, transformers, peft
 
 For each class and generation: forge continues an adapter of PEFT as PEFT does, and writes it under
 PEFT's names; the merged checkpoint has the base's names and the towers' bytes, and computes in
-transformers what PEFT does; so does one that was trained whole.
+transformers what PEFT does; so does one that was trained whole. Its GGUF computes the same.
 """
 import argparse
 import copy
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,11 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config, Mistral3ForConditionalGeneration
+from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, Idefics3Config, Idefics3ForConditionalGeneration, InternVLConfig,
+                          InternVLForConditionalGeneration, Llama4Config, Llama4ForConditionalGeneration, Mistral3Config, Mistral3ForConditionalGeneration, Qwen2_5_VLConfig,
+                          Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration, Qwen3VLConfig,
+                          Qwen3VLForConditionalGeneration, Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration, SmolVLMConfig,
+                          SmolVLMForConditionalGeneration)
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/parity"), str(ROOT / "tests/fixtures")]
@@ -38,14 +43,96 @@ GEMMA = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 
 MISTRAL = TEXT | {"model_type": "mistral", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": None}
 GEMMA_OUTSIDE = {"image_token_index": 400, "mm_tokens_per_image": 4, "vision_config": TOWER | {"model_type": "siglip_vision_model"}}
 MISTRAL_OUTSIDE = {"image_token_index": 383, "vision_config": TOWER | {"model_type": "pixtral", "head_dim": 8}}
+MINISTRAL = TEXT | {"model_type": "ministral3", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
+                    "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                        "beta_fast": 32.0, "beta_slow": 1.0, "llama_4_scaling_beta": 0.3,
+                                        "original_max_position_embeddings": 16}}
+QWEN = TEXT | {"num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 20000.0}
+QWEN2 = QWEN | {"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}, "max_window_layers": 4, "use_sliding_window": False}
+QWEN2_WINDOW = QWEN | {"rope_scaling": {"type": "default", "rope_type": "default", "mrope_section": [1, 1, 2]}, "max_window_layers": 1,
+                       "use_sliding_window": True, "sliding_window": 8}
+QWEN3 = QWEN | {"head_dim": 12, "rope_scaling": {"rope_type": "default", "mrope_section": [2, 2, 2], "mrope_interleaved": True}}
+QWEN3_MOE = QWEN3 | {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+QWEN2_TOWER = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+QWEN25_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "fullatt_block_indexes": [0]}
+QWEN3_TOWER = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
+               "deepstack_visual_indexes": [0]}
+LLAMA = TEXT | {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 20000.0, "pad_token_id": 2}
+LLAMA4 = TEXT | {"intermediate_size": 24, "intermediate_size_mlp": 88, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
+                 "num_local_experts": 5, "attention_chunk_size": 8, "no_rope_layer_interval": 2, "interleave_moe_layer_step": 2, "floor_scale": 4,
+                 "attn_scale": 0.5, "rope_theta": 20000.0}
+LLAMA4_TOWER = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14,
+                "vision_output_dim": 16, "projector_input_dim": 16, "projector_output_dim": 16}
+INTERN = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": [28, 28], "patch_size": [14, 14]}
+SEEN = {"image_token_id": 380, "video_token_id": 381, "vision_start_token_id": 378, "vision_end_token_id": 379}
+
+
+def qwen(text: dict, tower: dict, tied: bool = False) -> dict:
+    return {"text_config": text, "vision_config": tower, "tie_word_embeddings": tied} | SEEN
+
+
 CLASSES = {
     "gemma3": (Gemma3ForConditionalGeneration, Gemma3Config, {"text_config": GEMMA, **GEMMA_OUTSIDE}),
     "gemma3-untied": (Gemma3ForConditionalGeneration, Gemma3Config, {"text_config": GEMMA, "tie_word_embeddings": False, **GEMMA_OUTSIDE}),
     "mistral3": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MISTRAL, "tie_word_embeddings": False, **MISTRAL_OUTSIDE}),
     "mistral3-tied": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MISTRAL, **MISTRAL_OUTSIDE}),
+    "ministral3": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MINISTRAL, "tie_word_embeddings": False, **MISTRAL_OUTSIDE}),
+    "ministral3-tied": (Mistral3ForConditionalGeneration, Mistral3Config, {"text_config": MINISTRAL, **MISTRAL_OUTSIDE}),
+    "qwen2-vl": (Qwen2VLForConditionalGeneration, Qwen2VLConfig, qwen(QWEN2, QWEN2_TOWER)),
+    "qwen2-vl-tied": (Qwen2VLForConditionalGeneration, Qwen2VLConfig, qwen(QWEN2_WINDOW, QWEN2_TOWER, True)),
+    "qwen2.5-vl": (Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLConfig, qwen(QWEN2_WINDOW, QWEN25_TOWER)),
+    "qwen2.5-vl-tied": (Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLConfig, qwen(QWEN2, QWEN25_TOWER, True)),
+    "qwen3-vl": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3, QWEN3_TOWER)),
+    "qwen3-vl-tied": (Qwen3VLForConditionalGeneration, Qwen3VLConfig, qwen(QWEN3 | {"attention_bias": True}, QWEN3_TOWER, True)),
+    "llama4": (Llama4ForConditionalGeneration, Llama4Config, {"text_config": LLAMA4, "vision_config": LLAMA4_TOWER, "image_token_index": 380}),
+    "smolvlm": (SmolVLMForConditionalGeneration, SmolVLMConfig, {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380}),
+    "idefics3-tied": (Idefics3ForConditionalGeneration, Idefics3Config,
+                      {"text_config": LLAMA, "vision_config": TOWER, "image_token_id": 380, "tie_word_embeddings": True}),
+    "internvl": (InternVLForConditionalGeneration, InternVLConfig,
+                 {"text_config": QWEN | {"model_type": "qwen2"}, "vision_config": INTERN, "image_token_id": 380, "tie_word_embeddings": False}),
+    "internvl-qwen3": (InternVLForConditionalGeneration, InternVLConfig,
+                       {"text_config": QWEN | {"model_type": "qwen3", "head_dim": 12}, "vision_config": INTERN, "image_token_id": 380}),
+    "qwen3-vl-moe": (Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeConfig, qwen(QWEN3_MOE, QWEN3_TOWER)),
+    "qwen3-vl-moe-tied": (Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeConfig,
+                          qwen(QWEN3_MOE | {"num_experts_per_tok": 3, "decoder_sparse_step": 2, "mlp_only_layers": [3]}, QWEN3_TOWER, True)),
 }
+# Models that a GGUF can express: without windows, and without biases of attention's output.
+GGUFS = ("ministral3", "ministral3-tied", "qwen2-vl", "qwen2.5-vl-tied", "qwen3-vl", "qwen3-vl-moe", "smolvlm", "internvl", "internvl-qwen3")
+QWEN2_OLDER = {"model.language_model.": "model.", "model.visual.": "visual."}
 NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-TOWERS = r"model\.(vision_tower|multi_modal_projector)\..*"
+TOWERS = r"(model\.)?(vision_tower|multi_modal_projector|visual|vision_model|connector)\..*"
+
+
+def generations(kind: str) -> list[str]:
+    """Returns the generations of names: Qwen3-VL, Llama 4 and Idefics 3 have had one."""
+    return ["current"] if kind.startswith(("qwen3", "llama4", "smolvlm", "idefics3")) else ["older", "current"]
+
+
+def of_tower(name: str) -> bool:
+    return re.match("(model\\.)?(vision_tower|multi_modal_projector|visual|vision_model|connector)\\.", name) is not None
+
+
+def older_name(name: str) -> str:
+    """Returns the name of a Qwen2-VL's tensor until transformers 4.51."""
+    for current, older in QWEN2_OLDER.items():
+        if name.startswith(current):
+            return older + name.removeprefix(current)
+    return name
+
+
+def as_published(kind: str, generation: str, config: dict) -> dict:
+    """Returns config.json in the form of the generation's files."""
+    if kind == "mistral3":  # nothing says that head and embedding are one, or that they are not
+        for place in (config, config["text_config"]):
+            place.pop("tie_word_embeddings", None)
+    if kind.startswith("ministral3") and generation == "current":
+        config["model_type"] = "ministral3"
+    if kind.startswith("qwen2") and generation == "older":  # flat, with the rope settings of transformers 4
+        text = config.pop("text_config")
+        rope = text.pop("rope_parameters")
+        config |= {key: value for key, value in text.items() if key not in ("model_type", "dtype", "layer_types", "tie_word_embeddings")}
+        config |= {"rope_theta": rope.pop("rope_theta"), "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+    return config
 
 
 def write_base(kind: str, generation: str, folder: Path) -> type:
@@ -60,16 +147,18 @@ def write_base(kind: str, generation: str, folder: Path) -> type:
             else:
                 tensor.add_(0.1 * torch.randn_like(tensor))
     model.save_pretrained(folder)
-    if generation == "current":
-        tied = model.config.tie_word_embeddings
-        state = {name: tensor.clone() for name, tensor in model.state_dict().items() if not (tied and name == "lm_head.weight")}
+    tied = model.config.tie_word_embeddings
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items() if not (tied and name == "lm_head.weight")}
+    if kind.startswith("qwen2") and generation == "older":
+        state = {older_name(name): tensor for name, tensor in state.items()}
+    if generation == "current" or kind.startswith("qwen2"):
+        state = {name: tensor.transpose(1, 2).contiguous() if ".mlp.experts." in name else tensor for name, tensor in state.items()}
         save_file(state, folder / "model.safetensors", {"format": "pt"})
     names = list(load_file(folder / "model.safetensors"))
-    assert any(name.startswith({"older": "language_model.model.", "current": "model.language_model."}[generation]) for name in names), names
-    config = json.loads((folder / "config.json").read_text())
-    if kind == "mistral3":  # as published: nothing says that head and embedding are one, or that they are not
-        for place in (config, config["text_config"]):
-            place.pop("tie_word_embeddings", None)
+    older = "model.layers." if kind.startswith("qwen2") else "language_model.model."
+    current = ("model.language_model.", "model.text_model.", "language_model.model.")
+    assert any(name.startswith({"older": older, "current": current}[generation]) for name in names), names
+    config = as_published(kind, generation, json.loads((folder / "config.json").read_text()))
     (folder / "config.json").write_text(json.dumps(config))
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(ROOT / "tests/fixtures/tiny-llama" / name, folder / name)
@@ -110,7 +199,7 @@ def check_adapter(name: str, load, base: Path, root: Path, rows, forge: str, tal
     tally.check(f"{name} adapter names", ours == theirs, f"{len(ours)} of {len(theirs)}, {sorted(set(ours) ^ set(theirs))[:2]}")
     loaded = PeftModel.from_pretrained(load(base), run.folder / "adapter")
     adapted = {key for key, _ in loaded.named_modules() if key.endswith("lora_A.default")}
-    tally.check(f"{name} adapts no tower", all(".language_model." in key for key in adapted), f"{len(adapted)} layers")
+    tally.check(f"{name} adapts no tower", all(".language_model." in key or ".text_model." in key for key in adapted), f"{len(adapted)} layers")
     want = logits(model, rows)
     tally.check(f"{name} in PEFT", relative(logits(loaded, rows), want) < 1e-4, f"{relative(logits(loaded, rows), want):.1e}")
     check_merged(name, load, base, run.folder, want, rows, forge, tally)
@@ -125,7 +214,7 @@ def check_whole(name: str, folder: Path, base: Path, load, want, rows, tally: Ta
     computes `want`.
     """
     before, after = tensors_of(base), tensors_of(folder)
-    towers = [key for key in before if "language_model" not in key and not key.endswith("lm_head.weight")]
+    towers = [key for key in before if of_tower(key)]
     same = all(torch.equal(before[key], after[key]) for key in towers if key in after)
     tally.check(f"{name} tensors", set(before) == set(after) and same, f"{len(after)}, {len(towers)} of towers, {sorted(set(before) ^ set(after))[:2]}")
     got = logits(load(folder), rows)
@@ -136,12 +225,26 @@ def check_whole(name: str, folder: Path, base: Path, load, want, rows, tally: Ta
 def check_merged(name: str, load, base: Path, run: Path, want, rows, forge: str, tally: Tally) -> None:
     forge_run.call(forge, "merge", run, "--dtype", "fp32", "--max-shard-size", "0.0001")
     check_whole(f"{name} merged", run / "merged", base, load, want, rows, tally)
+    if name.rsplit("-", 1)[0] in GGUFS:
+        check_gguf(name, run, forge, tally)
+
+
+def check_gguf(name: str, run: Path, forge: str, tally: Tally) -> None:
+    """Compares the losses of the language model's GGUF with those of the merged checkpoint."""
+    forge_run.call(forge, "export", run, "--gguf", "--type", "f32", "--output", run / "gguf", "--no-check")
+    (file,) = (run / "gguf").glob("*.gguf")
+    rows, losses = GOLDENS / "tiny-batches.jsonl", []
+    for model in (file, run / "merged"):
+        found = forge_run.per_example(forge, model, None, rows, run / f"{model.suffix or 'folder'}.jsonl")
+        losses.append([row["loss"] for row in found])
+    worst = forge_run.relative_error(*losses)
+    tally.check(f"{name} GGUF", worst < 1e-5, f"{worst:.1e} of {len(losses[0])} rows")
 
 
 def check_full(name: str, load, base: Path, root: Path, rows, forge: str, tally: Tally) -> None:
     model = load(base)
     for key, tensor in model.named_parameters():
-        tensor.requires_grad_("language_model" in key or key == "lm_head.weight")
+        tensor.requires_grad_(not of_tower(key))
     settings = cases.Settings(1e-3, STEPS, eps=1e-4)
     record = oracle.train(model, [rows[i:i + 8] for i in range(0, 8 * STEPS, 8)], settings)
     run = forge_run.run_job(forge, job_of(f"{name}-full", base, settings, root, {"type": "none"}), root)
@@ -160,7 +263,7 @@ def main() -> None:
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="forge-towers-") as folder:
         for kind in CLASSES:
-            for generation in ("older", "current"):
+            for generation in generations(kind):
                 name = f"{kind}-{generation}"
                 if arguments.only not in name:
                     continue

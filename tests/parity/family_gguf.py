@@ -33,6 +33,7 @@ ARCHITECTURES = {
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
     "falcon": gguf.MODEL_ARCH.FALCON,
     "mixtral": gguf.MODEL_ARCH.LLAMA,
+    "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "qwen2": gguf.MODEL_ARCH.QWEN2,
     "qwen3": gguf.MODEL_ARCH.QWEN3,
     "phi3": gguf.MODEL_ARCH.PHI3,
@@ -42,7 +43,7 @@ ARCHITECTURES = {
 # {setting: its name in GPT-2's config.json}
 GPT2 = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions",
         "intermediate_size": "n_inner"}
-PERMUTED = ("llama", "smollm3", "granite", "mixtral")
+PERMUTED = ("llama", "smollm3", "granite", "mixtral", "ministral3")
 
 
 def permuted(rows: np.ndarray, heads: int) -> np.ndarray:
@@ -143,6 +144,14 @@ def write_settings(writer: gguf.GGUFWriter, config: dict) -> None:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if kind == "qwen2_moe":
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if kind == "ministral3":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if kind in ("cohere2", "olmo3"):
         writer.add_sliding_window(config["sliding_window"])
     if kind in ("cohere", "cohere2"):

@@ -102,7 +102,7 @@ TEST_CASE("logits of every tiny variant equal transformers'") {
   c10::NoGradGuard no_grad;
   std::string name =
       GENERATE("base", "tied", "bias", "head-dim", "rope-linear", "rope-dynamic", "rope-llama3", "rope-yarn", "qwen3",
-               "phi3", "phi3-window", "mistral-window", "qwen2-window", "gemma2", "gemma", "gemma-untied", "gemma3",
+               "phi3", "phi3-window", "mistral-window", "ministral3", "ministral3-window", "llama4", "llama4-interleaved", "qwen2-window", "gemma2", "gemma", "gemma-untied", "gemma3",
                "gemma3-untied", "smollm3", "smollm3-window", "granite", "granite-tied", "olmo2", "olmo2-tied", "olmo3",
                "phi4", "phi3-longrope", "glm", "glm4", "cohere", "cohere-bias", "cohere2", "starcoder2", "starcoder2-window",
                "gpt-neox", "gpt-neox-sequential", "gpt-neox-tanh", "falcon", "falcon-grouped", "falcon-sequential", "stablelm", "stablelm-parallel",
@@ -159,7 +159,7 @@ TEST_CASE("a model of a GGUF gives transformers' logits") {
   c10::NoGradGuard no_grad;
   const std::string name = GENERATE("gemma", "gemma2", "gemma3", "smollm3", "granite", "granite-tied", "olmo2", "olmo3", "glm", "glm4",
                                     "cohere", "cohere2", "gpt2", "starcoder2", "stablelm", "stablelm-parallel", "gpt-neox", "falcon", "falcon-grouped", "mixtral", "qwen2-moe",
-                                    "qwen3-moe", "qwen2-window", "qwen3", "phi3", "phi3-longrope",
+                                    "qwen3-moe", "ministral3", "qwen2-window", "qwen3", "phi3", "phi3-longrope",
                                     "rope-llama3", "base");
   const std::string provider = GENERATE("fused", "reference");
   INFO(name << ", " << provider);

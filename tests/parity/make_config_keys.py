@@ -37,7 +37,7 @@ HEADER = f"""\
 #   reads    keys that the model's class or its configuration class reads
 #   alias    NAME=KEY: another name of a key
 #   idle     keys that the configuration class declares and that nothing of the language model reads, with their defaults
-#   text     of a class with towers: the defaults of its text_config
+#   text     TYPE, of a class with towers: the defaults of a text_config of that model_type
 #   buffers  regular expressions: tensors of files that the class does not load
 """
 
@@ -119,8 +119,10 @@ def reached(sources, module, name, seen):
     return keys
 
 
-# {class with towers: the model_type of its text_config}
-TEXTS = {"gemma3": "gemma3_text", "mistral3": "mistral"}
+# {class with towers: the model_types of its text_config}
+TEXTS = {"gemma3": ["gemma3_text"], "mistral3": ["mistral", "ministral3"], "qwen2_vl": ["qwen2_vl_text"], "qwen2_5_vl": ["qwen2_5_vl_text"],
+         "qwen3_vl": ["qwen3_vl_text"], "qwen3_vl_moe": ["qwen3_vl_moe_text"], "llama4": ["llama4_text"], "idefics3": ["llama"], "smolvlm": ["llama"],
+         "internvl": ["qwen2", "qwen3", "qwen3_moe", "llama"]}
 
 
 def file_of(root, kind, model_type):
@@ -165,13 +167,22 @@ def block(root, shared, model_type, architecture):
     if aliases:
         text.append("alias " + " ".join(f"{name}={key}" for name, key in sorted(aliases.items())))
     text.append("idle " + " ".join(f"{key}={default_of(config, key)}" for key in sorted(declared) if aliases.get(key, key) not in reads))
-    if model_type in TEXTS:
-        text_config = config_class(root, TEXTS[model_type])
-        keys = sorted(n.target.id for n in text_config.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.dump(n.annotation))
-        text.append("text " + " ".join(f"{key}={default_of(text_config, key)}" for key in keys if key != "use_cache"))
+    text += [text_defaults(config_class(root, kind), kind) for kind in TEXTS.get(model_type, [])]
     buffers = ["rotary_emb\\.inv_freq"] if "rope_parameters" in declared else []
     text.append(" ".join(["buffers", *buffers, *patterns_of(modelling, architecture)]))
     return "\n".join(line for line in text if " " in line.strip()) + "\n"
+
+
+def text_defaults(config, kind):
+    """Returns the line of a text_config's class: its keys and their defaults, and the base of the
+    angles, which is no field of it.
+    """
+    keys = sorted(n.target.id for n in config.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.dump(n.annotation))
+    defaults = {key: default_of(config, key) for key in keys if key != "use_cache"}
+    for node in config.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "default_theta" and isinstance(node.value, ast.Constant):
+            defaults["rope_theta"] = json.dumps(node.value.value)
+    return f"text {kind} " + " ".join(f"{key}={value}" for key, value in sorted(defaults.items()))
 
 
 def default_of(config, key):

@@ -149,6 +149,7 @@ GGUFS = {
     "falcon": {},
     "falcon-grouped": {},
     "mixtral": {},
+    "ministral3": {},
     "qwen2-window": {"use_sliding_window": False},
     "qwen3": {},
     "qwen2-moe": {},

@@ -191,6 +191,11 @@ BART = (
        "decoder_attention_heads": 4, "encoder_ffn_dim": 56, "decoder_ffn_dim": 56, "max_position_embeddings": 64, "dropout": 0.0,
        "activation_function": "gelu", "tie_word_embeddings": True}
 )
+LLAMA4 = (
+    LLAMAS_OWN
+    | family("llama4_text", "Llama4ForCausalLM")
+    | {"intermediate_size": 24, "intermediate_size_mlp": 88, "num_local_experts": 5, "attention_chunk_size": 8, "no_rope_layer_interval": 2}
+)
 STABLELM = LAYER_NORM | family("stablelm", "StableLmForCausalLM")
 VARIANT_CONFIGS = {
     "tied": {"tie_word_embeddings": True},
@@ -491,12 +496,66 @@ VARIANT_CONFIGS = {
     "bart": BART | {"bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 2},
     "bart-scaled": BART | {"scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3, "pad_token_id": 2, "decoder_start_token_id": 2},
     "gpt-neox-tanh": NEOX | {"rotary_pct": 0.5, "hidden_act": "gelu_fast"},
+    # Texts have up to five chunks, and queries grow ten times.
+    "llama4": LLAMA4
+    | {
+        "head_dim": 12,
+        "floor_scale": 4,
+        "attn_scale": 0.5,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+    "llama4-interleaved": LLAMA4
+    | OLD
+    | {
+        "num_key_value_heads": 1,
+        "interleave_moe_layer_step": 2,
+        "use_qk_norm": False,
+        "attn_temperature_tuning": False,
+        "attention_chunk_size": 11,
+        "tie_word_embeddings": True,
+    },
+    # Queries grow twice, or four times, within most sequences.
+    "ministral3": LLAMAS_OWN
+    | family("ministral3", "Ministral3ForCausalLM")
+    | {
+        "head_dim": 12,
+        "max_position_embeddings": 64,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.3,
+            "original_max_position_embeddings": 16,
+        },
+    },
+    "ministral3-window": LLAMAS_OWN
+    | OLD
+    | family("ministral3", "Ministral3ForCausalLM")
+    | {
+        "num_key_value_heads": 1,
+        "sliding_window": 8,
+        "tie_word_embeddings": True,
+        "rope_scaling": {"type": "linear", "factor": 2.0, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 9},
+    },
 }
 
 
 # Seeds of variants whose experts' scores come too close with the seed of their place
-# (experts_apart.check_margins).
-SEEDS = {"gpt-oss": 300}
+# (experts_apart.check_margins), or whose place may change.
+SEEDS = {"gpt-oss": 300, "llama4": 310, "llama4-interleaved": 311, "ministral3": 312, "ministral3-window": 313}
 
 
 # Settings that a config.json states as null: if they are missing they have another value.

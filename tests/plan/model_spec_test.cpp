@@ -341,8 +341,8 @@ TEST_CASE("a GGUF's metadata and tensors give the spec") {
                          Catch::Contains("rope.scaling.type is \"twisted\""));
   metadata["general.architecture"] = "gpt9";
   CHECK(error_of([&] { model_spec_from_gguf(metadata, tensors, {}, "m.gguf"); }) ==
-        "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen3, phi3, gemma, gemma2, gemma3, smollm3, "
-        "granite, olmo2, chatglm, glm4, command-r, cohere2, starcoder2, gptneox, falcon, stablelm, gpt2, qwen2moe, qwen3moe");
+        "m.gguf: the architecture gpt9 is not known; forge knows llama, qwen2, qwen2vl, qwen3, qwen3vl, phi3, gemma, gemma2, gemma3, smollm3, "
+        "granite, olmo2, chatglm, glm4, command-r, cohere2, starcoder2, gptneox, falcon, stablelm, gpt2, qwen2moe, qwen3moe, qwen3vlmoe, mistral3");
 }
 
 TEST_CASE("a GGUF of Llama's architecture that counts experts is Mixtral's, others have none or must") {

@@ -6,6 +6,7 @@
 #include "core/lib/base/file.h"
 #include "core/lib/io/python_json.h"
 #include "core/lib/io/safetensors.h"
+#include "core/model/families/adapter_sites.h"
 #include "core/model/families/config_keys.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
@@ -184,9 +185,9 @@ TEST_CASE("a class with towers is judged by its own keys, its text_config by the
   config["text_config"]["use_bidirectional_attention"] = true;
   CHECK_THAT(error_of([&] { read_config(config, "c"); }), Catch::Contains("c: text_config: use_bidirectional_attention is true"));
   Json mistral = config_of("Mistral-Small-3.2-24B-2506");
-  mistral["text_config"]["model_type"] = "ministral3";
+  mistral["text_config"]["model_type"] = "mistral4";
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }),
-             Catch::Contains("text_config is of model_type \"ministral3\"") && Catch::Contains("only around a mistral"));
+             Catch::Contains("text_config is of model_type \"mistral4\"") && Catch::Contains("only around a mistral or a ministral3"));
   mistral["text_config"] = nullptr;
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("text_config is null, expected an object"));
   mistral = config_of("Mistral-Small-3.2-24B-2506");
@@ -195,6 +196,114 @@ TEST_CASE("a class with towers is judged by its own keys, its text_config by the
   mistral.erase("quantization_config");
   mistral["tie_word_embeddings"] = true;
   CHECK(read_config(mistral, "c").spec.tie_word_embeddings);
+}
+
+TEST_CASE("Ministral 3 grows its queries, alone and in a class with towers") {
+  Json config = config_of("Ministral-3-3B-2512");
+  const ReadConfig read = read_config(config, "c");
+  CHECK((read.spec.wrapper == "mistral3" && read.spec.family == "ministral3" && read.spec.tie_word_embeddings));
+  CHECK((read.spec.query_growth == 0.1 && read.spec.query_growth_period == 16384 && read.spec.rope.type == RopeType::yarn));
+  CHECK(rope_attention_factor(read.spec.rope) == 1);
+  CHECK_THAT(read.notes.built, Catch::Contains("model_type \"ministral3\" is that of its text_config: built as Mistral3ForConditionalGeneration"));
+  Json alone = config["text_config"];
+  CHECK(model_spec_from_config(alone, "c").query_growth == 0.1);
+  alone["rope_parameters"].erase("llama_4_scaling_beta");
+  CHECK_THAT(error_of([&] { read_config(alone, "c"); }), Catch::Contains("rope_parameters: llama_4_scaling_beta is missing, expected a number"));
+  alone["rope_parameters"] = {{"rope_type", "default"}, {"llama_4_scaling_beta", 0.1}};
+  CHECK_THAT(error_of([&] { read_config(alone, "c"); }), Catch::Contains("original_max_position_embeddings is missing"));
+  alone.erase("rope_parameters");
+  const ModelSpec silent = model_spec_from_config(alone, "c");
+  CHECK((silent.rope.theta == 1e6 && silent.rope.factor == 16 && silent.query_growth_period == 16384 && silent.pad_token_id == 11));
+}
+
+TEST_CASE("the language model of a Qwen-VL is Qwen's, in both forms of config.json") {
+  const Json flat = config_of("Qwen2.5-VL-7B-Instruct");
+  const ReadConfig read = read_config(flat, "c");
+  CHECK((read.spec.wrapper == "qwen2_5_vl" && read.spec.family == "qwen2" && read.spec.qkv_bias && !read.spec.tie_word_embeddings));
+  CHECK((read.spec.rope.type == RopeType::standard && read.spec.rope_sections == std::vector<int64_t>{16, 24, 24}));
+  Json nested = flat, text = Json::object();
+  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "rope_scaling",
+                          "rope_theta", "vocab_size", "rms_norm_eps", "max_position_embeddings", "max_window_layers", "sliding_window",
+                          "use_sliding_window", "hidden_act", "initializer_range", "bos_token_id", "eos_token_id", "attention_dropout"}) {
+    text[key] = flat.at(key);
+    nested.erase(key);
+  }
+  text["model_type"] = "qwen2_5_vl_text";
+  nested["text_config"] = text;
+  CHECK(read_config(nested, "c").spec == read.spec);
+  // The class reads its text_config alone where there is one.
+  nested["hidden_size"] = 64;
+  CHECK(read_config(nested, "c").spec == read.spec);
+  CHECK_THAT(error_of([&] {
+               Json other = flat;
+               other["rope_scaling"]["mrope_section"] = {16, 24};
+               read_config(other, "c");
+             }),
+             Catch::Contains("rope_scaling.mrope_section is [16,24], expected three numbers"));
+  CHECK_THAT(error_of([&] {
+               Json other = flat;
+               other["rope_scaling"]["mrope_section"] = {16, 24, 23};
+               read_config(other, "c");
+             }),
+             Catch::Contains("mrope_section divides 63 frequencies, expected 64"));
+  CHECK_THAT(error_of([&] {
+               Json other = nested;
+               other["text_config"]["model_type"] = "qwen3";
+               read_config(other, "c");
+             }),
+             Catch::Contains("only around a qwen2_5_vl_text"));
+}
+
+TEST_CASE("Qwen3-VL has neither windows nor weights that are not normalised") {
+  Json dense = config_of("Qwen3-VL-8B-Instruct");
+  const ModelSpec spec = model_spec_from_config(dense, "c");
+  CHECK((spec.family == "qwen3" && spec.qk_norm && spec.head_dim == 128 && spec.rope.theta == 5e6 && spec.image_layers == 3));
+  dense["text_config"]["sliding_window"] = 512;
+  dense["text_config"].erase("rope_theta");
+  const ReadConfig read = read_config(dense, "c");
+  CHECK((read.spec.sliding_window == 0 && read.spec.rope.theta == 5e5));
+  CHECK(read.notes.ignored == std::vector<std::string>{"text_config.sliding_window (512)"});
+  Json mixture = config_of("Qwen3-VL-30B-A3B-Instruct");
+  mixture["text_config"]["norm_topk_prob"] = false;
+  const ModelSpec experts = model_spec_from_config(mixture, "c");
+  CHECK((experts.joined_experts && experts.normalise_experts && experts.num_experts == 128));
+}
+
+TEST_CASE("Llama 4 attends within chunks where it turns, and has experts in every so many layers") {
+  const Json config = config_of("Llama-4-Maverick-17B-128E-Instruct");
+  const ModelSpec spec = model_spec_from_config(config, "c");
+  CHECK((spec.wrapper == "llama4" && spec.family == "llama4_text" && spec.joined_experts && spec.rope.interleaved && !spec.unit_norms));
+  CHECK((spec.chunk(0) == 8192 && spec.chunk(3) == 0 && spec.turns(0) && !spec.turns(3)));
+  CHECK((spec.dense(0) && !spec.dense(1) && spec.intermediate_size == 16384 && spec.expert_size == 8192));
+  CHECK((spec.query_growth == 0.1 && spec.query_growth_period == 8192 && spec.growth_of_unturned));
+  CHECK(outer_modules(spec).head == std::string("language_model.lm_head"));
+  const Json text = config["text_config"];
+  const auto refusal = [&](const Json& more) {
+    Json other = text;
+    other.update(more);
+    return error_of([&] { model_spec_from_config(other, "c"); });
+  };
+  CHECK(refusal({}) == "no error");
+  CHECK_THAT(refusal({{"num_experts_per_tok", 2}}), Catch::Contains("num_experts_per_tok is 2, forge computes only 1"));
+  CHECK_THAT(refusal({{"attention_chunk_size", nullptr}}), Catch::Contains("attention_chunk_size is null"));
+  CHECK_THAT(refusal({{"no_rope_layers", {1, 0}}}), Catch::Contains("no_rope_layers has fewer entries than num_hidden_layers"));
+  Json types = Json::array();
+  for (int layer = 0; layer < 48; ++layer) types.push_back("full_attention");
+  CHECK(refusal({{"layer_types", types}}) == "no error");
+  types[5] = "sliding_attention";
+  CHECK_THAT(refusal({{"layer_types", types}}), Catch::Contains("forge computes full_attention and chunked_attention here"));
+}
+
+TEST_CASE("joined experts that a target names beside linear layers are passed over, as in PEFT") {
+  const ModelSpec spec = model_spec_from_config(config_of("Qwen3-VL-30B-A3B-Instruct"), "c");
+  AdapterConfig adapter;
+  adapter.type = AdapterType::lora;
+  adapter.target_modules = {"q_proj", "down_proj"};
+  CHECK_THAT(error_of([&] { adapter_sites(spec, adapter); }), Catch::Contains("mlp.experts.down_proj is not a linear layer"));
+  const ModelSpec llama = model_spec_from_config(config_of("Llama-4-Maverick-17B-128E-Instruct"), "c");
+  CHECK(adapter_sites(llama, adapter).size() == 48 + 48);  // q; down of MLPs and of shared experts
+  adapter.target_parameters = {"feed_forward.experts.down_proj"};
+  CHECK_THAT(error_of([&] { adapter_sites(llama, adapter); }), Catch::Contains("has its A and B in each other's places in PEFT's files"));
 }
 
 TEST_CASE("config.json may have Python's NaN and Infinity") {

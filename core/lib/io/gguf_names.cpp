@@ -13,8 +13,11 @@ using Layer = GgufArchitecture::Layer;
 using Part = GgufPart;
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional, .rope_freqs = true, .rope_factors = true},  // Llama, Mistral, Mixtral, SmolLM2, TinyLlama
+    {.name = "mistral3", .permutes_heads = true, .layer = Layer::llama, .biases = Part::optional},  // Ministral 3
     {.name = "qwen2", .square_attention = true},
+    {.name = "qwen2vl", .square_attention = true},
     {.name = "qwen3"},
+    {.name = "qwen3vl"},
     {.name = "phi3", .layer = Layer::phi3, .square_attention = true, .rope_factors = true},
     {.name = "gemma", .norms_plus_one = true, .head = Part::unknown},
     {.name = "gemma2", .norms_plus_one = true, .layer = Layer::sandwich, .head = Part::unknown},
@@ -33,6 +36,7 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "gpt2", .layer = Layer::gpt2, .biases = Part::required},
     {.name = "qwen2moe", .layer = Layer::experts, .square_attention = true},
     {.name = "qwen3moe", .layer = Layer::experts},
+    {.name = "qwen3vlmoe", .layer = Layer::experts},
 };
 
 struct Name {

@@ -10,6 +10,7 @@
 #include "core/lib/base/file.h"
 #include "core/job/names.h"
 #include "core/model/families/stored_file.h"
+#include "core/model/families/wrapper.h"
 #include "core/lib/io/json.h"
 #include "core/lib/io/safetensors.h"
 #include "core/model/families/adapter_folder.h"
@@ -41,8 +42,9 @@ Json tokens_json(const AdapterConfig& adapter) {
 
 // Returns exclude_modules. PEFT also matches names among the layers of a model's towers, which the
 // adapter does not change: they are excluded, beside the job's own exclusions.
-Json exclusion_json(const AdapterConfig& adapter, bool towers) {
-  const std::string beside = R"((.*\.)?(vision_tower|multi_modal_projector)\..*)";
+Json exclusion_json(const AdapterConfig& adapter, const ModelSpec& spec) {
+  const std::string beside = towers_expression(spec);
+  const bool towers = !beside.empty();
   if (adapter.exclude_modules.empty()) return towers ? Json(beside) : Json(nullptr);
   if (!towers) return adapter.exclude_is_regex ? Json(adapter.exclude_modules.at(0)) : Json(adapter.exclude_modules);
   if (adapter.exclude_is_regex) return "(" + adapter.exclude_modules.at(0) + ")|" + beside;
@@ -68,7 +70,7 @@ Json config_json(const std::vector<AdapterSite>& sites, const AdapterConfig& ada
   json["auto_mapping"] = nullptr;
   json["base_model_name_or_path"] = model_name;
   json["bias"] = name_of(adapter.bias);
-  json["exclude_modules"] = exclusion_json(adapter, !spec.wrapper.empty());
+  json["exclude_modules"] = exclusion_json(adapter, spec);
   json["fan_in_fan_out"] = stores_transposed(spec);
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;
@@ -110,8 +112,8 @@ std::vector<std::pair<std::string, at::Tensor>> adapter_tensors(const TrainableS
 
 // Reads every trainable tensor from the folder, at `widen` times its rank, and passes it to `take`.
 template <class Take>
-void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, int64_t widen, Take take) {
-  const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder);
+void read_adapter_tensors(const std::string& folder, const ModelSpec& spec, TrainableSet& trainables, int64_t widen, Take take) {
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, spec);
   std::vector<Parameter> trained;
   for (const Trainable& item : trainables.items()) trained.push_back(item.parameter);
   check_adapter_weights(*weights, folder, trained, widen);
@@ -125,17 +127,18 @@ void read_adapter_tensors(const std::string& folder, TrainableSet& trainables, i
 
 }  // namespace
 
-void load_adapter(const std::string& folder, TrainableSet& trainables) {
+void load_adapter(const std::string& folder, const ModelSpec& spec, TrainableSet& trainables) {
   c10::NoGradGuard no_grad;
-  read_adapter_tensors(folder, trainables, 1,
+  read_adapter_tensors(folder, spec, trainables, 1,
                        [](Trainable& item, const at::Tensor& value) { item.master.copy_(value); });
 }
 
 void load_checkpoint_adapter(const std::string& folder, TrainableSet& trainables, const AdapterConfig& adapter,
                              ResidualInit* residual) {
   c10::NoGradGuard no_grad;
-  if (!changes_base(adapter)) return load_adapter(folder, trainables);
-  read_adapter_tensors(folder, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
+  // Names in a checkpoint are always the current ones.
+  if (!changes_base(adapter)) return load_adapter(folder, {}, trainables);
+  read_adapter_tensors(folder, {}, trainables, 2, [&](Trainable& item, const at::Tensor& value) {
     if (item.parameter.role != Role::lora_a && item.parameter.role != Role::lora_b) {
       item.master.copy_(value);
       return;

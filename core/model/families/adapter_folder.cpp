@@ -156,7 +156,7 @@ std::set<std::string> vocabulary_leaves() {
 // them, and PEFT replaces the base's matrices with them on loading.
 void read_saved_embeddings(const std::string& folder, AdapterConfig& config) {
   if (!file_exists(folder + kWeights)) return;
-  const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, Data::optional);
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, {}, Data::optional);
   const std::set<std::string> leaves = vocabulary_leaves();
   for (const TensorInfo& tensor : weights->tensors())
     for (const std::string& leaf : leaves) {
@@ -252,7 +252,7 @@ int64_t rows_of(const AdapterFile& file, const ModelSpec& spec) {
   for (const auto& [module, tokens] : file.config.trainable_token_indices)
     for (const int64_t token : tokens) rows = std::max(rows, std::min(token, INT64_MAX - 1) + 1);
   if (!file_exists(file.folder + kWeights)) return rows;
-  const std::unique_ptr<TensorFile> weights = open_adapter_weights(file.folder, Data::optional);
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(file.folder, spec, Data::optional);
   for (const std::string& name : {embedding_name(spec), logits_head_name(spec)})
     if (const int64_t index = weights->find(peft_name(name)); index >= 0)
       rows = std::max(rows, weights->tensors()[static_cast<size_t>(index)].rows());
@@ -419,10 +419,10 @@ void check_start_adapter(const Job& job, const ModelSpec& spec, Data data) {
   if (!same_adapter(spec, job.adapter, file)) refuse_differences(job, file);
   const std::vector<Parameter> trained =
       trained_parameters(spec, job.adapter, job.model.quantization);
-  check_adapter_weights(*open_adapter_weights(folder, data), folder, trained);
+  check_adapter_weights(*open_adapter_weights(folder, spec, data), folder, trained);
 }
 
-std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data) {
+std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, const ModelSpec& spec, Data data) {
   const std::string path = folder + kWeights;
   if (!file_exists(path) && file_exists(folder + "/adapter_model.bin"))
     throw fault(folder + "/adapter_model.bin", "is a pickle, which forge does not open")
@@ -432,12 +432,7 @@ std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data
     throw Error(ErrorKind::environment, folder + ": holds no adapter_model.safetensors, expected it beside adapter_config.json")
         .hint("copy or download the adapter's whole folder");
   require_link_inside(path, folder);
-  std::unique_ptr<TensorFile> file = open_safetensors(path, data);
-  const bool older = std::any_of(file->tensors().begin(), file->tensors().end(), [](const TensorInfo& tensor) {
-    return starts_with(tensor.name, std::string(kSavedPrefix) + "language_model.") ||
-           starts_with(tensor.name, std::string(kSavedPrefix) + kOlderHead + ".");
-  });
-  return older ? current_names(std::move(file), kSavedPrefix) : std::move(file);
+  return current_names(spec, open_safetensors(path, data), kSavedPrefix);
 }
 
 void check_adapter_weights(const TensorFile& weights, const std::string& folder,

@@ -62,10 +62,10 @@ void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data
 // Error(environment) if it does not fit.
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec);
 
-// Opens adapter_model.safetensors. Names of models with towers are transformers 5's (wrapper.h),
-// whichever version wrote them. Throws Error(environment) for a folder without the file, for
+// Opens adapter_model.safetensors of an adapter of `spec`. Names of models with towers are
+// transformers 5's (wrapper.h), whichever version wrote them. Throws Error(environment) for a folder without the file, for
 // pickles, and for links that leave the folder.
-std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, Data data = Data::required);
+std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, const ModelSpec& spec, Data data = Data::required);
 
 // Throws Error(environment) naming every tensor that is missing, extra or of another shape than
 // `trained` asks for. `widen` is how many times its rank an adapter was saved with.

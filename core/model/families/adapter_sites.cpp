@@ -313,6 +313,36 @@ int64_t parameters_of(const AdapterSite& site, const AdapterConfig& adapter) {
                         (adapter.use_dora ? site.out_features : 0));
 }
 
+KeyFault no_linear_layer(const std::string& path) {
+  return {"adapter.target_modules", path + " is not a linear layer (modules_to_save trains it whole)"};
+}
+
+AdapterSite site_of(const ModuleUse& module, Overrides<int64_t>& ranks, Overrides<double>& alphas, const AdapterConfig& adapter,
+                    std::vector<KeyFault>& faults) {
+  AdapterSite site{module.path, module.path, module.layer, module.in, module.out};
+  site.experts = module.experts, site.copies = module.copies;
+  site.rank = ranks.find(module.path, adapter.rank);
+  site.alpha = alphas.find(module.path, adapter.alpha);
+  const double rank = static_cast<double>(site.rank);
+  site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
+  if (site.rank < 1)
+    faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
+  return site;
+}
+
+// Joined experts that a target names, and that target. To PEFT they are no modules, so it passes
+// over them where the target names others too.
+using NamedExperts = std::vector<std::pair<std::string, int64_t>>;
+
+void refuse_experts_alone(const NamedExperts& experts, Selection& selection, std::vector<KeyFault>& faults) {
+  const std::vector<TargetMatch> others = selection.targets;
+  for (const auto& [path, target] : experts) {
+    if (others[static_cast<size_t>(target)].modules > 0) continue;
+    faults.push_back(no_linear_layer(path));
+    selection.targets[static_cast<size_t>(target)].modules += 1;
+  }
+}
+
 Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts experts) {
   Selection selection;
   for (const std::string& target : adapter.target_modules) selection.targets.push_back({target});
@@ -324,27 +354,30 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts ex
   std::vector<KeyFault> faults;
   require_layers(spec, adapter, faults);
   std::vector<bool> used_parameters(adapter.target_parameters.size(), false);
+  int64_t turned = 0;
+  NamedExperts named;
   for (const ModuleUse& module : modules_for(spec, adapter, experts)) {
     if (kept_whole(adapter, module.path)) continue;
     const bool joined = module.kind == ModuleKind::experts && targets_parameter(adapter, module.path, used_parameters);
+    if (joined && module.use == LinearUse::turned_experts) {
+      if (turned++ == 0) faults.push_back({"adapter.target_parameters", module.path + " has its A and B in each other's places in PEFT's files, which forge does not write"});
+      continue;
+    }
     const int64_t target = joined ? -1 : targets.match(module);
     if (!joined && target < 0) continue;
     if (!joined) selection.used[target] = true;
     if (!joined && excluded(adapter, module.path)) continue;
+    if (!joined && module.kind == ModuleKind::experts) {
+      named.push_back({module.path, target});
+      continue;
+    }
     const bool vocabulary = module.kind == ModuleKind::head || module.path + ".weight" == embedding_name(spec);
     if (!joined && ((module.kind != ModuleKind::linear && !vocabulary) || module.path == kScoreModule)) {
-      faults.push_back({"adapter.target_modules", module.path + " is not a linear layer (modules_to_save trains it whole)"});
+      faults.push_back(no_linear_layer(module.path));
       selection.targets[target].modules += 1;
       continue;
     }
-    AdapterSite site{module.path, module.path, module.layer, module.in, module.out};
-    site.experts = module.experts, site.copies = module.copies;
-    site.rank = ranks.find(module.path, adapter.rank);
-    site.alpha = alphas.find(module.path, adapter.alpha);
-    const double rank = static_cast<double>(site.rank);
-    site.scale = site.alpha / (adapter.use_rslora ? std::sqrt(rank) : rank);
-    if (site.rank < 1)
-      faults.push_back({"adapter.rank_pattern", "rank " + std::to_string(site.rank) + " of " + module.path});
+    AdapterSite site = site_of(module, ranks, alphas, adapter, faults);
     if (!joined) selection.targets[target].modules += site.copies;
     if (!joined) selection.targets[target].parameters += parameters_of(site, adapter);
     if (vocabulary)
@@ -352,6 +385,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts ex
     else
       selection.sites.push_back(std::move(site));
   }
+  refuse_experts_alone(named, selection, faults);
   name_joined_adapters(selection.sites);
   refuse_unused_parameters(adapter, used_parameters, faults);
   if (adapter.bias == LoraBias::all) refuse_odd_biases(spec, adapter, experts, faults);

@@ -22,11 +22,13 @@ std::pair<std::string, std::string> halves(const std::string& word) {
 }
 
 void read_line(const std::string& kind, std::istringstream& words, ConfigKeys& keys) {
+  std::string type;
+  if (kind == "text") words >> type;
   for (std::string word; words >> word;) {
     if (kind == "reads") keys.reads.insert(word);
     if (kind == "alias") keys.aliases.insert(halves(word));
     if (kind == "idle") keys.idle.emplace(halves(word).first, Json::parse(halves(word).second));
-    if (kind == "text") keys.text_defaults.emplace(halves(word).first, Json::parse(halves(word).second));
+    if (kind == "text") keys.text_defaults[type].emplace(halves(word).first, Json::parse(halves(word).second));
     if (kind == "buffers") keys.buffers.push_back(word);
   }
 }

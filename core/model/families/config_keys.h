@@ -19,7 +19,8 @@ struct ConfigKeys {
   std::set<std::string> reads;                 // the class or its configuration reads them
   std::map<std::string, std::string> aliases;  // another name to the key it stands for
   std::map<std::string, Json> idle;            // declared and read by nothing, with their defaults
-  std::map<std::string, Json> text_defaults;   // with towers: defaults of text_config
+  // With towers: the defaults of text_config, by its model_type.
+  std::map<std::string, std::map<std::string, Json>> text_defaults;
   std::vector<std::string> buffers;            // expressions: tensors of files that the class does not load
 
   // True for a dropout inside the base model that the class computes.

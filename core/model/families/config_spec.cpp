@@ -3,6 +3,7 @@
 #include "core/model/families/config_spec.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "core/lib/base/text.h"
@@ -108,6 +109,8 @@ std::string built_instead(Settings& settings, const std::string& known, const st
                           const std::string& built) {
   const Json* type = settings.find("model_type");
   if (!type) return "config.json has no model_type, without which transformers refuses it: built as " + built + ", which architectures names";
+  if (*type != known && find_family(*type))
+    return "config.json's model_type " + dump_json(*type) + " is that of its text_config: built as " + built + ", which architectures names";
   if (*type != known)
     return "config.json's model_type " + dump_json(*type) + " is unknown here: built as " + built + ", which architectures names";
   const std::string stem = own.substr(0, std::min(own.find("For"), own.find("LMHead")));
@@ -143,25 +146,42 @@ bool harmless_setting(const std::string& key) {
   return starts_with(key, "_") || kHarmless.count(key) > 0;
 }
 
-// Reads the language model of a class with towers, from the settings of text_settings().
-ReadConfig read_wrapped(const Wrapper& wrapper, Settings& settings, const Json& config, const std::string& named) {
-  ReadConfig read = read_config(text_settings(wrapper, config, settings.name()), settings.name() + ": text_config");
+// Sets the sections of rotary positions, and the layers that images are added to. A text needs
+// neither; files of the model for other programs do.
+void read_image_positions(const WrapperSettings& config, Settings& settings, ModelSpec& spec) {
+  spec.rope_sections = config.sections;
+  const int64_t frequencies = spec.rotary_dim() / 2, sum = std::accumulate(config.sections.begin(), config.sections.end(), int64_t{0});
+  if (config.type->whole_sections && sum != frequencies)
+    settings.broken("", "mrope_section divides " + std::to_string(sum) + " frequencies, expected " + std::to_string(frequencies) +
+                            " (half of a head's features)");
+  const Json vision = config.outside.value("vision_config", Json());
+  const Json layers = vision.is_object() ? vision.value("deepstack_visual_indexes", Json()) : Json();
+  spec.image_layers = layers.is_array() ? static_cast<int64_t>(layers.size()) : config.type->image_layers;
+  if (spec.image_layers > kMostLayers) settings.broken("vision_config", "has deepstack_visual_indexes of more layers than a model has");
+}
+
+// Reads the language model of a class with towers.
+ReadConfig read_wrapped(const Wrapper& wrapper, const Json& config, const std::string& name, const std::string& named) {
+  const WrapperSettings parts = wrapper_settings(wrapper, config, name);
+  ReadConfig read = read_config(parts.text, parts.flat ? name : name + ": text_config");
+  Settings settings(parts.outside, name);
   read.spec.wrapper = wrapper.name;
+  read.spec.joined_experts = parts.type->joined_experts;
   read.spec.architecture = read.notes.architecture = wrapper.architecture;
   settings.use(config_keys_of(wrapper.name));
   read.notes.built = built_instead(settings, wrapper.name, wrapper.architecture, named, wrapper.architecture);
   if (ends_with(named, kScoringSuffix))
     settings.unsupported("architectures", "names " + named + ": for models with towers forge computes only logits");
-  for (const char* key : {"text_config", "quantization_config", "tie_word_embeddings", "eos_token_id", "bos_token_id", "pad_token_id",
-                          "initializer_range"})
+  for (const char* key : {"architectures", "text_config", "quantization_config", "tie_word_embeddings", "eos_token_id", "bos_token_id",
+                          "pad_token_id", "initializer_range"})
     settings.find(key);
   for (const std::string& key : wrapper.image_settings) settings.find(key);
+  read_image_positions(parts, settings, read.spec);
   settings.finish(harmless_setting);
-  for (std::string& key : read.notes.ignored) key.insert(0, "text_config.");
+  const std::string inside = parts.flat ? "" : "text_config.";
+  for (std::string& key : read.notes.ignored) key.insert(0, inside);
   read.notes.ignored.insert(read.notes.ignored.begin(), settings.ignored().begin(), settings.ignored().end());
-  for (const std::string& key : wrapper.unread)
-    if (const Json cap = config["text_config"].value(key, Json()); !cap.is_null())
-      read.notes.ignored.push_back("text_config." + key + " (" + dump_json(cap) + ")");
+  for (const auto& [key, value] : parts.unread.items()) read.notes.ignored.push_back(inside + key + " (" + dump_json(value) + ")");
   return read;
 }
 
@@ -174,8 +194,7 @@ ReadConfig read_config(const Json& config, const std::string& name) {
   ReadConfig read;
   ModelSpec& spec = read.spec;
   const std::string named = stated_architecture(settings);
-  if (const Wrapper* wrapper = find_wrapper(config.value("model_type", Json()), named))
-    return read_wrapped(*wrapper, settings, config, named);
+  if (const Wrapper* wrapper = find_wrapper(config, named)) return read_wrapped(*wrapper, config, name, named);
   const bool scores = ends_with(named, kScoringSuffix);
   const Family& family = family_that_is_built(settings, named, scores);
   const ConfigKeys& keys = config_keys_of(family.name);
@@ -217,6 +236,7 @@ std::vector<std::string> spec_faults(const ModelSpec& spec) {
   if (spec.rotary_dim() % 2 != 0)
     faults.push_back("partial_rotary_factor " + format_number(spec.rope.partial_rotary_factor) + " rotates " +
                      std::to_string(spec.rotary_dim()) + " features of a head, not an even number");
+  if (spec.query_growth > 0 && spec.query_growth_period < 1) faults.push_back("queries grow, and no period is given after which they do");
   const auto half = static_cast<size_t>(spec.rotary_dim() / 2);
   if (spec.rope.type == RopeType::longrope &&
       (spec.rope.short_factors.size() != half || spec.rope.long_factors.size() != half))

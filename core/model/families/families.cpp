@@ -26,7 +26,7 @@ const std::vector<Family>& families() {
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
       cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
       falcon_family(), stablelm_family(), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
-      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family()};
+      gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family()};
   return table;
 }
 
@@ -59,12 +59,16 @@ const Family& family_of_gguf(const std::string& architecture, GgufKind kind, con
   const Family *plain = nullptr, *other = nullptr;
   for (const Family& family : families()) {
     if (family.gguf_architecture.empty()) continue;
-    if (family.gguf_architecture == architecture && family.mixture == kind.mixture) {
+    std::vector<std::string> names = family.wrapped_gguf;
+    names.insert(names.begin(), family.gguf_architecture);
+    const bool named = std::ranges::count(names, architecture) > 0;
+    if (named && family.mixture == kind.mixture) {
       if (family.gguf_windows && kind.windows) return family;
       if (!family.gguf_windows) plain = &family;
     }
-    if (family.gguf_architecture == architecture) other = &family;
-    if (std::find(known.begin(), known.end(), family.gguf_architecture) == known.end()) known.push_back(family.gguf_architecture);
+    if (named) other = &family;
+    for (const std::string& name : names)
+      if (std::ranges::count(known, name) == 0) known.push_back(name);
   }
   if (plain) return *plain;
   if (other) return *other;
@@ -77,10 +81,8 @@ const Family& family_of(const ModelSpec& spec) {
 }
 
 const OuterModules& outer_modules(const ModelSpec& spec) {
-  static const OuterModules wrapped{.embedding = "model.language_model.embed_tokens",
-                                    .layers = "model.language_model.layers.",
-                                    .final_norm = "model.language_model.norm"};
-  return spec.wrapper.empty() ? family_of(spec).modules : wrapped;
+  const Wrapper* wrapper = wrapper_of(spec);
+  return wrapper ? wrapper->modules : family_of(spec).modules;
 }
 
 }  // namespace forge

@@ -42,6 +42,7 @@ struct Family {
   std::string name;                    // ModelSpec::family, and config.json's model_type
   std::string architecture;            // config.json: architectures[0]
   std::string gguf_architecture = {};  // general.architecture; empty: never read from a GGUF
+  std::vector<std::string> wrapped_gguf = {};  // general.architecture inside classes with towers, where it is another
   bool mixture = false;           // has experts; tells families of one GGUF architecture apart
   bool gguf_windows = false;      // its GGUF files have a window; tells families apart, too
   // Defaults of the architecture's configuration class in transformers, for keys that config.json
@@ -52,6 +53,7 @@ struct Family {
   double norm_eps = 1e-6, rope_theta = 10000;
   double window_rope_theta = 0;  // base of layers with a window; 0: rope_theta
   bool partial_rotary = false;   // reads partial_rotary_factor
+  bool query_growth = false;     // reads llama_4_scaling_beta among the rope settings
   double partial_rotary_factor = 1;
   bool tied = false;
   int64_t mlp_ratio = 0;  // default of intermediate_size / hidden_size; 0: none
@@ -81,7 +83,9 @@ struct Family {
 
 // The families, one file each.
 Family llama_family();
+Family llama4_family();
 Family mistral_family();
+Family ministral3_family();
 Family qwen2_family();
 Family qwen3_family();
 Family phi3_family();
@@ -183,6 +187,9 @@ struct ExpertNames {
 RouteRule route_rule(const ModelSpec& m);
 // x → a router, f(gate) · up and down of each token's experts, their weighted sum
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
+// Like sparse_mlp(), for experts that a file joins: `experts`gate_up_proj [experts, hidden, 2 · size]
+// has the gates before the values, and `experts`down_proj is [experts, size, hidden].
+ValueId joined_sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const char* router, const std::string& experts, const RouteRule& rule);
 // Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
 // be read before.
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token);

@@ -107,6 +107,20 @@ void read_rope(Settings& settings, const Family& family, bool longrope, ModelSpe
   }
 }
 
+// Reads the settings that only images need, which a file of a language model out of a class with
+// towers has.
+void read_gguf_sections(Settings& settings, const Family& family, ModelSpec& spec) {
+  if (std::ranges::count(family.wrapped_gguf, spec.architecture) == 0) return;
+  const std::string key = ".rope.dimension_sections";
+  // Four equal numbers are read as one.
+  spec.rope_sections = settings.ids(key);
+  if (spec.rope_sections.size() == 1) spec.rope_sections.resize(4, spec.rope_sections[0]);
+  const bool fit = std::ranges::all_of(spec.rope_sections, [](int64_t section) { return section >= 0 && section <= kMostHeadDim; });
+  if (!fit || (spec.rope_sections.size() != 3 && spec.rope_sections.size() != 4))
+    settings.broken(key, "is not four numbers of frequencies");
+  spec.image_layers = settings.integer(".n_deepstack_layers", 0, kMostLayers, 0);
+}
+
 void read_sizes(Settings& settings, ModelSpec& spec) {
   spec.hidden_size = settings.integer(".embedding_length", 1, 1 << 18);
   spec.intermediate_size = settings.integer(".feed_forward_length", 1, 1 << 20);
@@ -224,6 +238,7 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   settings.must_be(".attention.causal", true, "each token sees those before it");
   read_rope(settings, family, !factors.up_to.empty(), spec);
   read_rope_factors(factors, settings, spec);
+  read_gguf_sections(settings, family, spec);
   if (family.read_gguf) family.read_gguf(settings, spec);
   if (spec.window_rope_theta == 0) settings.must_be(".rope.freq_base_swa", spec.rope.theta, "one base of the angles for all layers");
   if (settings.has("tokenizer.ggml.eos_token_id"))

@@ -67,6 +67,13 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("norm_bias", spec.norm_bias, "norms have biases");
   member.later("window_rope_theta", spec.window_rope_theta, "theta of the layers with a sliding_window; 0: as the others", between(0, 1e12));
   member.later("no_rope_layers", spec.no_rope_layers, "layers without rotary positions");
+  member.later("query_growth", spec.query_growth, "queries grow with the logarithm of their position's period; 0: not", between(0, 1e6));
+  member.later("query_growth_period", spec.query_growth_period, "tokens after which queries grow", between(0, kMostPositions));
+  member.later("growth_of_unturned", spec.growth_of_unturned, "only queries of layers without rotary positions grow");
+  member.later("attention_chunk", spec.attention_chunk, "tokens of a chunk, which sees itself alone; 0: no chunks", between(0, kMostPositions));
+  member.later("unit_norms", spec.unit_norms, "rotated q and k are normed by head, without a weight");
+  member.later("rope_sections", spec.rope_sections, "frequencies that turn by time, height and width of an image's patch", at_least(0));
+  member.later("image_layers", spec.image_layers, "layers that an image's features are added to", between(0, kMostLayers));
   member.later("learned_positions", spec.learned_positions, "a row of a table is added for each position");
   member.later("position_offset", spec.position_offset, "the row of position 0 in that table", between(0, kMostPositions));
   member.later("encoder_layers", spec.encoder_layers, "encoder layers, whose output each of num_layers sees; 0: no encoder", between(0, kMostLayers));
@@ -79,6 +86,7 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member.later("expert_size", spec.expert_size, "width inside an expert", between(0, kMostIntermediate));
   member.later("shared_expert_size", spec.shared_expert_size, "width inside the expert that every token goes through; 0: none", between(0, kMostIntermediate));
   member.later("dense_layers", spec.dense_layers, "layers with an MLP instead of experts");
+  member.later("joined_experts", spec.joined_experts, "one tensor holds each matrix of all experts of a layer");
   member.later("normalise_experts", spec.normalise_experts, "the weights of a token's experts sum to 1");
   member.later("expert_groups", spec.expert_groups, "groups that experts are chosen within", between(1, kMostExperts));
   member.later("groups_per_token", spec.groups_per_token, "groups that a token may choose from", between(1, kMostExperts));
@@ -158,8 +166,8 @@ ModelSpec read_model_spec(const std::string& path) {
   ModelSpec spec = model_spec_from_config(config, path + "/config.json");
   // transformers shares the weights of head and embedding of such a file unless it holds both
   // tensors.
-  if (!spec.wrapper.empty() && !says_tying(config) && has_weights(path))
-    spec.tie_word_embeddings = current_names(open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
+  if (const Wrapper* wrapper = wrapper_of(spec); wrapper && wrapper->tied && !says_tying(config) && has_weights(path))
+    spec.tie_word_embeddings = current_names(spec, open_model(path, Data::optional))->find(logits_head_name(spec)) < 0;
   return spec;
 }
 

@@ -61,6 +61,17 @@ struct ModelSpec {
   std::vector<int64_t> full_layers;  // layers without that window
   double window_rope_theta = 0;      // RoPE base of layers with a window; 0: rope.theta
   std::vector<int64_t> no_rope_layers;  // layers without rotary positions
+  // A query at position p is multiplied by 1 + query_growth ln(1 + floor(p / query_growth_period)).
+  double query_growth = 0;  // 0: it is not
+  int64_t query_growth_period = 0;
+  // Only queries of layers without rotary positions grow, those of position p as at p + 1.
+  bool growth_of_unturned = false;
+  int64_t attention_chunk = 0;  // texts are cut into chunks of so many tokens, which see themselves alone; 0: not. full_layers see all
+  bool unit_norms = false;      // turned q and k are normed by head, without a weight
+  // Frequencies that turn by time, height and width of an image's patch, and the layers that an
+  // image's features are added to. In a text neither changes anything.
+  std::vector<int64_t> rope_sections;
+  int64_t image_layers = 0;
   bool learned_positions = false;       // a row of a table is added for each position
   int64_t position_offset = 0;          // the row of position 0
   int64_t encoder_layers = 0;    // layers that read a source; 0: a decoder alone
@@ -81,6 +92,7 @@ struct ModelSpec {
   int64_t experts_per_token = 0, expert_size = 0;  // expert_size: an expert's intermediate size
   int64_t shared_expert_size = 0;  // intermediate size of the expert for every token; 0: none
   std::vector<int64_t> dense_layers;               // layers that have an MLP instead of experts
+  bool joined_experts = false;                     // one tensor holds each matrix of all experts of a layer
   bool normalise_experts = false;                  // the weights of a token's experts have the sum 1
   int64_t expert_groups = 1, groups_per_token = 1;  // experts are chosen within the best groups
   double expert_scale = 1;                          // factor of the weights of a token's experts
@@ -112,7 +124,7 @@ struct ModelSpec {
   // Returns the number of rotated features of a head.
   int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
   // Returns the number of cosines and sines of a token.
-  int64_t angles() const { return rotary_dim() * (window_rope_theta > 0 ? 2 : 1); }
+  int64_t angles() const { return rotary_dim() * (1 + (window_rope_theta > 0) + (query_growth > 0)); }
   RopeSpec window_rope() const {
     return {.theta = window_rope_theta, .partial_rotary_factor = rope.partial_rotary_factor, .interleaved = rope.interleaved};
   }
@@ -122,6 +134,10 @@ struct ModelSpec {
   // True if layer number `layer` has no experts.
   bool dense(int64_t layer) const {
     return num_experts == 0 || std::count(dense_layers.begin(), dense_layers.end(), layer) > 0;
+  }
+  // Returns the tokens of a chunk in layer number `layer`; 0: it sees the whole text.
+  int64_t chunk(int64_t layer) const {
+    return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : attention_chunk;
   }
   // Returns the window of layer number `layer`; 0: full attention.
   int64_t window(int64_t layer) const {

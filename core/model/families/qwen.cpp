@@ -2,7 +2,8 @@
 // norms on the heads of q and k.
 //
 // Qwen2-MoE (2024) and Qwen3-MoE (2025): these layers with experts in place of the MLP, in all
-// layers or some. Qwen2-MoE has one more expert, with a gate of its own, for every token.
+// layers or some. Qwen2-MoE has one more expert, with a gate of its own, for every token. In
+// Qwen3-VL's mixture the experts of a layer are joined.
 #include <algorithm>
 
 #include "core/model/families/config_spec.h"
@@ -132,7 +133,8 @@ ValueId moe_layer(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) {
   h = add(g, h, self_attention(g, m, layer, norm(g, m, h, "input_layernorm")));
   const ValueId x = norm(g, m, h, "post_attention_layernorm");
   if (m.dense(layer)) return add(g, h, gated_mlp(g, m, x));
-  const ValueId routed = sparse_mlp(g, m, x, kNames, route_rule(m));
+  const ValueId routed = m.joined_experts ? joined_sparse_mlp(g, m, x, kNames.router, kNames.experts, route_rule(m))
+                                          : sparse_mlp(g, m, x, kNames, route_rule(m));
   return add(g, h, m.shared_expert_size > 0 ? add(g, routed, shared_expert(g, m, x)) : routed);
 }
 
@@ -142,6 +144,7 @@ Family qwen2_family() {
   return {.name = "qwen2",
           .architecture = "Qwen2ForCausalLM",
           .gguf_architecture = "qwen2",
+          .wrapped_gguf = {"qwen2vl"},
           .max_position_embeddings = 32768,
           .num_kv_heads = 32,
           .read = read_qwen2,
@@ -154,6 +157,7 @@ Family qwen3_family() {
   family.name = "qwen3";
   family.architecture = "Qwen3ForCausalLM";
   family.gguf_architecture = "qwen3";
+  family.wrapped_gguf = {"qwen3vl"};
   family.flags = {kAttentionBias};
   family.read = read_qwen3;
   return family;
@@ -177,6 +181,7 @@ Family qwen3_moe_family() {
   family.name = "qwen3_moe";
   family.architecture = "Qwen3MoeForCausalLM";
   family.gguf_architecture = "qwen3moe";
+  family.wrapped_gguf = {"qwen3vlmoe"};
   family.num_kv_heads = 4;
   family.read = read_qwen3_moe;
   family.write = write_qwen3_moe;

@@ -39,6 +39,15 @@ void read_yarn(Settings& rope, RopeSpec& spec, int64_t max_positions) {
   spec.truncate = rope.flag("truncate", true);
 }
 
+// Reads by how much queries grow (Ministral 3); transformers needs both settings.
+void read_query_growth(Settings& rope, ModelSpec& model) {
+  model.query_growth = rope.number("llama_4_scaling_beta", 0, 1e6);
+  if (model.query_growth == 0) return;
+  const bool scaled = model.rope.original_max_position_embeddings > 0;
+  model.query_growth_period = scaled ? model.rope.original_max_position_embeddings
+                                     : rope.integer("original_max_position_embeddings", 1, kMostPositions);
+}
+
 void read_llama3(Settings& rope, RopeSpec& spec) {
   spec.factor = rope.number("factor", 1, 1e6);
   spec.low_freq_factor = rope.number("low_freq_factor", 1e-6, 1e6);
@@ -200,6 +209,7 @@ void read_rope(Settings& settings, const Family& family, ModelSpec& spec) {
     (source.contains("partial_rotary_factor") ? rope : settings).unsupported("partial_rotary_factor", "is " + format_number(spec.rope.partial_rotary_factor) +
                                                   ", this family rotates whole heads");
   read_type(rope, spec, spec.rope, outer);
+  if (family.query_growth && (scaling || parameters)) read_query_growth(rope, spec);
   settings.absorb(rope, where, harmless_rope_setting);
 }
 

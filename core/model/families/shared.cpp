@@ -20,7 +20,7 @@ Heads heads_of(const ModelSpec& m) { return {m.num_heads, m.num_kv_heads, m.head
 AttentionOptions attention_of(const ModelSpec& m, int64_t layer) {
   const double scale =
       m.attention_scale > 0 ? m.attention_scale : 1 / std::sqrt(static_cast<double>(m.head_dim));
-  return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer), .sinks = m.attention_sinks ? "self_attn.sinks" : ""};
+  return {.scale = scale, .softcap = m.attention_softcap, .window = m.window(layer), .chunk = m.chunk(layer), .sinks = m.attention_sinks ? "self_attn.sinks" : ""};
 }
 
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
@@ -31,7 +31,7 @@ ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
   const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
   if (m.turns(layer)) {
-    auto [q_turned, k_turned] = rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles});
+    auto [q_turned, k_turned] = rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
     q = q_turned, k = k_turned;
   }
   return attention(g, q, k, v, heads_of(m), attention_of(m, layer));
@@ -205,6 +205,14 @@ ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames
                 up = expert_linear(g, rows, routing, names.experts, names.up, m.expert_size);
   const ValueId down = expert_linear(g, glu(g, gate, up, GateKind::silu), routing, names.experts, names.down, m.hidden_size);
   return combine(g, down, routing);
+}
+
+ValueId joined_sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const char* router, const std::string& experts, const RouteRule& rule) {
+  const std::string in = experts + "gate_up_proj", out = experts + "down_proj";
+  const Routing routing = route(g, linear(g, x, {router, m.num_experts, false, LinearUse::bare_router}), rule);
+  const ValueId both = joined_expert_linear(g, dispatch(g, x, routing), routing, in.c_str(), 2 * m.expert_size, false);
+  const ValueId gated = halves_glu(g, both, m.expert_size, GateKind::silu);
+  return combine(g, joined_expert_linear(g, gated, routing, out.c_str(), m.hidden_size, false), routing);
 }
 
 void read_router(Settings& settings, ModelSpec& spec, int64_t per_token) {

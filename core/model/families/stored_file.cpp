@@ -115,7 +115,7 @@ class ExtendedFile : public WrappedFile {
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
   std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
-  if (!spec.wrapper.empty() || *outer_modules(spec).stored_head) file = current_names(std::move(file));
+  if (!spec.wrapper.empty() || *outer_modules(spec).stored_head) file = current_names(spec, std::move(file));
   const bool renamed = stores_transposed(spec) || is_bare(spec, *file);
   if (renamed && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));
   if (spec.base_vocab_size == 0) return file;

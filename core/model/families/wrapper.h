@@ -1,13 +1,14 @@
 #pragma once
 // A language model inside a class with towers for images: Gemma3ForConditionalGeneration around
-// Gemma 3's text model, Mistral3ForConditionalGeneration around Mistral's. forge trains the
-// language model, and its towers stay as they are.
+// Gemma 3's text model, Mistral3ForConditionalGeneration around Mistral's or Ministral 3's. forge
+// trains the language model, and its towers stay as they are.
 //
 //   ModelSpec spec = read_model_spec("models/gemma-3-4b-it");
 //   spec.wrapper                                     // "gemma3"; spec.family is "gemma3_text"
 //   unwrapped_name(spec, "model.language_model.norm.weight")   // "model.norm.weight"
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/lib/io/tensor_file.h"
@@ -15,26 +16,66 @@
 
 namespace forge {
 
-struct Wrapper {
-  std::string name;          // ModelSpec::wrapper, and config.json's model_type
-  std::string architecture;  // config.json: architectures[0]
-  std::string text;          // the family of its text_config
-  std::vector<std::string> image_settings;  // keys of config.json that only images are computed by
-  // Keys of text_config that the family's own class reads and the class with towers does not.
+// A language model that a class with towers may contain.
+struct WrappedText {
+  std::string type;    // model_type of its text_config
+  std::string family;  // the family that computes it
+  // Keys of text_config that the family's own class reads and the class of this type does not.
   std::vector<std::string> unread = {};
+  std::string gguf_architecture = {};  // llama.cpp's name of it inside this class; empty: the family's
+  // Frequencies that turn by time, height and width of an image's patch (mrope), if the rope
+  // settings do not divide them; a text's positions are equal in all three. Empty: no sections.
+  std::vector<int64_t> sections = {};
+  bool whole_sections = false;  // the sections must be all frequencies of a head
+  int64_t image_layers = 0;     // ModelSpec::image_layers, if vision_config does not list them
+  bool joined_experts = false;  // ModelSpec::joined_experts
+  std::vector<std::pair<std::string, Json>> fixed = {};  // settings of the family that this class does not vary
 };
 
-// Return the table, and its row for config.json's model_type or for the class in architectures;
-// null for a model without towers.
-const std::vector<Wrapper>& wrappers();
-const Wrapper* find_wrapper(const Json& type, const std::string& architecture);
+// The beginning of tensor names in files of an older generation, and what it is now.
+struct Renaming {
+  std::string older, current;
+};
 
-// Returns the settings of the language model in a wrapper's config.json: text_config over the
-// defaults of its class in transformers (published files leave out values that equal them), with
-// the keys beside it that apply to it: quantization_config, tie_word_embeddings, the ids of tokens
-// that begin and end a text. Throws Error(environment) for a text_config that is no object,
-// Error(job) for one of another family.
-Json text_settings(const Wrapper& wrapper, const Json& config, const std::string& name);
+struct Wrapper {
+  std::string name;                // ModelSpec::wrapper, and config.json's model_type
+  std::string architecture;        // config.json: architectures[0]
+  std::vector<WrappedText> texts;  // a text_config without a model_type is of the first
+  std::vector<std::string> image_settings;  // keys of config.json that only images are computed by
+  // Modules of the class beside its language model. A file without a tensor of the first is not
+  // whole.
+  std::vector<std::string> towers = {"vision_tower", "multi_modal_projector"};
+  std::vector<Renaming> older_names = {};  // the first match applies
+  OuterModules modules = {.embedding = "model.language_model.embed_tokens",
+                          .layers = "model.language_model.layers.",
+                          .final_norm = "model.language_model.norm"};
+  bool tied = true;   // the class's default of tie_word_embeddings
+  bool flat = false;  // a config.json without text_config states the language model beside vision_config
+};
+
+// Return the table, and its row for config.json; null for a model without towers. The model_type
+// decides, or the class in architectures where forge does not know the type or a text_config shows
+// that the class is meant.
+const std::vector<Wrapper>& wrappers();
+const Wrapper* find_wrapper(const Json& config, const std::string& architecture);
+// Return the row of a model with towers, and its language model; null for one without.
+const Wrapper* wrapper_of(const ModelSpec& spec);
+const WrappedText* wrapped_text(const ModelSpec& spec);
+
+// The settings in a wrapper's config.json.
+struct WrapperSettings {
+  Json text;     // of the language model, for read_config()
+  Json outside;  // of the class itself
+  Json unread;   // those of text_config that nothing reads
+  const WrappedText* type = nullptr;
+  bool flat = false;              // there is no text_config
+  std::vector<int64_t> sections;  // mrope_section, or the class's own; empty: none
+};
+// Returns the settings: text_config over the defaults of its class in transformers (published files
+// leave out values that equal them), with the keys beside it that apply to it: quantization_config,
+// tie_word_embeddings, the ids of tokens that begin and end a text. Throws Error(environment) for a
+// text_config that is no object, Error(job) for one of an unknown type.
+WrapperSettings wrapper_settings(const Wrapper& wrapper, const Json& config, const std::string& name);
 // True if config.json itself says whether head and embedding share their weights. Otherwise the
 // file decides, as in transformers.
 bool says_tying(const Json& config);
@@ -46,20 +87,23 @@ std::string unwrapped_name(const ModelSpec& spec, const std::string& name);
 std::string wrapped_name(const ModelSpec& spec, const std::string& name);
 // True for a tensor of a model with towers that is not part of its language model.
 bool of_towers(const ModelSpec& spec, const std::string& name);
+// Returns a regular expression, in PEFT's form, of the modules beside the language model.
+std::string towers_expression(const ModelSpec& spec);
 
-// Shows the tensors of a file under transformers 5's names, whichever generation wrote
-// it:
+// Shows the tensors of a file under transformers 5's names, whichever generation wrote it:
 //
-//   until 4.51, and published      since 4.52
-//   language_model.model.X         model.language_model.X
+//   until 4.51, and published      since 4.52                       class
+//   language_model.model.X         model.language_model.X           gemma3, mistral3
 //   language_model.lm_head.X       lm_head.X
 //   vision_tower.X                 model.vision_tower.X
+//   model.X                        model.language_model.X           qwen2_vl, qwen2_5_vl
+//   visual.X                       model.visual.X
 //
 // Likewise GPT-NeoX's head, which checkpoints still call embed_out and transformers 5 lm_head.
 //
 // The names of an adapter's file have `prefix` before them.
-std::unique_ptr<TensorFile> current_names(std::unique_ptr<TensorFile> file, const std::string& prefix = "");
-std::string current_name(const std::string& name);
+std::unique_ptr<TensorFile> current_names(const ModelSpec& spec, std::unique_ptr<TensorFile> file, const std::string& prefix = "");
+std::string current_name(const ModelSpec& spec, const std::string& name);
 
 // The tensors that a checkpoint holds beside its language model, to be written back byte for byte.
 class KeptTensors {
@@ -79,7 +123,7 @@ class KeptTensors {
  private:
   std::unique_ptr<TensorFile> file_;
   std::vector<Tensor> tensors_;
-  bool older_names_ = false;
+  std::vector<Renaming> older_names_;  // of the file; empty: it has the current names
   OuterModules outer_;
 };
 

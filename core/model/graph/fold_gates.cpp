@@ -10,7 +10,7 @@ namespace forge {
 namespace {
 
 bool two_inputs(const Graph& graph, const Op& op) {
-  return op.attributes.gate != GateKind::clamped && graph.buffer_of(op.in.back()).rows == Rows::tokens;
+  return op.attributes.gate != GateKind::clamped && op.attributes.gate_half == 0 && graph.buffer_of(op.in.back()).rows == Rows::tokens;
 }
 
 bool within(const Graph& graph, const Op& op, int64_t most) {

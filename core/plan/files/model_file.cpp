@@ -35,6 +35,17 @@ bool of_further_layer(const ModelSpec& spec, const std::string& name) {
   return std::atoll(name.c_str() + prefix.size()) >= spec.num_layers;
 }
 
+// Returns the tower that a file of a class with towers must have and lacks; else an empty text.
+std::string missing_tower(const ModelSpec& spec, const TensorFile& file) {
+  const Wrapper* wrapper = wrapper_of(spec);
+  if (!wrapper) return "";
+  const std::string tower = wrapper->towers.front();
+  const bool held = std::ranges::any_of(file.tensors(), [&](const TensorInfo& tensor) {
+    return of_towers(spec, tensor.name) && ("." + tensor.name).find("." + tower + ".") != std::string::npos;
+  });
+  return held ? "" : tower;
+}
+
 // Adds the first few of many similar faults, so that the report for a file of another model stays
 // readable.
 void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
@@ -65,6 +76,8 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
                       format_shape(tensor.shape) + ", expected " + format_shape(found->second));
     wanted.erase(found);
   }
+  if (const std::string tower = missing_tower(spec, file); !tower.empty())
+    missing.push_back(path + ": no tensor of " + tower + ", which a " + spec.architecture + " has beside its language model");
   for (const auto& [name, shape] : wanted)
     missing.push_back(path + ": tensor " + name + " " + format_shape(shape) + " is missing");
   std::vector<std::string> faults;

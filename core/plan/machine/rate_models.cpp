@@ -61,6 +61,8 @@ std::vector<RateModel> all_models() {
                             {"num_local_experts", 8},
                             {"num_experts_per_tok", 2},
                             {"sliding_window", 1024}}));
+    models.push_back(model("Llama4ForCausalLM", s,
+                           {{"intermediate_size", s.intermediate / 4}, {"intermediate_size_mlp", s.intermediate}, {"num_local_experts", 8}}));
     models.push_back(model("DeepseekV3ForCausalLM", s,
                            {{"head_dim", nullptr},
                             {"q_lora_rank", s.hidden / 4},

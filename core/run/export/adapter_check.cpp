@@ -370,7 +370,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   });
   if (!config_fault.empty()) check.faults.push_back(config_fault);
   const std::string weights_fault = refusal_of([&] {
-    const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder);
+    const std::unique_ptr<TensorFile> weights = open_adapter_weights(folder, base.value_or(ModelSpec()));
     check.bytes = weights->file_bytes();
     look_at(*weights, check, contents);
   });
@@ -381,7 +381,7 @@ AdapterCheck check_adapter(const std::string& folder, const std::optional<ModelS
   const std::string unread = !whole ? "" : refusal_of([&] { read_adapter_config(folder); });
   const std::string misfit = !whole || !base || !unread.empty() ? "" : refusal_of([&] {
     const AdapterFile file = read_adapter_config(folder);
-    check_adapter_weights(*open_adapter_weights(folder), folder, trained_by(file, spec_for(file, *base)));
+    check_adapter_weights(*open_adapter_weights(folder, *base), folder, trained_by(file, spec_for(file, *base)));
   });
   if (!base) check.warnings.emplace_back("its base model is not on this machine, so the fit was not checked");
   if (!whole || !check.faults.empty()) return check;

@@ -8,6 +8,7 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/family.h"
+#include "core/model/families/wrapper.h"
 
 namespace forge {
 namespace {
@@ -17,6 +18,7 @@ class Keys {
  public:
   Keys(const std::string& architecture, GgufMetadata& metadata) : prefix_(architecture + "."), metadata_(metadata) {}
   void integer(const char* key, int64_t value) { metadata_.integer(prefix_ + key, value); }
+  void integers(const char* key, const std::vector<int32_t>& values) { metadata_.integers(prefix_ + key, values); }
   void number(const char* key, double value) { metadata_.number(prefix_ + key, value); }
   void flag(const char* key, bool value) { metadata_.flag(prefix_ + key, value); }
   void text(const char* key, const char* value) { metadata_.text(prefix_ + key, value); }
@@ -57,6 +59,16 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
   }
 }
 
+// Writes how queries grow, and what only images need. llama.cpp has four sections.
+void add_positions(const ModelSpec& spec, Keys& keys) {
+  if (spec.query_growth > 0) keys.number("attention.temperature_scale", spec.query_growth);
+  if (spec.rope_sections.empty()) return;
+  std::vector<int32_t> sections(spec.rope_sections.begin(), spec.rope_sections.end());
+  sections.resize(4, 0);
+  keys.integers("rope.dimension_sections", sections);
+  if (spec.image_layers > 0) keys.integer("n_deepstack_layers", spec.image_layers);
+}
+
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
 // True if two values are equal up to float32 rounding.
@@ -83,7 +95,8 @@ Json comparable(const ModelSpec& spec) {
   plain.attention_scale = attention_scale_of(spec);
   Json json = plain;
   for (const char* key : {"family", "architecture", "wrapper", "eos_token_ids", "bos_token_id", "pad_token_id", "base_vocab_size", "added_rows", "router_loss", "initializer_range"}) json.erase(key);
-  json.erase("tanh_gelu");  // llama.cpp computes every gelu so
+  json.erase("tanh_gelu");       // llama.cpp computes every gelu so
+  json.erase("joined_experts");  // a file has gates, values and what leads out by themselves
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   // The file holds the matrix twice.
   if (architecture.head == GgufPart::required) json.erase("tie_word_embeddings");
@@ -101,6 +114,10 @@ Json comparable(const ModelSpec& spec) {
     rope.erase("original_max_position_embeddings");
   }
   rope["attention_factor"] = rope_attention_factor(spec.rope);
+  // A file has four sections; a text turns by none of them.
+  std::vector<int64_t> sections = spec.rope_sections;
+  while (!sections.empty() && sections.back() == 0) sections.pop_back();
+  json["rope_sections"] = sections;
   return json;
 }
 
@@ -109,7 +126,9 @@ Json comparable(const ModelSpec& spec) {
 const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
   const Family& family = family_of(spec);
   // llama.cpp has no architecture for Mistral: its files are Llama's.
-  const std::string name = family.name == "mistral" ? "llama" : family.gguf_architecture;
+  std::string name = family.name == "mistral" ? "llama" : family.gguf_architecture;
+  if (const WrappedText* text = wrapped_text(spec); text && !text->gguf_architecture.empty()) name = text->gguf_architecture;
+  if (std::ranges::count(family.wrapped_gguf, spec.architecture) > 0) name = spec.architecture;
   const GgufArchitecture* architecture = name.empty() ? nullptr : gguf_architecture(name);
   if (!architecture)
     throw Error(ErrorKind::job, "forge writes no GGUF of " + family.name)
@@ -118,9 +137,9 @@ const GgufArchitecture& gguf_architecture_of(const ModelSpec& spec) {
 }
 
 // The architectures whose keys are all written here.
-constexpr std::array<std::string_view, 21> kWritten{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+constexpr std::array<std::string_view, 25> kWritten{"llama", "mistral3", "qwen2", "qwen2vl", "qwen3", "qwen3vl", "phi3", "gemma", "gemma2", "gemma3",
                                                     "granite", "olmo2", "glm4", "command-r", "starcoder2", "smollm3", "stablelm",
-                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe", "chatglm", "cohere2", "gpt2"};
+                                                     "gptneox", "falcon", "qwen2moe", "qwen3moe", "qwen3vlmoe", "chatglm", "cohere2", "gpt2"};
 
 // Adds the scales that only some architectures have.
 void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& keys) {
@@ -130,6 +149,7 @@ void add_scales(const ModelSpec& spec, const std::string& architecture, Keys& ke
     keys.number("residual_scale", spec.residual_scale);
     keys.number("logit_scale", 1 / spec.logit_scale);  // a divisor there
   }
+  if (architecture == "mistral3" && spec.rope.type == RopeType::yarn) keys.number("rope.scaling.yarn_log_multiplier", 1);
   if (architecture == "command-r" || architecture == "cohere2") keys.number("logit_scale", spec.logit_scale);
 }
 
@@ -170,6 +190,7 @@ void add_model_keys(const ModelSpec& spec, GgufMetadata& metadata) {
     keys.integer("attention.sliding_window", spec.sliding_window);
   if (spec.window_rope_theta > 0 && architecture != "olmo2") keys.number("rope.freq_base_swa", spec.window_rope_theta);
   if (!spec.learned_positions) add_rope(spec, keys);
+  add_positions(spec, keys);
 }
 
 GgufRopeFactors rope_factors_of(const ModelSpec& spec) {

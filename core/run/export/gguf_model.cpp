@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "core/lib/base/error.h"
@@ -26,6 +27,9 @@ struct Entry {
   std::vector<size_t> sources;  // in MergedModel::tensors(): one, or each expert's
   GgufRows rows;
   bool plus_one = false;
+  // Of joined experts: each expert's columns [first, first + rows of the entry) of so many, which
+  // are rows here; 0 columns: the tensor as it is.
+  int64_t first_column = 0, columns = 0;
 };
 
 std::string require_name(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& tensor) {
@@ -73,6 +77,25 @@ Entry entry_of(const GgufArchitecture& architecture, std::string name, const Mod
   return entry;
 }
 
+// Returns the tensors of a file that joined experts [experts, in, columns] make: gates and values, or
+// the tensor that leads out of the experts. Empty for any other tensor.
+std::vector<Entry> entries_of_joined(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& name,
+                                     const std::vector<int64_t>& shape, size_t source) {
+  const size_t at = name.rfind(".experts.");
+  if (!spec.joined_experts || shape.size() != 3 || at == name.npos) return {};
+  const std::string one = name.substr(0, at) + ".experts.0.";
+  const bool out = ends_with(name, ".down_proj");
+  const std::vector<std::string> parts = out ? std::vector<std::string>{"down_proj"} : std::vector<std::string>{"gate_proj", "up_proj"};
+  const int64_t count = shape[2] / static_cast<int64_t>(parts.size());
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Entry entry{{require_name(architecture, spec, one + parts[i] + ".weight"), {shape[0], count, shape[1]}, DType::f32}, {source}};
+    entry.first_column = static_cast<int64_t>(i) * count, entry.columns = shape[2];
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 // `Tensor` has the name and shape of a model's tensor: TensorInfo or Parameter.
 template <typename Tensor>
 std::vector<Entry> entries_of(const ModelSpec& spec, const std::vector<Tensor>& tensors, const GgufFormat& format) {
@@ -81,11 +104,14 @@ std::vector<Entry> entries_of(const ModelSpec& spec, const std::vector<Tensor>& 
   // A tied head that the loader requires is written as a second copy of the embedding.
   const bool twice = architecture.head == GgufPart::required && spec.tie_word_embeddings;
   std::vector<std::pair<std::string, size_t>> named;
+  std::vector<Entry> entries;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<Entry> joined = entries_of_joined(architecture, spec, tensors[i].name, tensors[i].shape, i);
+    std::move(joined.begin(), joined.end(), std::back_inserter(entries));
+    if (!joined.empty()) continue;
     named.emplace_back(require_name(architecture, spec, tensors[i].name), i);
     if (twice && named.back().first == "token_embd.weight") named.emplace_back("output.weight", i);
   }
-  std::vector<Entry> entries;
   std::map<std::string, size_t> places;
   for (const auto& [name, i] : named) {
     const auto [place, is_new] = places.try_emplace(name, entries.size());
@@ -106,6 +132,16 @@ void reorder(std::span<const float> values, int64_t rows, const GgufRows& order,
     std::memcpy(out.data() + order.file_row(row) * columns, values.data() + row * columns, static_cast<size_t>(columns) * 4);
 }
 
+// Makes rows of an entry's columns of whole experts.
+void turn_experts(std::span<const float> values, const Entry& entry, std::vector<float>& out) {
+  const int64_t count = entry.info.shape[1], in = entry.info.shape[2], whole = in * entry.columns;
+  out.clear();
+  for (int64_t expert = 0; expert < static_cast<int64_t>(values.size()) / whole; ++expert)
+    for (int64_t column = 0; column < count; ++column)
+      for (int64_t row = 0; row < in; ++row)
+        out.push_back(values[static_cast<size_t>(expert * whole + row * entry.columns + entry.first_column + column)]);
+}
+
 void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink& sink) {
   std::vector<float> changed;
   std::vector<char> bytes;
@@ -114,6 +150,10 @@ void write_tensor(const MergedModel& model, const Entry& entry, const PieceSink&
   const int64_t together = entry.rows.groups > 0 ? entry.info.rows() : std::max<int64_t>(1, entry.rows.head_rows);
   const auto write_rows = [&](int64_t, std::span<const float> values) {
     std::span<const float> rows = values;
+    if (entry.columns > 0) {
+      turn_experts(values, entry, changed);
+      rows = changed;
+    }
     if (entry.rows.head_rows > 0) {
       reorder(values, static_cast<int64_t>(values.size()) / columns, entry.rows, changed);
       rows = changed;
@@ -269,7 +309,7 @@ void write_gguf_lora(const AdapterFile& adapter, const ModelSpec& spec, DType dt
   refuse_more_than_factors(adapter, spec);
   const GgufArchitecture& architecture = gguf_architecture_of(spec);
   const std::vector<AdapterSite> sites = sites_of(adapter, spec);
-  const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder);
+  const std::unique_ptr<TensorFile> weights = open_adapter_weights(adapter.folder, spec);
   check_adapter_weights(*weights, adapter.folder, trained_by(adapter, spec));
   const auto whole = [&](const std::string& tensor) {
     return whole_tensor(*weights, static_cast<size_t>(weights->find(peft_name(tensor))));

@@ -76,7 +76,7 @@ MergedModel::MergedModel(std::unique_ptr<TensorFile> base, const ModelSpec& spec
       throw Error(ErrorKind::environment, adapters_.back().file.folder + ": is a reward model's adapter, whose score the base has no place for")
           .hint("load base and adapter with PEFT, or score texts with forge score");
     adapters_.back().sites = sites_of(adapters_.back().file, spec);
-    adapters_.back().tensors = open_adapter_weights(adapters_.back().file.folder);
+    adapters_.back().tensors = open_adapter_weights(adapters_.back().file.folder, spec);
   }
   for (size_t i = 0; i < adapters_.size(); ++i) add_adapter(i);
 }

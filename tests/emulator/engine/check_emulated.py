@@ -158,7 +158,11 @@ CASES = {
     "gpt-oss full": ("gpt-oss", "fp32", FULL),
     "gpt-oss joined experts": ("gpt-oss", "fp32", with_adapter(
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "ministral3": ("ministral3", "fp32", LORA),
+    "ministral3 full bf16": ("ministral3-window", "bf16", FULL),
     # Ops that no device has a kernel for.
+    "llama4": ("llama4", "fp32", LORA),
+    "llama4 full": ("llama4-interleaved", "fp32", FULL),
     "dora of experts": ("qwen2-moe", "fp32", with_adapter(use_dora=True)),
     "t5 dropout": ("t5", "fp32", FROM_SOURCES | with_adapter(dropout=0.1)),
     "t5 full": ("t5-gated", "fp32", FROM_SOURCES | FULL),
