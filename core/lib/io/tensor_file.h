@@ -31,7 +31,9 @@ enum class DType {
   q5_1,
   q4_k,
   q5_k,
-  q6_k
+  q6_k,
+  mxfp4,
+  f8_e8m0
 };
 
 const char* name_of(DType dtype);  // "f32", "q4_1", …
