@@ -99,3 +99,32 @@ TEST_CASE("a bias beside a matrix in codes is left out if it is zero, and refuse
   CHECK_THAT(with_bias(true, '\1'), Catch::Contains(module + ".bias is not part of"));
   CHECK_THAT(with_bias(false, '\0'), Catch::Contains(module + ".bias is not part of"));
 }
+
+TEST_CASE("modules that a file keeps out of its codes stay plain in a base of blocks, not in fp8") {
+  Json config = kLlama;
+  config["quantization_config"] = {{"quant_method", "bitsandbytes"},
+                                   {"load_in_4bit", true},
+                                   {"llm_int8_skip_modules", {"lm_head", "model.layers.1.mlp"}}};
+  const ModelSpec spec = model_spec_from_config(tiny(config), "c");
+  AdapterConfig lora;
+  lora.type = AdapterType::lora;
+  const auto quantized = [&](const ModelSpec& of, Quantization quantization) {
+    int count = 0;
+    for (const Parameter& parameter : run_parameters(of, lora, quantization)) {
+      count += parameter.quantized;
+      if (parameter.name.find("layers.1.mlp") == std::string::npos) continue;
+      if (quantization != Quantization::fp8 && !of.kept_modules.empty())
+        CHECK_FALSE(parameter.quantized);
+    }
+    return count;
+  };
+  const ModelSpec plain = model_spec_from_config(tiny(kLlama), "c");
+  for (const Quantization of : {Quantization::nf4, Quantization::fp4, Quantization::int8}) {
+    CHECK(quantized(spec, of) == quantized(plain, of) - 3);
+    CHECK(quantized(spec, of) == 11);
+  }
+  CHECK(quantized(spec, Quantization::fp8) == quantized(plain, Quantization::fp8));
+  ModelSpec again;
+  from_json(Json(spec), again);
+  CHECK(again.kept_modules == spec.kept_modules);
+}
