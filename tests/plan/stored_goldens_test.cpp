@@ -226,6 +226,33 @@ TEST_CASE(
              Catch::Contains("nothing in the file says what they stand for"));
 }
 
+TEST_CASE("codes of one library under the config.json of another, or of none, are refused") {
+  const auto open = [](const std::string& form, const Json& config) {
+    const Json whole = config.is_null() ? Json::object() : Json{{"quantization_config", config}};
+    return error_of([&] {
+      dequantised(open_safetensors(kStoredGoldens + form + ".safetensors"), stored_scheme_of(whole),
+                  "m");
+    });
+  };
+  CHECK_THAT(open("bnb-4bit", {{"quant_method", "awq"}, {"bits", 4}}),
+             Catch::Contains("is one of bitsandbytes, and config.json names another"));
+  CHECK_THAT(open("bnb-8bit", {{"quant_method", "compressed-tensors"}}),
+             Catch::Contains("is one of bitsandbytes, and config.json names another"));
+  CHECK(open("bnb-4bit", nullptr) == "no error");
+  const std::string blocks =
+      std::string(FORGE_SOURCE_DIR) + "/tests/parity/goldens/blocks.safetensors";
+  for (const char* method : {"mxfp4", "fp8"})
+    CHECK(error_of([&] {
+            dequantised(open_safetensors(blocks),
+                        stored_scheme_of({{"quantization_config", {{"quant_method", method}}}}));
+          }) == "no error");
+  CHECK_THAT(open("gptq-4", nullptr),
+             Catch::Contains("codes of GPTQ or AWQ, and config.json has no"));
+  CHECK_THAT(open("awq", {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}}),
+             Catch::Contains("m: tensor "));
+  CHECK_THAT(open("gptq-4", {{"quant_method", "bitsandbytes"}}), Catch::Contains("qweight"));
+}
+
 TEST_CASE("settings of GPTQ and AWQ that mean another layout are refused by name") {
   const auto refusal = [](Json config) {
     const Json whole{{"quantization_config", std::move(config)}};

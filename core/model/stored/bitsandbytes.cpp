@@ -255,10 +255,16 @@ void add_eight_bits(Search& search, size_t scales) {
 
 void find_bitsandbytes(Search& search) {
   constexpr std::string_view kAbsmax = ".absmax";
+  const StoredMethod method = search.scheme.method;
+  const bool expected = method == StoredMethod::none || method == StoredMethod::bitsandbytes;
   for (size_t i = 0; i < search.file.tensors().size(); ++i) {
     const std::string& name = search.at(i).name;
-    if (name.find(kState) != std::string::npos) add_four_bits(search, i);
-    if (ends_with(name, ".SCB")) add_eight_bits(search, i);
+    const bool four = name.find(kState) != std::string::npos, eight = ends_with(name, ".SCB");
+    if ((four || eight) && !expected)
+      return search.fault("tensor " + name +
+                          " is one of bitsandbytes, and config.json names another quant_method");
+    if (four) add_four_bits(search, i);
+    if (eight) add_eight_bits(search, i);
   }
   for (size_t i = 0; i < search.file.tensors().size(); ++i)
     if (const std::string& name = search.at(i).name; search.plain(i) && ends_with(name, kAbsmax))

@@ -57,6 +57,16 @@ void refuse_bare_codes(Search& search) {
   }
 }
 
+// Adds a fault for codes of GPTQ or AWQ, which look alike and of which config.json says nothing.
+void refuse_unnamed(Search& search) {
+  constexpr std::string_view kCodes = ".qweight";
+  for (const TensorInfo& tensor : search.file.tensors())
+    if (ends_with(tensor.name, kCodes) && tensor.dtype == DType::i32)
+      return search.fault("tensor " + tensor.name +
+                          " holds codes of GPTQ or AWQ, and config.json has no quantization_config "
+                          "that says which, and of how many bits");
+}
+
 // Adds a fault for each matrix in codes of a module that config.json says is not quantised.
 void refuse_ignored(Search& search) {
   constexpr std::string_view kWeight = ".weight";
@@ -80,7 +90,8 @@ std::unique_ptr<TensorFile> dequantised(std::unique_ptr<TensorFile> file,
   find_scaled(search);
   if (scheme.method == StoredMethod::gptq) find_gptq(search);
   if (scheme.method == StoredMethod::awq) find_awq(search);
-  if (scheme.method != StoredMethod::none) refuse_bare_codes(search);
+  if (scheme.method == StoredMethod::none) refuse_unnamed(search);
+  if (scheme.method != StoredMethod::none && search.sound()) refuse_bare_codes(search);
   if (scheme.ignores) refuse_ignored(search);
   search.raise(path);
   if (search.empty()) return file;

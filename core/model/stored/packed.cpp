@@ -266,7 +266,8 @@ void add_packed_rows(Search& search, size_t codes, const std::string& stem) {
   if (!expect(search, p.scales, {DType::bf16, DType::f16, DType::f32}, {}) ||
       !set_sizes(search, p, *shape, group ? std::optional(group->bits) : std::nullopt))
     return;
-  const std::optional<Grid> grid = grid_of(search, p.scales, p.out, p.in, {}, group ? group->group : 0);
+  const std::optional<Grid> grid =
+      grid_of(search, p.scales, p.out, p.in, {}, group ? group->group : 0);
   if (!grid)
     return search.fault(stem + ".weight_scale: " + format_shape(search.at(p.scales).shape) +
                         " are not scales of " + format_shape({p.out, p.in}));
@@ -293,8 +294,8 @@ void refuse_alone(Search& search) {
     for (size_t i = 0; i < search.file.tensors().size(); ++i) {
       const std::string& name = search.at(i).name;
       if (search.plain(i) && ends_with(name, ending))
-        search.fault("tensor " + name + " belongs to " + name.substr(0, name.size() - ending.size()) +
-                     ".qweight, which is missing");
+        search.fault("tensor " + name + " belongs to " +
+                     name.substr(0, name.size() - ending.size()) + ".qweight, which is missing");
     }
 }
 

@@ -53,6 +53,7 @@ class Search {
   // Shows `found` in the place of tensor `index`.
   void add(size_t index, Found found) { found_.emplace(index, std::move(found)); }
   void fault(const std::string& what);
+  bool sound() const { return faults_.empty(); }
   // Throws Error(environment) for all faults, if there are any; `path` begins each line.
   void raise(const std::string& path) const;
 
