@@ -275,6 +275,19 @@ void require_small_loss(const QuantizedWeight& weight, const std::string& name) 
       .hint("use model.quantization: nf4, which scales blocks of 64, or none");
 }
 
+// Returns the blocks that the file holds, if they are of the kind that is asked for.
+std::optional<QuantizedWeight> taken_blocks(const TensorFile& file, size_t index,
+                                            const Parameter& parameter,
+                                            const BaseStorage& storage) {
+  const std::optional<BookBlocks> blocks = file.book_blocks(index);
+  if (!blocks) return {};
+  if (!std::all_of(blocks->absmax.begin(), blocks->absmax.end(),
+                   [](float value) { return std::isfinite(value); }))
+    throw Error(ErrorKind::environment, parameter.name + ": a scale of its blocks is not finite")
+        .hint("the model file is damaged");
+  return taken(*blocks, parameter.shape[0], parameter.shape[1], options_of(storage));
+}
+
 Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::ScalarType type, c10::Device device,
                    const Held& held, const BaseStorage& storage, const Place* beside) {
   if (beside && beside->filled) return {.plain = beside->tensor};
@@ -289,6 +302,9 @@ Loaded load_tensor(const TensorFile& file, const Parameter& parameter, c10::Scal
   const c10::ScalarType wanted = held.frozen.count(parameter.name) ? *storage.frozen : type;
   if (!held.quantized.count(parameter.name) && held_as_stored(file, index, wanted))
     return {.plain = load_as_stored(file.bytes(at), parameter, wanted, device, storage, place)};
+  if (held.quantized.count(parameter.name))
+    if (auto own = taken_blocks(file, at, parameter, storage))
+      return {.quantized = to_device(*std::move(own), device)};
   const bool direct = place && place->is_cpu() && place->scalar_type() == at::kFloat && place->is_contiguous();
   at::Tensor wide = direct ? *place : at::empty(parameter.shape, at::kFloat);
   file.read_f32(at, wide.data_ptr<float>());

@@ -64,7 +64,8 @@ Model empty_model(const ModelSpec& spec, c10::ScalarType type, c10::Device devic
 // itself. Throws like load_model.
 void load_weights(Model& model, const TensorFile& file, const std::vector<Parameter>& parameters);
 
-// Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes:
+// Reads every tensor of base_parameters(spec) into `type` on `device`, and quantises as it goes (or
+// takes the file's own blocks, if it has them in the format that is asked for):
 // beside the result there is one tensor in fp32 for each thread. On a CPU a tensor that the file
 // holds as it is used is the file's own memory, mapped, and must not be written to. A score head
 // that a language model's file does not have starts at zero (starts_score_head), so that every text

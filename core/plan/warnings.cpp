@@ -170,8 +170,28 @@ void warn_of_config(const ConfigNotes& notes, const Warn& warn) {
   if (!notes.built.empty()) warn(notes.built);
   if (!notes.ignored.empty())
     warn("config.json has settings that transformers' " + notes.architecture + " never reads, and forge does not either: " + join(notes.ignored, ", "));
+  if (notes.adapter_beside)
+    warn(
+        "the model's folder also holds an adapter (adapter_config.json), which is not applied; "
+        "transformers would load it");
   if (!notes.dropouts.empty())
     warn("config.json has dropout inside the base model, which is trained without it (model.dropout: none): " + join(notes.dropouts, ", "));
+}
+
+// Says what becomes of matrices that a library quantised.
+void warn_of_stored_base(const Plan& plan, const ConfigNotes& notes, const Warn& warn) {
+  if (notes.stored.empty() || plan.job.model.init != ModelInit::file) return;
+  const Quantization asked = plan.job.model.quantization;
+  const bool book = starts_with(notes.stored, "nf4") || starts_with(notes.stored, "fp4");
+  const std::string text = "the model's file holds its linear layers in " + notes.stored;
+  const std::string type = asked == Quantization::none ? "" : name_of(asked);
+  if (!type.empty() && starts_with(notes.stored, type) && book) return;  // its codes are kept
+  if (!type.empty()) return warn(text + ": they are decoded, and quantised again to " + type);
+  warn(text + ": they are decoded, to " + name_of(plan.storage) +
+       (book && plan.job.adapter.type != AdapterType::none
+            ? "; model.quantization: " + notes.stored.substr(0, 3) +
+                  " keeps their codes, in a quarter of the memory"
+            : ""));
 }
 
 // True if evaluation data are rows of the training data by their files.
@@ -233,6 +253,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const PlanInput& input) {
   for (const auto& [column, rows] : plan.train.columns)
     if (rows == 0) warn("columns names " + column + ", which no row of the training data has");
   warn_of_config(input.model_notes, warn);
+  warn_of_stored_base(plan, input.model_notes, warn);
   warn_of_rate(job, warn);
   warn_of_threads(plan, warn);
   warn_of_rank(plan, warn);

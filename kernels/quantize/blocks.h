@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/quantize/books.h"
+
 namespace forge {
 
-using FourBitBook = std::array<float, 16>;
 using EightBitBook = std::array<float, 256>;
 
 const FourBitBook& nf4_book();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <span>
 
 #include "core/lib/base/ceil_div.h"
@@ -39,6 +40,19 @@ void nest(QuantizedWeight& weight) {
   weight.absmax_scale = at::empty({ceil_div(blocks, kNestedBlock)}, at::kFloat);
   quantize_8bit(centred.const_data_ptr<float>(), blocks, kNestedBlock, weight.absmax.data_ptr<uint8_t>(),
                 weight.absmax_scale.data_ptr<float>());
+}
+
+// True if a file's nested absmax is as forge's own.
+bool nested_alike(const BookBlocks& blocks) {
+  const EightBitBook& map = dynamic_book();
+  return blocks.nested() && blocks.nested_block == kNestedBlock &&
+         std::equal(map.begin(), map.end(), blocks.nested_map.begin(), blocks.nested_map.end());
+}
+
+at::Tensor copied(const void* memory, int64_t count, c10::ScalarType type) {
+  const at::Tensor copy = at::empty({count}, type);
+  std::memcpy(copy.data_ptr(), memory, copy.nbytes());
+  return copy;
 }
 
 // Returns where a format's book begins among code_books().
@@ -104,6 +118,26 @@ QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& option
   });
   if (options.nested) nest(result);
   return result;
+}
+
+std::optional<QuantizedWeight> taken(const BookBlocks& blocks, int64_t rows, int64_t columns,
+                                     const QuantizeOptions& options) {
+  const QuantizedFormat format = blocks.nf4 ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
+  if (format != options.format || blocks.block != kQuantizedBlock) return {};
+  QuantizedWeight weight{.format = format, .rows = rows, .columns = columns};
+  weight.codes = copied(blocks.codes.data(), static_cast<int64_t>(blocks.codes.size()), at::kByte);
+  if (options.nested && nested_alike(blocks)) {
+    weight.absmax = copied(blocks.nested_codes.data(),
+                           static_cast<int64_t>(blocks.nested_codes.size()), at::kByte);
+    weight.absmax_scale = copied(blocks.nested_scale.data(),
+                                 static_cast<int64_t>(blocks.nested_scale.size()), at::kFloat);
+    weight.absmax_mean = blocks.nested_mean;
+    return weight;
+  }
+  weight.absmax =
+      copied(blocks.absmax.data(), static_cast<int64_t>(blocks.absmax.size()), at::kFloat);
+  if (options.nested) nest(weight);
+  return weight;
 }
 
 std::vector<float> code_books() {

@@ -25,6 +25,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/lib/io/book_blocks.h"
 #include "kernels/quantize/quantize_args.h"
 
 namespace forge {
@@ -60,6 +61,12 @@ struct QuantizeOptions {
 // Quantises weight: fp32 [rows, columns], contiguous, on a CPU, every value finite (see
 // all_finite).
 QuantizedWeight quantize(const at::Tensor& weight, const QuantizeOptions& options);
+
+// Returns [rows, columns] in the blocks that a file holds, code by code. Its absmax is quantised,
+// kept or decoded as options.nested says. Nothing if the file's book or blocks are not those of
+// `options`.
+std::optional<QuantizedWeight> taken(const BookBlocks& blocks, int64_t rows, int64_t columns,
+                                     const QuantizeOptions& options);
 
 // Returns [rows, columns] in `type` (fp32, bf16 or fp16), on the codes' device: the fp32 product,
 // rounded once.

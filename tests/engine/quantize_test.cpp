@@ -10,6 +10,7 @@
 
 #include "core/lib/io/safetensors.h"
 #include "core/lib/tensor/counting_allocator.h"
+#include "core/model/stored/dequantised_file.h"
 #include "core/plan/memory/memory.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/blocks.h"
@@ -47,6 +48,38 @@ at::Tensor golden(const TensorFile& file, const std::string& name) {
 bool same(const at::Tensor& a, const at::Tensor& b) { return at::equal(a.to(at::kFloat), b); }
 
 }  // namespace
+
+TEST_CASE("blocks that a file holds are taken code by code, nested or decoded as is asked") {
+  const std::string path = std::string(FORGE_SOURCE_DIR) + "/tests/parity/goldens/stored-bnb-4bit";
+  const auto file = dequantised(open_safetensors(path + ".safetensors"));
+  const auto expected = open_safetensors(path + "-expected.safetensors");
+  int kept = 0;
+  for (size_t i = 0; i < file->tensors().size(); ++i) {
+    const TensorInfo& tensor = file->tensors()[i];
+    INFO(tensor.name);
+    const std::optional<BookBlocks> blocks = file->book_blocks(i);
+    REQUIRE(blocks.has_value() == (tensor.name != "norm.weight"));
+    if (!blocks) continue;
+    const QuantizedFormat format = blocks->nf4 ? QuantizedFormat::nf4 : QuantizedFormat::fp4;
+    const QuantizedFormat other = blocks->nf4 ? QuantizedFormat::fp4 : QuantizedFormat::nf4;
+    CHECK_FALSE(taken(*blocks, tensor.shape[0], tensor.shape[1], {other, false}));
+    for (const bool nested : {false, true}) {
+      const auto weight = taken(*blocks, tensor.shape[0], tensor.shape[1], {format, nested});
+      REQUIRE(weight.has_value() == (blocks->block == kQuantizedBlock));
+      if (!weight) continue;
+      CHECK(weight->nested() == nested);
+      const at::Tensor values = dequantize(*weight, tensor.dtype == DType::bf16  ? at::kBFloat16
+                                                    : tensor.dtype == DType::f16 ? at::kHalf
+                                                                                 : at::kFloat)
+                                    .to(at::kFloat);
+      const at::Tensor want = golden(*expected, tensor.name);
+      if (blocks->nested() || !nested) CHECK(at::equal(values, want));
+      if (!blocks->nested() && nested) CHECK(at::allclose(values, want, 0.02, 1e-3));
+      kept += blocks->nested() && nested;
+    }
+  }
+  CHECK(kept == 4);
+}
 
 TEST_CASE("the code books are bitsandbytes'") {
   auto file = open_safetensors(kGoldens);

@@ -50,6 +50,19 @@ TEST_CASE("every GGUF tensor type decodes bit for bit as gguf-py, in the order o
   }
 }
 
+TEST_CASE("mxfp4 decodes bit for bit as gguf-py") {
+  const auto file = open_safetensors(golden("mxfp4.safetensors"));
+  for (const std::string name : {"", "any_"}) {
+    INFO(name);
+    const std::string_view bytes = file->bytes(static_cast<size_t>(file->find(name + "bytes")));
+    const std::string_view wanted = file->bytes(static_cast<size_t>(file->find(name + "decoded")));
+    std::vector<float> values(wanted.size() / 4);
+    REQUIRE(bytes.size() == values.size() / 32 * 17);
+    decode_to_f32(DType::mxfp4, bytes.data(), static_cast<int64_t>(values.size()), values.data());
+    CHECK(wanted == std::string_view(reinterpret_cast<const char*>(values.data()), wanted.size()));
+  }
+}
+
 TEST_CASE("all 65536 halves equal the compiler's own conversion") {
   for (uint32_t i = 0; i < 65536; ++i) {
     auto half = static_cast<uint16_t>(i);

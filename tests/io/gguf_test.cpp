@@ -228,22 +228,73 @@ TEST_CASE("tensors whose sizes lie are refused") {
 
 TEST_CASE("types that forge cannot read are all named") {
   GgufBytes file;
-  file.entry("a", {256}, 10, 0).entry("b", {32}, 20, 84).entry("c", {32}, 39, 116);
+  file.entry("a", {256}, 10, 0).entry("b", {32}, 20, 84).entry("c", {64}, 40, 116);
   CHECK(problem(file.bytes()) ==
         "x.gguf: tensor \"a\" is of type Q2_K\nx.gguf: tensor \"b\" is of type IQ4_NL\n"
-        "x.gguf: tensor \"c\" is of type MXFP4");
+        "x.gguf: tensor \"c\" is of type NVFP4");
 }
 
-TEST_CASE("parts of a split GGUF are refused with the command that joins them") {
+namespace {
+
+// Returns part `number` of `count`, with a tensor `name` of two values.
+std::string part_of_split(const std::string& name, uint16_t number, uint16_t count,
+                          int32_t tensors = 3) {
+  GgufBytes file;
+  if (number == 0) file.string_key("general.architecture", "llama");
+  file.key("split.no", 2, little(number)).key("split.count", 2, little(count));
+  file.key("split.tensors.count", 5, little(tensors));
+  return file.f32(name, {2}, {static_cast<float>(number), 5}).bytes();
+}
+
+}  // namespace
+
+TEST_CASE("a split GGUF opens by its first part, with the tensors of all") {
   TemporaryFolder folder;
-  std::string path = folder.write("x.gguf", small().key("split.count", 2, little<uint16_t>(3)).bytes());
-  try {
-    Gguf gguf(path);
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK_THAT(error.what(), Catch::Contains("one of 3 parts"));
-    CHECK_THAT(error.hint(), Catch::Contains("llama-gguf-split --merge"));
+  const char* names[] = {"a.weight", "b.weight", "c.weight"};
+  int64_t bytes = 0;
+  for (uint16_t i = 0; i < 3; ++i) {
+    const std::string part = part_of_split(names[i], i, 3);
+    bytes += static_cast<int64_t>(part.size());
+    folder.write("m-0000" + std::to_string(i + 1) + "-of-00003.gguf", part);
   }
+  const Gguf gguf(folder.path("m-00001-of-00003.gguf"));
+  CHECK(gguf.architecture() == "llama");
+  CHECK(gguf.file_bytes() == bytes);
+  CHECK(gguf.further_parts().size() == 2);
+  REQUIRE(gguf.tensors().size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(gguf.tensors()[i].name == names[i]);
+    float values[2];
+    decode_to_f32(DType::f32, gguf.bytes(gguf.tensors()[i]).data(), 2, values);
+    CHECK(values[0] == static_cast<float>(i));
+  }
+  CHECK_THAT(error_of([&] { Gguf(folder.path("m-00002-of-00003.gguf")); }),
+             Catch::Contains("is part 2 of 3"));
+  const std::string hash = gguf.header_hash();
+  folder.write("m-00003-of-00003.gguf", part_of_split("d.weight", 2, 3));
+  CHECK(Gguf(folder.path("m-00001-of-00003.gguf")).header_hash() != hash);
+}
+
+TEST_CASE(
+    "parts of a split GGUF that are missing, of another split or named otherwise are refused") {
+  TemporaryFolder folder;
+  const auto first = folder.write("m-00001-of-00002.gguf", part_of_split("a.weight", 0, 2, 2));
+  const auto error = [&] { return error_of([&] { Gguf gguf(first); }); };
+  CHECK_THAT(error(), Catch::Contains("m-00002-of-00002.gguf is not beside it"));
+  folder.write("m-00002-of-00002.gguf", part_of_split("b.weight", 1, 3, 2));
+  CHECK_THAT(error(), Catch::Contains("is part 2 of 3, expected part 2 of 2"));
+  folder.write("m-00002-of-00002.gguf", part_of_split("a.weight", 1, 2, 2));
+  CHECK_THAT(error(), Catch::Contains("\"a.weight\" is in two parts"));
+  const std::string whole = part_of_split("b.weight", 1, 2, 2);
+  folder.write("m-00002-of-00002.gguf", whole.substr(0, whole.size() - 40));
+  CHECK_THAT(error(), Catch::Contains("but its last tensor ends at"));
+  CHECK(Gguf(first, Data::optional).data_missing());
+  folder.write("m-00002-of-00002.gguf", whole);
+  CHECK(error() == "no error");
+  folder.write("m-00001-of-00002.gguf", part_of_split("a.weight", 0, 2, 7));
+  CHECK_THAT(error(), Catch::Contains("hold 2 tensors, expected 7"));
+  CHECK_THAT(problem(part_of_split("a.weight", 0, 2)),
+             Catch::Contains("does not end with -00001-of-00002.gguf"));
 }
 
 TEST_CASE("a GGUF without its data is good for planning alone") {

@@ -56,6 +56,25 @@ TEST_CASE("a folder is its model.safetensors, or its index and shards, or nothin
   CHECK(model_format(folder.path()) == ModelFormat::hugging_face);
 }
 
+TEST_CASE(
+    "files beside a model's weights are not read, and say what is missing where they are alone") {
+  TemporaryFolder folder;
+  folder.write("consolidated.safetensors", one_tensor("layers.0.wq"));
+  CHECK_THAT(problem(folder),
+             Catch::Contains("weights under Mistral's own names, expected model.safetensors"));
+  folder.write("model.safetensors", one_tensor("a"));
+  folder.write("pytorch_model.bin", std::string("\x80\x02") + "}q.");
+  folder.write("adapter_model.safetensors", one_tensor("base_model.model.a"));
+  folder.write("model-00003-of-00002.safetensors", one_tensor("stray"));
+  const auto model = open_model(folder.path());
+  REQUIRE(model->tensors().size() == 1);
+  CHECK(model->tensors()[0].name == "a");
+  CHECK(weight_file_names(folder.path()) == std::vector<std::string>{"model.safetensors"});
+  std::filesystem::rename(folder.path("model.safetensors"), folder.path("s1.safetensors"));
+  folder.write(kIndex, R"({"weight_map":{"a":"s1.safetensors"}})");
+  CHECK(open_model(folder.path())->tensors().size() == 1);
+}
+
 TEST_CASE("a GGUF is known by its first bytes") {
   CHECK(model_format(golden("types.gguf")) == ModelFormat::gguf);
   CHECK(open_model(golden("types.gguf"))->find("lm_head.weight") >= 0);

@@ -146,10 +146,10 @@ TEST_CASE("a header's keys, types and lists are what the format says") {
   CHECK_THAT(header_problem("{" + a + "}{}"), Contains("(header):1:"));
   CHECK(header_problem("{" + entry("a", "F4", "[0]", 0, 0) + "," + entry("b", "C64", "[0]", 0, 0) + "}") ==
         "x.safetensors: tensor \"a\": dtype \"F4\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, "
-        "F8_E4M3, "
+        "F8_E4M3, F8_E8M0, "
         "I16, F16, BF16, I32, F32, F64, I64\n"
         "x.safetensors: tensor \"b\": dtype \"C64\" is not supported, expected one of BOOL, U8, I8, F8_E5M2, "
-        "F8_E4M3, "
+        "F8_E4M3, F8_E8M0, "
         "I16, F16, BF16, I32, F32, F64, I64");
   CHECK_THAT(header_problem("{" + entry("a", "F32", "[1.0]", 0, 4) + "}"), Contains("shape holds \"1.0\""));
   CHECK_THAT(header_problem("{" + entry("a", "F32", "[-1]", 0, 4) + "}"), Contains("shape holds \"-1\""));

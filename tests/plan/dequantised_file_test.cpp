@@ -1,6 +1,6 @@
 // Compares matrices in blocks with transformers' own conversion
 // (tests/parity/make_block_goldens.py).
-#include "core/model/families/dequantised_file.h"
+#include "core/model/stored/dequantised_file.h"
 
 #include <algorithm>
 

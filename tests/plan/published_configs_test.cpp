@@ -191,7 +191,7 @@ TEST_CASE("a class with towers is judged by its own keys, its text_config by the
   mistral["text_config"] = nullptr;
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("text_config is null, expected an object"));
   mistral = config_of("Mistral-Small-3.2-24B-2506");
-  mistral["quantization_config"] = {{"quant_method", "gptq"}};
+  mistral["quantization_config"] = {{"quant_method", "hqq"}};
   CHECK_THAT(error_of([&] { read_config(mistral, "c"); }), Catch::Contains("already quantised"));
   mistral.erase("quantization_config");
   mistral["tie_word_embeddings"] = true;

@@ -52,4 +52,14 @@ void dequantise_q8_0(const uint8_t* source, int64_t blocks, float* values) {
   }
 }
 
+void dequantise_mxfp4(const uint8_t* source, int64_t blocks, float* values) {
+  for (int64_t block = 0; block < blocks; ++block, source += 17, values += kBlock) {
+    const float d = half_of_e8m0(source[0]);
+    for (int i = 0; i < kBlock / 2; ++i) {
+      values[i] = d * kTwiceE2m1[source[1 + i] & 15];
+      values[i + kBlock / 2] = d * kTwiceE2m1[source[1 + i] >> 4];
+    }
+  }
+}
+
 }  // namespace forge

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "core/lib/base/error.h"
+#include "core/lib/base/file.h"
 #include "core/lib/base/hash.h"
 #include "core/lib/base/printable.h"
 #include "core/lib/base/text.h"
@@ -21,6 +22,18 @@ constexpr int64_t kMostEntries = 1'000'000;         // keys, and tensors
 constexpr size_t kLongestKey = 65535, kLongestName = 256;
 constexpr int64_t kDefaultAlignment = 32;
 constexpr uint32_t kMostDimensions = 4;
+
+constexpr const char *kSplitCount = "split.count", *kSplitNumber = "split.no";
+constexpr int64_t kMostParts = 10'000;
+
+// Returns the end of a part's name: "-00002-of-00003.gguf".
+std::string split_ending(int64_t number, int64_t count) {
+  const auto five = [](int64_t value) {
+    const std::string digits = std::to_string(value);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  return "-" + five(number) + "-of-" + five(count) + ".gguf";
+}
 
 void check_version(GgufCursor& cursor, std::string_view file) {
   if (starts_with(file, kGitLfsPointer)) cursor.fail("is a Git LFS pointer, expected the file that it points to", kGitLfsHint);
@@ -124,7 +137,11 @@ int64_t place_tensors(GgufCursor& cursor, int64_t data, int64_t alignment, std::
 
 }  // namespace
 
-Gguf::Gguf(const std::string& path, Data data) : file_(path) {
+Gguf::Gguf(const std::string& path, Data data) : Gguf(path, data, Alone()) {
+  if (get_int(kSplitCount, 1) > 1) open_parts(data);
+}
+
+Gguf::Gguf(const std::string& path, Data data, Alone) : file_(path) {
   if (pickle_content(file_.bytes().substr(0, 16))) refuse_pickle(path);
   GgufCursor cursor(file_.bytes(), path);
   check_version(cursor, file_.bytes());
@@ -139,20 +156,16 @@ Gguf::Gguf(const std::string& path, Data data) : file_(path) {
     if (!values_.emplace(key, value).second) cursor.fail("the key " + show_name(key) + " appears twice");
     keys_.push_back(std::move(key));
   }
-  if (get_int("split.count", 1) > 1)
-    fail("is one of " + std::to_string(get_int("split.count", 1)) +
-             " parts of a split GGUF, expected a whole one",
-         "join the parts: llama-gguf-split --merge " + path + " whole.gguf");
   const int64_t alignment = get_int("general.alignment", kDefaultAlignment);
   if (alignment < 1 || alignment > (1 << 30) || (alignment & (alignment - 1)) != 0)
     fail("general.alignment is " + std::to_string(alignment) + ", expected a power of two up to 2^30");
   Faults unreadable(path);
   tensors_ = read_table(cursor, num_tensors, unreadable);
-  unreadable.raise(
-      ErrorKind::environment,
-      "forge reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k and q6_k: convert with "
-      "llama-quantize --allow-requantize " +
-          path + " new.gguf q8_0");
+  unreadable.raise(ErrorKind::environment,
+                   "forge reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k and "
+                   "mxfp4: convert with "
+                   "llama-quantize --allow-requantize " +
+                       path + " new.gguf q8_0");
   hash_ = hash_hex(file_.bytes().substr(0, cursor.position()));
   const int64_t begin = (static_cast<int64_t>(cursor.position()) + alignment - 1) & ~(alignment - 1);
   const int64_t end = place_tensors(cursor, begin, alignment, tensors_);
@@ -162,7 +175,77 @@ Gguf::Gguf(const std::string& path, Data data) : file_(path) {
          "the file is cut off: copy or download it again");
 }
 
+void Gguf::open_parts(Data data) {
+  const int64_t count = get_int(kSplitCount, 1);
+  const std::string ending = split_ending(1, count);
+  if (count > kMostParts)
+    fail(std::string(kSplitCount) + " is " + std::to_string(count) + ", the limit is " +
+         std::to_string(kMostParts));
+  if (get_int(kSplitNumber, 0) != 0)
+    fail("is part " + std::to_string(get_int(kSplitNumber, 0) + 1) + " of " +
+             std::to_string(count) + " of a split GGUF",
+         "name the first part, which ends with " + ending);
+  if (!ends_with(path(), ending))
+    fail("is the first of " + std::to_string(count) +
+             " parts of a split GGUF, and its name does not end with " + ending +
+             ", by which the others are found",
+         "give the parts the names that llama-gguf-split gave them, or join them: llama-gguf-split "
+         "--merge");
+  const std::string stem = path().substr(0, path().size() - ending.size());
+  Faults missing(path());
+  for (int64_t i = 1; i < count; ++i)
+    if (const std::string part = stem + split_ending(i + 1, count); !file_exists(part))
+      missing.add("the part " + part + " is not beside it");
+  missing.raise(ErrorKind::environment, "download the missing parts");
+  for (int64_t i = 1; i < count; ++i)
+    take_part(Gguf(stem + split_ending(i + 1, count), data, Alone()), i, count);
+  const int64_t stated = get_int("split.tensors.count", static_cast<int64_t>(tensors_.size()));
+  if (stated != static_cast<int64_t>(tensors_.size()))
+    fail("its parts hold " + std::to_string(tensors_.size()) + " tensors, expected " +
+             std::to_string(stated) + " (split.tensors.count)",
+         "the parts belong to different models: download them again");
+  std::unordered_set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors_)
+    if (!names.insert(tensor.name).second)
+      fail("tensor " + show_name(tensor.name) + " is in two parts");
+  Hasher hasher;
+  hasher.add(std::string_view(hash_));
+  for (const Gguf& part : parts_) hasher.add(std::string_view(part.hash_));
+  hash_ = hasher.hex();
+}
+
+void Gguf::take_part(Gguf part, int64_t number, int64_t count) {
+  if (part.get_int(kSplitCount, 1) != count || part.get_int(kSplitNumber, 0) != number)
+    part.fail("is part " + std::to_string(part.get_int(kSplitNumber, 0) + 1) + " of " +
+                  std::to_string(part.get_int(kSplitCount, 1)) + ", expected part " +
+                  std::to_string(number + 1) + " of " + std::to_string(count),
+              "the parts belong to different models: download them again");
+  for (GgufTensor tensor : part.tensors_) {
+    tensor.part = static_cast<size_t>(number);
+    tensors_.push_back(std::move(tensor));
+  }
+  data_missing_ |= part.data_missing_;
+  parts_.push_back(std::move(part));
+}
+
+std::vector<std::string> Gguf::further_parts() const {
+  std::vector<std::string> paths;
+  for (const Gguf& part : parts_) paths.push_back(part.path());
+  return paths;
+}
+
+int64_t Gguf::file_bytes() const {
+  int64_t bytes = file_.size();
+  for (const Gguf& part : parts_) bytes += part.file_.size();
+  return bytes;
+}
+
 std::string_view Gguf::bytes(const GgufTensor& tensor) const {
+  if (tensor.part > 0) {
+    GgufTensor own = tensor;
+    own.part = 0;
+    return parts_[tensor.part - 1].bytes(own);
+  }
   if (tensor.begin > file_.size() || tensor.bytes > file_.size() - tensor.begin)
     fail("the data of tensor " + show_name(tensor.name) + " is not there, the file holds headers only");
   return file_.bytes().substr(static_cast<size_t>(tensor.begin), static_cast<size_t>(tensor.bytes));

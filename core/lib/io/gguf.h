@@ -12,6 +12,9 @@
 // allocated, keys and tensors are unique, alignment is a power of two, tensors have at most 4
 // dimensions, lie one after the other and end within the file. Values stay in the mapped file and
 // are decoded when asked for, so a header costs memory in proportion to its own size.
+//
+// The first part of a split GGUF (NAME-00001-of-0000N.gguf, llama-gguf-split) opens the others
+// beside it: keys are the first part's, tensors those of all.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,6 +43,7 @@ struct GgufTensor {
   std::vector<int64_t> shape;  // outermost first, as in PyTorch (the file has it reversed)
   DType dtype = DType::f32;
   int64_t begin = 0, bytes = 0;  // of the data, from the file's first byte
+  size_t part = 0;               // of a split GGUF, that holds it
 };
 
 class Gguf {
@@ -47,8 +51,10 @@ class Gguf {
   explicit Gguf(const std::string& path, Data data = Data::required);
 
   const std::string& path() const { return file_.path(); }
-  int64_t file_bytes() const { return file_.size(); }
-  // Returns the hash of everything before the tensors' data.
+  int64_t file_bytes() const;
+  // Returns the paths of a split's parts after the first; none for a whole file.
+  std::vector<std::string> further_parts() const;
+  // Returns the hash of everything before the tensors' data, of all parts.
   const std::string& header_hash() const { return hash_; }
   bool data_missing() const { return data_missing_; }
 
@@ -84,7 +90,15 @@ class Gguf {
   [[noreturn]] void fail(const std::string& what, const std::string& hint = "") const;
   const GgufValue& require(const std::string& key) const;
 
+  // Reads one file, without the other parts of a split.
+  struct Alone {};
+  Gguf(const std::string& path, Data data, Alone);
+  // Opens the parts after the first and takes their tensors.
+  void open_parts(Data data);
+  void take_part(Gguf part, int64_t number, int64_t count);
+
   MappedFile file_;
+  std::vector<Gguf> parts_;  // after the first
   bool data_missing_ = false;
   std::string hash_;
   std::vector<std::string> keys_;

@@ -45,7 +45,7 @@ constexpr GgmlType kGgmlTypes[] = {
     {30, "BF16", DType::bf16},
     {34, "TQ1_0"},
     {35, "TQ2_0"},
-    {39, "MXFP4"},
+    {39, "MXFP4", DType::mxfp4},
     {40, "NVFP4"},
 };
 

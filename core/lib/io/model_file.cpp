@@ -38,6 +38,10 @@ constexpr const char* kIndex = "model.safetensors.index.json";
       fail(folder, "holds an adapter, not a model, " + expected, "write it as adapter.init_from");
   }
   for (const std::string& name : names_in(folder))
+    if (starts_with(name, "consolidated") && ends_with(name, ".safetensors"))
+      fail(folder, "holds " + show_name(name) + ", weights under Mistral's own names, " + expected,
+           "download the model's other files too: model*.safetensors and its index");
+  for (const std::string& name : names_in(folder))
     if (ends_with(name, ".safetensors"))
       fail(folder, "holds " + show_name(name) + ", but neither " + kSingle + " nor " + kIndex,
            "download the whole model again");

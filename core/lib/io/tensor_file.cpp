@@ -49,6 +49,11 @@ float f8_e4m3_to_float(uint8_t stored) {
 }
 
 float f8_e5m2_to_float(uint8_t stored) { return half_to_float(static_cast<uint16_t>(stored << 8)); }
+// A power of two with bias 127; all ones is NaN. Open Compute Project, Microscaling Formats 1.0.
+float f8_e8m0_to_float(uint8_t stored) {
+  if (stored == 0xFF) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(stored == 0 ? 0x00400000u : static_cast<uint32_t>(stored) << 23);
+}
 float bool_to_float(uint8_t stored) { return stored ? 1.0f : 0.0f; }
 
 struct Row {
@@ -80,6 +85,8 @@ constexpr Row kTypes[] = {
     {DType::q4_k, "q4_k", 256, 144, dequantise_q4_k},
     {DType::q5_k, "q5_k", 256, 176, dequantise_q5_k},
     {DType::q6_k, "q6_k", 256, 210, dequantise_q6_k},
+    {DType::mxfp4, "mxfp4", 32, 17, dequantise_mxfp4},
+    {DType::f8_e8m0, "f8_e8m0", 1, 1, decode<uint8_t, f8_e8m0_to_float>},
 };
 
 const Row& row_of(DType dtype) {

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/lib/io/book_blocks.h"
 
 namespace forge {
 
@@ -31,7 +34,9 @@ enum class DType {
   q5_1,
   q4_k,
   q5_k,
-  q6_k
+  q6_k,
+  mxfp4,
+  f8_e8m0
 };
 
 const char* name_of(DType dtype);  // "f32", "q4_1", …
@@ -85,6 +90,9 @@ class TensorFile {
   // reads all of them, in the model's order.
   virtual bool stores_rows(size_t index) const { return bytes_are_values(index); }
   virtual void read_stored(size_t index, char* bytes) const;
+  // Returns the codes of a matrix that the file holds in blocks of a 4-bit book; nothing for
+  // others.
+  virtual std::optional<BookBlocks> book_blocks(size_t) const { return {}; }
   // Lets the tensor's pages leave memory. A caller that walks a model larger than memory calls it
   // after each tensor.
   void release(size_t index) const;

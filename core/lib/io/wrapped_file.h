@@ -19,6 +19,9 @@ class WrappedFile : public TensorFile {
   }
   bool stores_rows(size_t index) const override { return !makes(index) && file_->stores_rows(source(index)); }
   void read_stored(size_t index, char* bytes) const override { file_->read_stored(source(index), bytes); }
+  std::optional<BookBlocks> book_blocks(size_t index) const override {
+    return makes(index) ? std::nullopt : file_->book_blocks(source(index));
+  }
   int64_t file_bytes() const override { return file_->file_bytes(); }
   std::string header_hash() const override { return file_->header_hash(); }
   bool data_missing() const override { return file_->data_missing(); }

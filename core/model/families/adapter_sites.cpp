@@ -15,6 +15,7 @@
 #include "core/model/families/family.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/pattern.h"
+#include "core/model/families/stored_config.h"
 
 namespace forge {
 namespace {
@@ -472,8 +473,11 @@ void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const st
 }  // namespace
 
 std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& adapter) {
-  if (spec.num_experts == 0 || adapter.type == AdapterType::none) return {};
-  const std::vector<Condition> conditions = conditions_on_numbers(adapter);
+  if (spec.num_experts == 0) return {};
+  std::vector<Condition> conditions;
+  if (adapter.type != AdapterType::none) conditions = conditions_on_numbers(adapter);
+  if (!spec.kept_modules.empty())
+    conditions.push_back([kept = std::make_shared<KeptModules>(spec.kept_modules)](const std::string& path) { return kept->has(path); });
   std::set<std::string> apart;
   for (const ModuleUse& row : modules_of(spec, Experts::in_rows))
     if (row.copies > 1 && std::ranges::any_of(conditions, [&](const Condition& condition) {

@@ -9,6 +9,7 @@
 #include "core/lib/base/text.h"
 #include "core/model/families/config_keys.h"
 #include "core/model/families/family.h"
+#include "core/model/families/stored_config.h"
 #include "core/model/families/wrapper.h"
 
 namespace forge {
@@ -48,22 +49,25 @@ void read_score_head(Settings& settings, ModelSpec& spec) {
   spec = with_score_head(spec);
 }
 
-// True for checkpoints that are converted when they are read (dequantised_file.h).
-bool reads_stored(const Json& quantization) {
-  const Json method = quantization.is_object() ? quantization.value("quant_method", Json()) : Json();
-  return method == "mxfp4" || (method == "fp8" && quantization.contains("weight_block_size"));
-}
-
 // Refuses settings that differ from what every family here shares. They would need another decoder.
 void refuse_other_decoders(Settings& settings, const Family& family) {
   const std::string activation = settings.text("hidden_act", family.activation);
   if (std::count(family.same_activations.begin(), family.same_activations.end(), activation) == 0)
     settings.must_be("hidden_act", family.activation, "the activation of this family");
   if (!family.stacks) settings.must_be("is_causal", true, "causal attention");
-  if (const Json* stored = settings.find("quantization_config"); stored && !reads_stored(*stored))
-    settings.unsupported("quantization_config",
-                         "says that the weights are already quantised, in a way that forge does not read (mxfp4, and fp8 in "
-                         "blocks); use the original weights and set model.quantization");
+}
+
+// Reads how the checkpoint holds its matrices.
+void read_stored(Settings& settings, const Family& family, const Json& config, ReadConfig& read) {
+  const StoredScheme scheme = read_stored_scheme(settings);
+  if (scheme.method == StoredMethod::none) return;
+  if (family.transposed_linears)
+    settings.unsupported(
+        "quantization_config",
+        "quantises a " + family.architecture +
+            ", whose linear layers quantisers store turned; use the original weights");
+  read.spec.kept_modules = scheme.kept;
+  read.notes.stored = stored_as(config);
 }
 
 // Returns "LlamaForCausalLM" for "LlamaForSequenceClassification".
@@ -168,6 +172,10 @@ ReadConfig read_wrapped(const Wrapper& wrapper, const Json& config, const std::s
   read.spec.wrapper = wrapper.name;
   read.spec.joined_experts = parts.type->joined_experts;
   read.spec.architecture = read.notes.architecture = wrapper.architecture;
+  for (std::string& kept : read.spec.kept_modules) {
+    kept = current_name(read.spec, kept + ".");
+    kept.pop_back();
+  }
   settings.use(config_keys_of(wrapper.name));
   read.notes.built = built_instead(settings, wrapper.name, wrapper.architecture, named, wrapper.architecture);
   if (ends_with(named, kScoringSuffix))
@@ -219,6 +227,7 @@ ReadConfig read_config(const Json& config, const std::string& name) {
   }
   if (family.read) family.read(settings, spec);
   refuse_other_decoders(settings, family);
+  read_stored(settings, family, config, read);
   read.notes.dropouts = read_dropouts(settings, config, keys);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_setting);

@@ -112,6 +112,8 @@ constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("pad_token_id", spec.pad_token_id, "-1: none", at_least(-1));
   member.later("base_vocab_size", spec.base_vocab_size, "rows in the model's file if tokens were added; 0: vocab_size", between(0, kMostVocab));
   member.later("added_rows", spec.added_rows, "added tokens, whose rows are not in the file");
+  member.later("kept_modules", spec.kept_modules,
+               "modules that the checkpoint keeps out of its codes, and a quantised base too");
   member.later("initializer_range", spec.initializer_range, "standard deviation of randomly initialised weights", between(0, 100));
 };
 
@@ -196,6 +198,8 @@ Json model_config(const ModelConfig& model) {
 ConfigNotes config_notes(const ModelConfig& model) {
   if (!is_directory(model.path) && model.init == ModelInit::file) return {};
   ConfigNotes notes = read_config(model_config(model), config_name(model)).notes;
+  notes.adapter_beside =
+      model.init == ModelInit::file && file_exists(model.path + "/adapter_config.json");
   if (model.dropout == BaseDropout::config && !notes.dropouts.empty())
     throw KeyError(ErrorKind::job, "model.dropout",
                    "is config, and config.json has " + join(notes.dropouts, ", ") + ": forge computes no dropout inside the base model",

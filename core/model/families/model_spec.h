@@ -120,6 +120,9 @@ struct ModelSpec {
 
   int64_t base_vocab_size = 0;  // rows that the model's file has, where tokens were added; 0: vocab_size
   std::vector<AddedRow> added_rows;
+  // Modules that the checkpoint keeps out of its codes (llm_int8_skip_modules): they stay plain
+  // when the base is quantised in blocks.
+  std::vector<std::string> kept_modules;
 
   // Returns the number of rotated features of a head.
   int64_t rotary_dim() const { return latent() ? rope_head_dim : rotary_dim_of(head_dim, rope.partial_rotary_factor); }
@@ -164,6 +167,9 @@ struct ConfigNotes {
   std::vector<std::string> dropouts;  // "KEY VALUE" inside the base model, above 0
   std::string built;                  // a sentence where the class is not the one that architectures names; else empty
   std::string architecture;           // the class in transformers
+  bool adapter_beside = false;        // the model's folder holds an adapter too
+  std::string
+      stored;  // how the file holds its matrices, if a library quantised them: "nf4 (bitsandbytes)"
 };
 
 // Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture that

@@ -10,6 +10,7 @@
 #include "core/model/families/adapter_sites.h"
 #include "core/model/families/family.h"
 #include "core/model/families/modules.h"
+#include "core/model/families/stored_config.h"
 
 namespace forge {
 
@@ -144,9 +145,15 @@ std::vector<Parameter> run_parameters(const ModelSpec& spec, const AdapterConfig
                                       Quantization quantization, Experts experts) {
   const std::vector<ModuleUse> modules = modules_for(spec, adapter, experts);
   std::vector<Parameter> parameters = parameters_of(modules, spec);
+  const KeptModules kept(quantization == Quantization::fp8 ? std::vector<std::string>()
+                                                           : spec.kept_modules);
+  const auto stays_plain = [&](const Parameter& parameter) {
+    return kept.has(parameter.name.substr(0, parameter.name.rfind('.')));
+  };
   for (Parameter& parameter : parameters) {
     parameter.trainable = adapter.type == AdapterType::none && !parameter.constant;
-    parameter.quantized = quantization != Quantization::none && parameter.quantizable;
+    parameter.quantized =
+        quantization != Quantization::none && parameter.quantizable && !stays_plain(parameter);
   }
   if (adapter.type == AdapterType::none) return parameters;
   const auto [sites, vocabulary] = adapter_places(spec, adapter, experts);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
 #include "core/lib/io/wrapped_file.h"
-#include "core/model/families/dequantised_file.h"
 #include "core/model/families/family.h"
 #include "core/model/families/modules.h"
+#include "core/model/families/stored_config.h"
 #include "core/model/families/wrapper.h"
+#include "core/model/stored/dequantised_file.h"
 
 namespace forge {
 namespace {
@@ -114,7 +116,8 @@ class ExtendedFile : public WrappedFile {
 }  // namespace
 
 std::unique_ptr<TensorFile> open_weights(const ModelSpec& spec, const std::string& path, Data data) {
-  std::unique_ptr<TensorFile> file = dequantised(open_model(path, data));
+  std::unique_ptr<TensorFile> file = open_model(path, data);
+  if (is_directory(path)) file = dequantised(std::move(file), stored_scheme_in(path), path);
   if (!spec.wrapper.empty() || *outer_modules(spec).stored_head) file = current_names(spec, std::move(file));
   const bool renamed = stores_transposed(spec) || is_bare(spec, *file);
   if (renamed && model_format(path) != ModelFormat::gguf) file = std::make_unique<StoredFile>(spec, std::move(file));

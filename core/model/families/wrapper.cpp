@@ -5,10 +5,13 @@
 #include "core/lib/base/error.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/lib/io/encode.h"
 #include "core/lib/io/model_file.h"
 #include "core/lib/io/wrapped_file.h"
 #include "core/model/families/config_keys.h"
 #include "core/model/families/modules.h"
+#include "core/model/families/stored_config.h"
+#include "core/model/stored/dequantised_file.h"
 
 namespace forge {
 namespace {
@@ -337,15 +340,27 @@ std::unique_ptr<TensorFile> current_names(const ModelSpec& spec, std::unique_ptr
 
 KeptTensors::KeptTensors(const ModelSpec& spec, const std::string& path) : outer_(outer_modules(spec)) {
   if (spec.wrapper.empty()) return;
-  file_ = open_model(path);
+  file_ = dequantised(open_model(path), stored_scheme_in(path), path);
   for (size_t i = 0; i < file_->tensors().size(); ++i) {
     const TensorInfo& tensor = file_->tensors()[i];
     const std::string name = current_name(spec, tensor.name);
     if (of_towers(spec, name))
-      tensors_.push_back({tensor, file_->bytes(i)});
+      tensors_.push_back({tensor, kept_bytes(i)});
     else if (name != tensor.name)
       older_names_ = older_names_of(spec);
   }
+}
+
+// A tensor in codes is written back as a plain one, since the result's config.json says nothing of
+// codes.
+std::string_view KeptTensors::kept_bytes(size_t index) {
+  if (file_->bytes_are_values(index)) return file_->bytes(index);
+  const TensorInfo& tensor = file_->tensors()[index];
+  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  file_->read_f32(index, values.data());
+  made_.emplace_back(static_cast<size_t>(bytes_of(tensor.dtype, tensor.count())), '\0');
+  encode_from_f32(tensor.dtype, values.data(), tensor.count(), made_.back().data());
+  return made_.back();
 }
 
 int64_t KeptTensors::bytes() const {

@@ -6,6 +6,7 @@
 //   ModelSpec spec = read_model_spec("models/gemma-3-4b-it");
 //   spec.wrapper                                     // "gemma3"; spec.family is "gemma3_text"
 //   unwrapped_name(spec, "model.language_model.norm.weight")   // "model.norm.weight"
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -121,7 +122,11 @@ class KeptTensors {
   std::string stored_name(const std::string& name) const;
 
  private:
+  // Returns the bytes of tensor `index` as they are written back.
+  std::string_view kept_bytes(size_t index);
+
   std::unique_ptr<TensorFile> file_;
+  std::deque<std::string> made_;  // decoded tensors
   std::vector<Tensor> tensors_;
   std::vector<Renaming> older_names_;  // of the file; empty: it has the current names
   OuterModules outer_;

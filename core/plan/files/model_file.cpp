@@ -46,6 +46,19 @@ std::string missing_tower(const ModelSpec& spec, const TensorFile& file) {
   return held ? "" : tower;
 }
 
+// True for a bias of zeros beside a matrix in codes: older quantisers wrote one for every layer.
+bool of_quantiser(const TensorFile& file, size_t index) {
+  constexpr std::string_view kBias = ".bias";
+  const TensorInfo& tensor = file.tensors()[index];
+  if (!ends_with(tensor.name, kBias) || file.data_missing()) return false;
+  const int64_t weight =
+      file.find(tensor.name.substr(0, tensor.name.size() - kBias.size()) + ".weight");
+  if (weight < 0 || file.bytes_are_values(static_cast<size_t>(weight))) return false;
+  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  file.read_f32(index, values.data());
+  return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+}
+
 // Adds the first few of many similar faults, so that the report for a file of another model stays
 // readable.
 void add_some(const std::vector<std::string>& faults, std::vector<std::string>& all) {
@@ -62,11 +75,14 @@ void check_model_file(const ModelSpec& spec, const TensorFile& file, const std::
   for (const Parameter& parameter : base_parameters(spec)) wanted[parameter.name] = parameter.shape;
   if (starts_score_head(spec)) wanted.erase(head_name(spec));
   std::vector<std::string> wrong, extra, missing;
-  for (const TensorInfo& tensor : file.tensors()) {
+  for (size_t i = 0; i < file.tensors().size(); ++i) {
+    const TensorInfo& tensor = file.tensors()[i];
     const auto found = wanted.find(tensor.name);
     if (found == wanted.end()) {
       const bool other_head = (spec.tie_word_embeddings || spec.score_head) && tensor.name == logits_head_name(spec);
-      if (!other_head && !of_towers(spec, tensor.name) && !computed_anyway(spec, tensor.name) && !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name))
+      if (!other_head && !of_towers(spec, tensor.name) && !computed_anyway(spec, tensor.name) &&
+          !of_both_stacks(spec, tensor.name) && !of_further_layer(spec, tensor.name) &&
+          !of_quantiser(file, i))
         extra.push_back(path + ": tensor " + tensor.name + " is not part of a " + spec.architecture +
                         " with these settings");
       continue;

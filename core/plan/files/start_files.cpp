@@ -1,10 +1,12 @@
 #include "core/plan/files/start_files.h"
 
+#include <filesystem>
 #include <map>
 #include <set>
 #include <span>
 
 #include "core/lib/base/file.h"
+#include "core/lib/io/gguf.h"
 #include "core/lib/io/json.h"
 #include "core/lib/io/members.h"
 #include "core/lib/io/model_file.h"
@@ -75,6 +77,9 @@ std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& h
   const bool drawn = init == ModelInit::random && is_directory(model_path);
   if (!drawn && model_format(model_path) == ModelFormat::gguf) {
     files.push_back(read(model_path, kGguf, true, hashes));
+    for (const std::string& part : Gguf(model_path, Data::optional).further_parts())
+      files.push_back(
+          read(part, kModel + std::filesystem::path(part).filename().string(), true, hashes));
     return files;
   }
   if (!drawn)
@@ -120,7 +125,9 @@ std::string path_of_start_file(const Job& job, const std::string& name) {
     return name == prefix + "schema" ? reward.as<JsonSchemaReward>().schema.value_or(name)
                                      : within(prefix.c_str(), reward.as<ModelReward>().path.value_or(prefix));
   }
-  return name.starts_with(kModel) ? within(kModel, job.model.path) : name;
+  const std::string& model = job.model.path;
+  return name.starts_with(kModel) ? within(kModel, is_directory(model) ? model : folder_of(model))
+                                  : name;
 }
 
 void to_json(Json& json, const StartFile& file) { json = write_members(file, kFileMembers); }

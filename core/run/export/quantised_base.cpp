@@ -26,6 +26,7 @@ class Blocks {
     const int64_t columns = count_ / tensor.rows();
     const bool by_row = quantization_ == Quantization::fp8;
     block_ = by_row ? columns : kBlock;
+    if (take(file.book_blocks(index), model.double_quantization)) return;
     codes_.resize(static_cast<size_t>(in_bytes() ? count_ : ceil_div(count_, 2)));
     absmax_.resize(static_cast<size_t>(ceil_div(count_, block_)));
     // The ranges of rows are such that every block lies within one of them.
@@ -63,6 +64,22 @@ class Blocks {
  private:
   bool in_bytes() const { return quantization_ == Quantization::int8 || quantization_ == Quantization::fp8; }
   const FourBitBook& book() const { return quantization_ == Quantization::nf4 ? nf4_book() : fp4_book(); }
+
+  // Takes the blocks that the file holds, if they are of this kind, as the engine does.
+  bool take(const std::optional<BookBlocks>& blocks, bool nested) {
+    const bool four_bits = quantization_ == Quantization::nf4 || quantization_ == Quantization::fp4;
+    if (!blocks || !four_bits || blocks->nf4 != (quantization_ == Quantization::nf4) ||
+        blocks->block != kBlock)
+      return false;
+    codes_.assign(blocks->codes.begin(), blocks->codes.end());
+    absmax_ = blocks->absmax;
+    const EightBitBook& map = dynamic_book();
+    const bool alike =
+        blocks->nested() && blocks->nested_block == kNestedBlock &&
+        std::equal(map.begin(), map.end(), blocks->nested_map.begin(), blocks->nested_map.end());
+    if (nested && !alike) nest();
+    return true;
+  }
 
   void encode(const float* values, int64_t first, int64_t length) {
     float* absmax = absmax_.data() + first / block_;
