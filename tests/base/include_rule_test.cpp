@@ -19,20 +19,11 @@ const std::vector<std::string> kRooms{"core/lib", "core/graph", "core/job", "cor
 
 // The folders of a room in their order, by the same rule.
 const std::map<std::string, std::vector<std::string>> kInside{
-    {"core/lib",
-     {"core/lib/base", "core/lib/io", "core/lib/net", "core/lib/hub", "core/lib/text",
-      "core/lib/schema", "core/lib/tensor"}},
-    {"core/learn",
-     {"core/learn/objective", "core/learn/reward", "core/learn/reinforce", "core/learn/rollout"}},
-    {"core/data",
-     {"core/data/batch", "core/data/rows", "core/data/read", "core/data/examples",
-      "core/data/report", "core/data"}},
-    {"core/model",
-     {"core/model/graph", "core/model/stored", "core/model/families", "core/model",
-      "core/model/adapter"}},
-    {"core/plan",
-     {"core/plan/machine", "core/plan/files", "core/plan/memory", "core/plan/stages",
-      "core/plan/fit", "core/plan"}},
+    {"core/lib", {"core/lib/base", "core/lib/io", "core/lib/net", "core/lib/hub", "core/lib/text", "core/lib/schema", "core/lib/tensor"}},
+    {"core/learn", {"core/learn/objective", "core/learn/reward", "core/learn/reinforce", "core/learn/rollout"}},
+    {"core/data", {"core/data/batch", "core/data/rows", "core/data/read", "core/data/examples", "core/data/report", "core/data"}},
+    {"core/model", {"core/model/graph", "core/model/stored", "core/model/families", "core/model", "core/model/adapter"}},
+    {"core/plan", {"core/plan/machine", "core/plan/files", "core/plan/memory", "core/plan/stages", "core/plan/fit", "core/plan"}},
     {"core/run", {"core/run", "core/run/host", "core/run/evaluate", "core/run/export"}},
     {"core/train", {"core/train/optim", "core/train"}},
 };
@@ -78,8 +69,7 @@ bool may_include(const std::string& path, const std::string& included) {
 bool torch_free(const std::string& path) {
   static const std::vector<std::string> kWithTorch{"core/lib/tensor", "core/model/adapter", "core/train"};
   if (room_of(path) == "core/model")
-    return starts_with(path, "core/model/graph/") || starts_with(path, "core/model/stored/") ||
-           starts_with(path, "core/model/families/");
+    return starts_with(path, "core/model/graph/") || starts_with(path, "core/model/stored/") || starts_with(path, "core/model/families/");
   if (starts_with(path, "kernels/call/") || path.find("_op.") != std::string::npos) return true;
   return (starts_with(path, "core/") || starts_with(path, "cli/")) && place_in(kWithTorch, path) < 0;
 }

@@ -168,8 +168,7 @@ struct ConfigNotes {
   std::string built;                  // a sentence where the class is not the one that architectures names; else empty
   std::string architecture;           // the class in transformers
   bool adapter_beside = false;        // the model's folder holds an adapter too
-  std::string
-      stored;  // how the file holds its matrices, if a library quantised them: "nf4 (bitsandbytes)"
+  std::string stored;                 // how a library quantised the matrices: "nf4 (bitsandbytes)"; else empty
 };
 
 // Reads config.json of a folder, or a GGUF's metadata. Throws Error(job) for an architecture that
