@@ -26,7 +26,7 @@ struct ConfigKeys {
   bool is_dropout(const std::string& key) const;
 };
 
-// Returns the keys of a family; null for a family that the table lacks, as those of family files do.
+// Returns the keys of a family; null for a family that the table lacks, such as a family file's.
 const ConfigKeys* find_config_keys(const std::string& family);
 // Returns the keys of the family ModelSpec::family. Throws Error(internal) for a family that the
 // table lacks.

@@ -259,7 +259,7 @@ void read_layer(DescribedMap& root, std::string_view file, Description& d) {
   if (!node->is_scalar() || node->scalar.find('=') == std::string::npos)
     return root.fault(node->at, "layer", "is " + describe(*node) + ", expected a text of formulas",
                       "begin it with layer: |");
-  // A block's text begins in the line after its bar, without the indentation that its first line has.
+  // A block's text begins in the line after its bar, without the indentation of its first line.
   Position first = node->at;
   first.line += 1, first.column = 1;
   size_t line = 0;

@@ -1,4 +1,5 @@
-// Parses the lines of a layer. layer_flow.cpp follows its values.
+// Parses the lines of a layer, checks their widths and records them. layer_flow.cpp follows their
+// values.
 #include "core/model/families/layer_steps.h"
 
 #include <algorithm>
@@ -329,6 +330,47 @@ LayerSteps parse_layer(std::string_view text, const Position& first, Diagnostics
   }
   if (faults.all().size() == before) check_flow(layer, faults);
   return layer;
+}
+
+std::vector<Diagnostic> width_faults(const LayerSteps& layer, const ModelSpec& spec,
+                                     int64_t number) {
+  std::vector<Diagnostic> faults;
+  std::vector<int64_t> widths(layer.names.size(), 0);
+  widths[0] = spec.hidden_size;
+  for (const LayerStep& step : layer.steps) {
+    if (!step.in_layer(spec, number)) continue;
+    std::vector<int64_t> in, out(step.out.size());
+    for (int name : step.in) in.push_back(widths[static_cast<size_t>(name)]);
+    std::string fault = step.op->widths({spec, step, in, out});
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (out[i] > kMostWidth) fault = "a result is wider than " + std::to_string(kMostWidth);
+      widths[static_cast<size_t>(step.out[i])] = out[i];
+    }
+    if (!fault.empty()) {
+      faults.push_back({step.at, "layer", step.op->name + (": " + fault), ""});
+      return faults;  // those after it follow from it
+    }
+  }
+  if (widths[0] != spec.hidden_size)
+    faults.push_back({layer.steps.back().at, "layer",
+                      "h is " + std::to_string(widths[0]) + " wide, expected hidden_size " +
+                          std::to_string(spec.hidden_size),
+                      ""});
+  return faults;
+}
+
+ValueId record_layer(const LayerSteps& layer, Recorder& g, const ModelSpec& spec, int64_t number,
+                     ValueId h) {
+  std::vector<ValueId> values(layer.names.size(), kNoValue);
+  values[0] = h;
+  for (const LayerStep& step : layer.steps) {
+    if (!step.in_layer(spec, number)) continue;
+    std::vector<ValueId> in, out(step.out.size());
+    for (int name : step.in) in.push_back(values[static_cast<size_t>(name)]);
+    step.op->record({g, spec, number, step, in, out});
+    for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(step.out[i])] = out[i];
+  }
+  return values[0];
 }
 
 }  // namespace forge
