@@ -79,6 +79,37 @@ def same_as_own(c: Checks) -> None:
     c.say("the adapters are equal", adapters[0] == adapters[1])
 
 
+# Families that forge has in C++, described once more: experts, regroup, scale, head_norm.
+AGAIN = {"mixtral": ("mixtral", "mixtral-balanced"), "granite": ("granite", "granite-tied"),
+         "falcon": ("falcon-grouped", "falcon-sequential"), "qwen3": ("qwen3",)}
+
+
+def described_again(c: Checks) -> None:
+    """A description of a family in C++ has its list of ops and its trained adapter, bit for bit."""
+    for family, models in AGAIN.items():
+        for variant in models:
+            model = {"path": str(write_variant(variant, c.root / variant))}
+            both = [c.job(f"{variant}-own", model), c.job(f"{variant}-again", model | {"family": str(HERE / "again" / f"{family}.yaml")})]
+            lists = [c.call("plan", job, "--graph") for job in both]
+            c.say(f"{variant}: the lists are equal", lists[0] == lists[1])
+            for job in both:
+                c.call("run", job, "--quiet")
+            trained = [(c.root / "runs" / job.stem / "adapter" / "adapter_model.safetensors").read_bytes() for job in both]
+            c.say(f"{variant}: the adapters are equal", trained[0] == trained[1])
+
+
+def gguf(c: Checks) -> None:
+    """A GGUF is read by a family file that names its architecture, and only by such a one."""
+    c.call("export", "--gguf", "--model", write_variant("base", c.root / "llama"), "--type", "f32", "--output", c.root / "out")
+    file, model = c.root / "mine.yaml", c.root / "out" / "model-f32.gguf"
+    file.write_text(FAMILY.read_text().replace("rotary_pairs: neighbours", "gguf: llama").replace("helium", "mine").replace("Helium", "Mine"))
+    c.call("family", "check", file, model)
+    c.refused(3, 'general.architecture is "llama", and', "family", "check", FAMILY, model)
+    c.call("run", c.job("gguf", {"path": str(model), "family": str(file)}), "--quiet")
+    c.call("merge", c.root / "runs" / "gguf", "--output", c.root / "merged")
+    c.call("export", "--gguf", c.root / "runs" / "gguf", "--type", "f32", "--output", c.root / "again")
+
+
 def results(c: Checks) -> None:
     """Everything that a run leaves is read without naming the file again."""
     model = write_helium("plain", c.root / "model")
@@ -152,7 +183,7 @@ def hostile(c: Checks) -> None:
     c.refused(5, "is of a llama, and the model is a helium", "family", "check", FAMILY, whole, "--vectors", empty)
 
 
-CASES = {case.__name__: case for case in (vectors, same_as_own, results, resumed, hostile)}
+CASES = {case.__name__: case for case in (vectors, same_as_own, described_again, gguf, results, resumed, hostile)}
 
 
 def main() -> int:
