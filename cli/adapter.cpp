@@ -7,6 +7,7 @@
 #include "core/lib/base/near_path.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_folder.h"
+#include "core/model/families/described_family.h"
 #include "core/run/export/adapter_check.h"
 
 namespace forge {
@@ -18,12 +19,18 @@ constexpr Option kOptions[] = {
      "adapter_config.json)"},
 };
 
+// Returns the base model with the family file that lies beside the adapter.
+ModelConfig base_at(const std::string& path, const std::string& folder) {
+  const std::string family = folder + "/" + kFamilyFile;
+  return {.path = path, .family = file_exists(family) ? std::optional(family) : std::nullopt};
+}
+
 // Returns the base model given on the command line, or else the one that the adapter names, if it
 // is on this machine.
 std::optional<ModelSpec> base_of(const Arguments& args, const std::string& folder) {
-  if (std::optional<std::string> model = args.text("--model")) return read_model_spec(model_path(*model));
+  if (std::optional<std::string> model = args.text("--model")) return read_model_spec(base_at(model_path(*model), folder));
   try {
-    if (const std::string base = base_model_of(folder); !base.empty()) return read_model_spec(model_path(base));
+    if (const std::string base = base_model_of(folder); !base.empty()) return read_model_spec(base_at(model_path(base), folder));
   } catch (const Error&) {  // the check below reports what is wrong with the folder
   }
   return std::nullopt;

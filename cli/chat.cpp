@@ -23,7 +23,7 @@ class Chat {
         engine_(choice_, args),
         sampling_(sampling_request(args)),
         text_(open_model_text(choice_.text, choice_.chat_template)) {
-    if (read_model_spec(choice_.model).reads_source())
+    if (read_model_spec(model_of(choice_)).reads_source())
       throw Error(ErrorKind::usage, choice_.model + ": is an encoder-decoder, which cannot hold a conversation")
           .hint("forge generate answers single texts with it");
     if (std::optional<std::string> system = args.text("--system"))

@@ -60,7 +60,7 @@ struct Command {
 // Each command is defined in the file of its name.
 extern const Command kRunCommand, kValidateCommand, kPlanCommand, kProfileCommand, kBenchCommand,
     kDataCommand, kEvalCommand, kGenerateCommand, kChatCommand, kInitCommand, kListCommand, kSchemaCommand,
-    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand;
+    kDoctorCommand, kScoreCommand, kMergeCommand, kExportCommand, kAdapterCommand, kRolloutsCommand, kFetchCommand, kFamilyCommand;
 
 // Returns every command of forge, in the order that --help shows.
 std::span<const Command* const> commands();

@@ -15,7 +15,7 @@ namespace {
 constexpr const Command* kCommands[] = {
     &kRunCommand,  &kValidateCommand, &kPlanCommand,     &kProfileCommand, &kBenchCommand,
     &kDataCommand, &kScoreCommand,    &kEvalCommand,     &kGenerateCommand, &kChatCommand,
-    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kFetchCommand, &kInitCommand,
+    &kRolloutsCommand, &kMergeCommand, &kExportCommand, &kAdapterCommand, &kFamilyCommand, &kFetchCommand, &kInitCommand,
     &kListCommand, &kSchemaCommand, &kDoctorCommand,
 };
 

@@ -230,7 +230,7 @@ TaskResult run_task(const std::string& task, const Arguments& args, const ModelC
               progress,
               *path,
               open_model_text(choice.text, choice.chat_template),
-              read_model_spec(choice.model)};
+              read_model_spec(model_of(choice))};
   asked.text.model = example_model(asked.spec);
   if (asked.spec.reads_source() && task != "answers")
     throw Error(ErrorKind::usage, "--task " + task + ": " + asked.spec.architecture + " is an encoder-decoder, which continues no text")

@@ -121,7 +121,7 @@ int export_lora(const Arguments& args, Progress& progress) {
   const std::string output = output_of(args, "gguf-lora"), file = "adapter-" + type + ".gguf";
   StagedFolder staged(output, args.has("--fresh"), source.read);
   const std::string path = staged.path() + "/" + file;
-  const ModelSpec spec = read_model_spec(source.choice.model);
+  const ModelSpec spec = read_model_spec(model_of(source.choice));
   write_gguf_lora(read_adapter_config(*source.choice.adapter), spec, format.dtype, model_name(args, source.choice), path);
   write_file_durably(staged.path() + "/README.md", gguf_card(shown_model(source.choice), file, type, /*adapter=*/true, ""));
   const std::optional<Difference> difference = compare_lora(source.choice, spec, path, args, progress);

@@ -89,7 +89,7 @@ std::vector<GeneratedText> generate_texts(Json request, const std::vector<std::v
                                           const Arguments& args, Progress& progress,
                                           const std::function<void(size_t, const std::string&)>& on_text,
                                           ModelEngine* engine) {
-  const ModelSpec model = read_model_spec(choice.model);
+  const ModelSpec model = read_model_spec(model_of(choice));
   request["prompts"] = prompts;
   if (request.contains("grammar")) request["text"] = choice.text;
   request["stop_ids"] = stop_ids(text, model.eos_token_ids);

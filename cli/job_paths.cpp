@@ -55,6 +55,7 @@ std::vector<MissingPath> missing_data(const Job& job) {
 std::vector<MissingPath> missing_paths(const Job& job) {
   std::vector<MissingPath> missing;
   if (!is_there(job.model.path)) missing.push_back({"model.path", job.model.path});
+  if (job.model.family && !is_there(*job.model.family)) missing.push_back({"model.family", *job.model.family});
   if (job.adapter.init_from && !is_there(*job.adapter.init_from))
     missing.push_back({"adapter.init_from", *job.adapter.init_from});
   for (MissingPath& path : missing_data(job)) missing.push_back(std::move(path));

@@ -33,7 +33,8 @@ std::vector<Row> rows_of(const Items& items, const Make& make) {
 std::vector<Row> list_families() {
   return rows_of(families(), [](const Family& family) {
     return Row{family.name, family.architecture,
-               family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture};
+               family.gguf_architecture.empty() ? "" : "GGUF: " + family.gguf_architecture,
+               family.described ? "family file: forge family show " + family.name : ""};
   });
 }
 

@@ -10,6 +10,7 @@
 #include "core/job/names.h"
 #include "core/lib/base/file.h"
 #include "core/lib/base/text.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/parameters.h"
 #include "core/model/families/stored_file.h"
 #include "core/plan/files/model_file.h"
@@ -31,7 +32,7 @@ constexpr const char* kSamples[] = {
 constexpr const char* kQuestion = "Name three things that float on water.";
 constexpr size_t kLongest = 32;
 
-int64_t fp32_bytes(const std::string& model) {
+int64_t fp32_bytes(const ModelConfig& model) {
   int64_t count = 0;
   for (const Parameter& parameter : base_parameters(read_model_spec(model), Experts::in_rows))
     count += parameter.total();
@@ -159,7 +160,7 @@ MergeSource merge_source(const Arguments& args, Progress& progress, BaseChoice a
   std::vector<WeightedAdapter> adapters;
   for (const NamedAdapter& adapter : chosen.adapters)
     adapters.push_back({read_adapter_config(adapter.folder), adapter.weight});
-  const ModelSpec spec = with_rows_of(adapters, read_model_spec(choice.model));
+  const ModelSpec spec = with_rows_of(adapters, read_model_spec(model_of(choice)));
   std::unique_ptr<TensorFile> base = open_weights(spec, choice.model);
   check_model_file(spec, *base, choice.model);
   refuse_another_head(spec, *base, choice.model);
@@ -182,7 +183,7 @@ std::optional<Difference> compare_models(const ModelChoice& original, const Mode
   const ModelText text = open_model_text(original.text, original.chat_template);
   const std::vector<std::vector<int32_t>> prompts = sample_prompts(text);
   if (args.has("--no-check") || prompts.empty()) return std::nullopt;
-  const int64_t needed = std::max(fp32_bytes(original.model), fp32_bytes(other.model)) * 5 / 4;
+  const int64_t needed = std::max(fp32_bytes(model_of(original)), fp32_bytes(model_of(other))) * 5 / 4;
   const Device device = chosen_device(args, progress);
   const int64_t available = device.free_bytes();
   if (needed > available) {
@@ -195,6 +196,7 @@ std::optional<Difference> compare_models(const ModelChoice& original, const Mode
   in_fp32.device = device;
   progress.status("comparing logits with the original's");
   const Json second{{"model", other.model},
+                    {"family", other.family ? Json(*other.family) : Json()},
                     {"adapter", other.adapter ? Json(*other.adapter) : Json()},
                     {"quantization", name_of(other.quantization)},
                     {"double_quantization", other.double_quantization}};
@@ -242,7 +244,10 @@ std::optional<Difference> compare_with_source(const MergeSource& source, const s
     if (!args.has("--no-check")) progress.warn("not compared with the original: the engine loads one adapter, with its own weight");
     return std::nullopt;
   }
-  return compare_models(source.choice, {.model = written}, args, progress);
+  ModelChoice other{.model = written, .family = source.choice.family};
+  const std::string beside = source.choice.model + "/" + kFamilyFile;
+  if (!other.family && !source.model->spec().described.empty()) other.family = beside;
+  return compare_models(source.choice, other, args, progress);
 }
 
 void write_text_and_config(const MergeSource& source, const std::string& dtype, const std::string& folder) {

@@ -11,15 +11,18 @@
 #include "core/lib/base/text.h"
 #include "core/lib/hub/hub_cache.h"
 #include "core/model/families/adapter_folder.h"
+#include "core/model/families/described_family.h"
 #include "core/plan/machine/profile.h"
 #include "core/run/run_folder.h"
 #include "providers/providers.h"
 
 namespace forge {
+ModelConfig model_of(const ModelChoice& choice) { return {.path = choice.model, .family = choice.family}; }
+
 std::string shown_model(const ModelChoice& choice) { return redacted(choice.model, choice.secrets); }
 
 ModelSpec spec_of(const ModelChoice& choice) {
-  const ModelSpec spec = read_model_spec(choice.model);
+  const ModelSpec spec = read_model_spec(model_of(choice));
   return choice.adapter ? spec_for(read_adapter_config(*choice.adapter), spec) : spec;
 }
 
@@ -102,6 +105,11 @@ Plan plan_of_run(const std::string& folder, RunState& state) {
   return plan_from_json(state.plan, folder + "/plan.json");
 }
 
+// Takes the family file that lies with weights.
+void take_family(ModelChoice& choice, const std::string& folder) {
+  if (holds(folder, kFamilyFile)) choice.family = folder + "/" + kFamilyFile;
+}
+
 // Chooses the run's result, or the weights of one of its checkpoints.
 ModelChoice from_run(const std::string& folder, const std::string& weights, const std::string& shown) {
   RunState state = inspect_run(folder);
@@ -118,6 +126,7 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
     throw Error(ErrorKind::environment, shown + ": holds no config.json; checkpoints of older versions have none")
         .hint("continue the run: its next checkpoint and its result have one");
   choice.model = full ? result : job.model.path;
+  take_family(choice, result);
   choice.text = full && !weights.empty() ? job.model.path : choice.model;
   if (!full) {  // the adapter was trained on the base in this quantization
     choice.adapter = result;
@@ -136,6 +145,7 @@ ModelChoice from_run(const std::string& folder, const std::string& weights, cons
 // An adapter was trained on conversations as its own template writes them.
 void take_adapter(ModelChoice& choice, const std::string& folder) {
   choice.adapter = folder;
+  take_family(choice, folder);
   if (file_exists(folder + "/adapter_config.json") && spec_of(choice).base_vocab_size > 0 && file_exists(folder + "/tokenizer.json"))
     choice.text = folder;
   if (find_chat_template(folder, /*with_tools=*/false)) choice.chat_template.folder = folder;
@@ -195,6 +205,7 @@ int64_t threads_of(const Arguments& args, const Device& device) { return args.in
 
 void add_model(Json& request, const ModelChoice& choice, const Arguments& args, const Device& device) {
   request["model"] = choice.model;
+  request["family"] = choice.family ? Json(*choice.family) : Json(nullptr);
   request["adapter"] = choice.adapter ? Json(*choice.adapter) : Json(nullptr);
   request["precision"] = name_of(choice.precision);
   request["quantization"] = name_of(choice.quantization);

@@ -18,6 +18,7 @@ namespace forge {
 struct ModelChoice {
   std::string model;                   // absolute path of a folder or a .gguf file
   std::string text;                    // where its tokenizer is: the model, but for a checkpoint of full fine-tuning
+  std::optional<std::string> family;   // a family file for the model's class; else the model's folder may have one
   std::optional<std::string> adapter;  // absolute path of a PEFT folder
   std::optional<Plan> run;             // the plan of the run it came from
   TemplateChoice chat_template;
@@ -43,6 +44,8 @@ std::string adapter_path(const std::string& name);
 // folder.
 std::optional<Plan> run_of(const std::string& folder);
 
+// Returns the model as a job names it.
+ModelConfig model_of(const ModelChoice& choice);
 // Returns the model's path as files that are passed on may name it.
 std::string shown_model(const ModelChoice& choice);
 

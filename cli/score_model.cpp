@@ -27,7 +27,7 @@ struct ScoredRow {
 };
 
 void require_scores(const ModelChoice& choice) {
-  if (read_model_spec(choice.model).score_head) return;
+  if (read_model_spec(model_of(choice)).score_head) return;
   if (choice.adapter && read_adapter_config(*choice.adapter).scores) return;
   throw Error(ErrorKind::environment, (choice.adapter ? *choice.adapter : choice.model) + ": gives no scores: it has no score head")
       .hint("a reward model comes from objective: reward, or from transformers' AutoModelForSequenceClassification");
@@ -38,7 +38,7 @@ Prepared prepare_rows(const std::string& file, const ModelChoice& choice, const 
                       Progress& progress) {
   if (!fs::exists(file)) throw Error(ErrorKind::data, file + ": no such file").hint(near_path_hint(file));
   ModelText text = open_model_text(choice.text, choice.chat_template);
-  const ModelSpec model = read_model_spec(choice.model);
+  const ModelSpec model = read_model_spec(model_of(choice));
   text.model = example_model(model);
   Job job;
   job.model.path = choice.model;

@@ -110,6 +110,7 @@ LoadedModel open_described(const Json& described, Precision precision, c10::Devi
                            const char* adapter_key = "adapter", bool decodes = false) {
   ModelConfig model;
   model.path = described.at(model_key);
+  if (const auto family = field<std::string>(described, "family", ""); !family.empty()) model.family = family;
   model.quantization = named(described, "quantization", Quantization::none);
   model.double_quantization = field(described, "double_quantization", false);
   return open_model_with_adapter(model, field<std::string>(described, adapter_key, ""), precision, device, decodes);
@@ -205,6 +206,20 @@ void compare_request(const Json& request, const EventSink& emit, const Ask&, Sto
         {"largest_logit", difference.scale},
         {"divergence", difference.divergence},
         {"same_likeliest", difference.same_likeliest}});
+}
+
+void logits_request(const Json& request, const EventSink& emit, const Ask&, StopFlag&) {
+  const c10::Device device = begin(request, emit);
+  const auto stride = std::max<int64_t>(1, request.at("stride").get<int64_t>());
+  const at::Tensor all = logits_of(request, request.at("provider"), named(request, "precision", Precision::fp32), device,
+                                   request.at("prompts").get<Prompts>());
+  const at::Tensor some = all.slice(1, 0, all.size(1), stride).to(at::kCPU, at::kFloat).contiguous();
+  Json rows = Json::array();
+  for (int64_t row = 0; row < some.size(0); ++row) {
+    const float* first = some.const_data_ptr<float>() + row * some.size(1);
+    rows.push_back(std::vector<float>(first, first + some.size(1)));
+  }
+  emit({{"event", "done"}, {"logits", std::move(rows)}});
 }
 
 // The rule of a request's grammar, and the state of each text under it, by the text's number.
@@ -345,7 +360,7 @@ struct Row {
 constexpr Row kRequests[] = {{"train", &train_request},     {"measure", &measure_request},
                              {"rates", &rates_request},     {"eval", &eval_request},
                              {"generate", &generate_request}, {"judge", &judge_request},
-                             {"compare", &compare_request}, {"info", &info_request}};
+                             {"compare", &compare_request}, {"logits", &logits_request}, {"info", &info_request}};
 
 }  // namespace
 

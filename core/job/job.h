@@ -56,6 +56,7 @@ struct ModelConfig {
   Quantization quantization = Quantization::none;
   bool double_quantization = false;
   double fp8_tolerance = 0.005;  // with fp8: a share of the base's loss
+  std::optional<std::string> family;  // a file that describes the model's class; absolute after load_job
   std::optional<std::string> repo, revision;  // on the hub; `path` is then in its cache
   std::vector<std::string> add_tokens;               // texts that become one token each
   // A token of add_tokens → a text whose tokens' mean its row starts from.

@@ -330,6 +330,7 @@ constexpr EventField kDone[] = {
      "is ok or describes what failed in a matrix product and a norm."},
     {"collectives", text, false,
      "info: result of NCCL's sum over one rank: ok, or what failed. Empty without CUDA."},
+    {"logits", list, false, "logits: a list of logits after each token of each text."},
     {"scores", list, false, "judge: score of each text. null if not finite."},
 };
 constexpr EventField kError[] = {

@@ -9,6 +9,7 @@
 #include "core/lib/text/add_tokens.h"
 #include "core/lib/text/gguf_tokenizer_json.h"
 #include "core/model/families/config_spec.h"
+#include "core/model/families/described_family.h"
 #include "core/run/model_text.h"
 #include "core/run/staging.h"
 
@@ -186,6 +187,7 @@ void write_model_config(const ModelConfig& model, const ModelSpec& spec, const s
     config["dtype"] = hub_dtype(dtype);
   }
   if (spec.score_head) say_score_head(spec, config);
+  if (!spec.described.empty()) write_file_durably(folder + "/" + kFamilyFile, spec.described);
   write_file_durably(folder + "/config.json", dump_python_json(config, 2) + "\n");
 }
 

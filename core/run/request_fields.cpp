@@ -41,6 +41,7 @@ constexpr EventField kRates[] = {
 // Fields that requests share, in the order of the documentation.
 constexpr EventField kModel[] = {
     {"model", text, true, "Hugging Face folder or .gguf file."},
+    {"family", text, false, "Family file that describes the model's class (docs/family-files.md)."},
     {"adapter", text, false, "PEFT folder."},
 };
 constexpr EventField kPrecision[] = {
@@ -89,6 +90,10 @@ constexpr EventField kDrawn[] = {
      "the prompt that it does not hold."},
 };
 constexpr EventField kJudged[] = {{"texts", list, true, "Lists of token ids."}};
+constexpr EventField kAlong[] = {
+    {"prompts", list, true, "Lists of token ids."},
+    {"stride", integer, true, "Only each so many columns of the vocabulary are sent."},
+};
 constexpr EventField kCompared[] = {
     {"other", object, true,
      "Second model: model and, if it has them, adapter, quantization and double_quantization."},
@@ -102,6 +107,7 @@ constexpr EventField kCompared[] = {
 constexpr auto kEval = join_tables(kModel, kEvaluated, kPrecision, kPlace);
 constexpr auto kGenerate = join_tables(kModel, kDrawn, kPrecision, kPlace);
 constexpr auto kJudge = join_tables(kModel, kJudged, kPrecision, kPlace);
+constexpr auto kLogits = join_tables(kModel, kAlong, kPrecision, kPlace);
 constexpr auto kCompare = join_tables(kModel, kCompared, kPlace);
 
 constexpr EventShape kShapes[] = {
@@ -112,6 +118,7 @@ constexpr EventShape kShapes[] = {
     {"generate", "Generates text: `forge generate`, `forge chat`.", kGenerate},
     {"judge", "Scores texts with a reward model: `forge score --rewards`.", kJudge},
     {"compare", "Compares the logits of two models: `forge merge`, `forge export`.", kCompare},
+    {"logits", "Computes logits along texts: `forge family check`.", kLogits},
     {"info", "Describes the engine: `forge doctor`.", {}},
 };
 

@@ -155,7 +155,7 @@ std::unique_ptr<Session> open_session(const Plan& plan, const SessionStart& begi
 LoadedModel open_model_with_adapter(const ModelConfig& model, const std::string& adapter_folder,
                                     Precision precision, c10::Device device, bool decodes) {
   LoadedModel loaded{.quantization = model.quantization};
-  ModelSpec spec = read_model_spec(model.path);
+  ModelSpec spec = read_model_spec({.path = model.path, .family = model.family});
   AdapterConfig& adapter = loaded.adapter;
   std::vector<AdapterSite>& sites = loaded.sites;
   if (!adapter_folder.empty()) {

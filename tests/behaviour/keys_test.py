@@ -92,6 +92,7 @@ KEYS = {
     "seed": (7, {}),
     "output_dir": ("elsewhere", {}),
     "model.path": ("other-model", {}),
+    "model.family": ("llama.yaml", {}),  # with other pairs of rotary features
     "model.init": ("random", {"adapter": {"type": "none", "rank": None, "alpha": None}}),
     "model.architecture": ({"num_hidden_layers": 1}, {"model": {"init": "random"}, "adapter": {"type": "none", "rank": None, "alpha": None}}),
     "model.quantization": ("nf4", {}),
@@ -335,6 +336,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": json.loads(line)["messages"][0]["content"]}) + "\n"
                                                   for line in rows(0, 12).splitlines()))
     (folder / "eval.jsonl").write_text(rows(40, 6))
+    (folder / "llama.yaml").write_text((ROOT / "examples/families/helium.yaml").read_text().replace("helium", "llama").replace("HeliumFor", "LlamaFor"))
     (folder / "other.jsonl").write_text(rows(60, 24))
     (folder / "both.jsonl").write_text(rows(0, 24, several=True))
     (folder / "bad.jsonl").write_text(rows(0, 24) + '{"messages": []}\n')

@@ -27,7 +27,7 @@ def families(forge: str) -> list[list[str]]:
     """Returns [(model_type, class, GGUF architecture or "")]."""
     text = subprocess.run([forge, "list", "families"], check=True, capture_output=True, text=True).stdout
     rows = [line.split() for line in text.splitlines() if "For" in line or "LMHead" in line]
-    return [[row[0], row[1], row[3] if len(row) > 3 else ""] for row in rows]
+    return [[row[0], row[1], row[3] if row[2:3] == ["GGUF:"] else ""] for row in rows]
 
 
 def configs() -> dict[str, dict]:

@@ -212,6 +212,8 @@ def families():
     for path in sorted((ROOT / "core/model/families").glob("*.cpp")):
         text = path.read_text()
         rows += zip(re.findall(names, text), re.findall(r"(?<!gguf_)" + architectures, text))
+    for path in sorted((ROOT / "core/model/families/described").glob("*.yaml")):
+        rows.append(re.search(r"(?ms)^name: (\w+).*^architecture: (\w+)", path.read_text()).groups())
     return sorted(rows)
 
 

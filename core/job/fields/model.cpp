@@ -17,6 +17,12 @@ std::vector<Field> model_fields() {
           .when_unset("path is a local path")
           .role(KeyRole::free),
       key("revision", &ModelConfig::revision, "Branch, tag or commit of repo.").when_unset("main").role(KeyRole::free),
+      key("family", &ModelConfig::family,
+          "Family file that describes a class of models that forge does not have "
+          "(docs/family-files.md). Its content is part of the job.")
+          .when_unset("a family of forge's own, or the family.yaml in the model's folder")
+          .path()
+          .role(KeyRole::content),
       key("init", &ModelConfig::init,
           "Source of the weights: file, or random to train from scratch. random draws normal "
           "values with standard deviation initializer_range (0.02 unless config.json sets "

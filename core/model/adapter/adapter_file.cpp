@@ -14,6 +14,7 @@
 #include "core/lib/io/json.h"
 #include "core/lib/io/safetensors.h"
 #include "core/model/families/adapter_folder.h"
+#include "core/model/families/described_family.h"
 #include "core/model/dtype.h"
 
 namespace forge {
@@ -166,6 +167,7 @@ void save_adapter(const std::string& folder, const TrainableSet& trainables, con
   const std::string task = scores ? "SEQ_CLS" : spec.reads_source() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
   Json config = config_json(sites, adapter, model_name, residual.factors.empty() ? 1 : 2, task, spec);
   write_file_durably(folder + "/adapter_config.json", config.dump(2));
+  if (!spec.described.empty()) write_file_durably(folder + "/" + kFamilyFile, spec.described);
 }
 
 }  // namespace forge

@@ -59,11 +59,16 @@ bool ConfigKeys::is_dropout(const std::string& key) const {
   return named && reads.count(key) > 0;
 }
 
-const ConfigKeys& config_keys_of(const std::string& family) {
+const ConfigKeys* find_config_keys(const std::string& family) {
   static const Table table = read_table();
   const auto found = table.find(family);
-  if (found == table.end()) throw Error(ErrorKind::internal, "config_keys.txt has no family " + family);
-  return found->second;
+  return found == table.end() ? nullptr : &found->second;
+}
+
+const ConfigKeys& config_keys_of(const std::string& family) {
+  const ConfigKeys* found = find_config_keys(family);
+  if (!found) throw Error(ErrorKind::internal, "config_keys.txt has no family " + family);
+  return *found;
 }
 
 bool ignored_tensor(const ConfigKeys& keys, const std::string& name) {

@@ -27,6 +27,8 @@ struct ConfigKeys {
   bool is_dropout(const std::string& key) const;
 };
 
+// Returns the keys of a family; null for a family that the table lacks, such as a family file's.
+const ConfigKeys* find_config_keys(const std::string& family);
 // Returns the keys of the family ModelSpec::family. Throws Error(internal) for a family that the
 // table lacks.
 const ConfigKeys& config_keys_of(const std::string& family);

@@ -8,6 +8,7 @@
 
 #include "core/lib/base/text.h"
 #include "core/model/families/config_keys.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/family.h"
 #include "core/model/families/stored_config.h"
 #include "core/model/families/wrapper.h"
@@ -79,10 +80,10 @@ std::string decoder_that_scores(const std::string& architecture) {
 }
 
 // Returns the dropouts of the base model that its class computes in training.
-std::vector<std::string> read_dropouts(Settings& settings, const Json& config, const ConfigKeys& keys) {
+std::vector<std::string> read_dropouts(Settings& settings, const Json& config, const ConfigKeys* keys) {
   std::vector<std::string> dropouts;
   for (const auto& [key, value] : config.items()) {
-    if (!keys.is_dropout(key)) continue;
+    if (keys ? !keys->is_dropout(key) : key.find("drop") == key.npos || !value.is_number()) continue;
     const double share = settings.number(key, 0, 1, 0);
     if (share > 0) dropouts.push_back(key + " " + format_number(share));
   }
@@ -164,6 +165,13 @@ void read_image_positions(const WrapperSettings& config, Settings& settings, Mod
   if (spec.image_layers > kMostLayers) settings.broken("vision_config", "has deepstack_visual_indexes of more layers than a model has");
 }
 
+// Refuses a config.json that is not of the family that a family file describes.
+void refuse_another_type(Settings& settings, const Described& described) {
+  const Json* type = settings.find("model_type");
+  if (type && *type != described.family.name)
+    settings.unsupported("model_type", "is " + dump_json(*type) + ", and " + described.file + " describes " + described.family.name);
+}
+
 // Reads the language model of a class with towers.
 ReadConfig read_wrapped(const Wrapper& wrapper, const Json& config, const std::string& name, const std::string& named) {
   const WrapperSettings parts = wrapper_settings(wrapper, config, name);
@@ -195,30 +203,34 @@ ReadConfig read_wrapped(const Wrapper& wrapper, const Json& config, const std::s
 
 }  // namespace
 
-ModelSpec model_spec_from_config(const Json& config, const std::string& name) { return read_config(config, name).spec; }
+ModelSpec model_spec_from_config(const Json& config, const std::string& name, const Described* described) {
+  return read_config(config, name, described).spec;
+}
 
-ReadConfig read_config(const Json& config, const std::string& name) {
+ReadConfig read_config(const Json& config, const std::string& name, const Described* described) {
   Settings settings(config, name);
   ReadConfig read;
   ModelSpec& spec = read.spec;
   const std::string named = stated_architecture(settings);
-  if (const Wrapper* wrapper = find_wrapper(config, named)) return read_wrapped(*wrapper, config, name, named);
+  const Wrapper* wrapper = described ? nullptr : find_wrapper(config, named);
+  if (wrapper) return read_wrapped(*wrapper, config, name, named);
   const bool scores = ends_with(named, kScoringSuffix);
-  const Family& family = family_that_is_built(settings, named, scores);
-  const ConfigKeys& keys = config_keys_of(family.name);
+  const Family& family = described ? described->family : family_that_is_built(settings, named, scores);
+  const ConfigKeys* keys = described ? find_config_keys(family.name) : &config_keys_of(family.name);
   spec.family = family.name;
+  if (described) spec.described = described->text, refuse_another_type(settings, *described);
   spec.architecture = scores ? scoring_architecture(spec) : family.architecture;
   read.notes.built = built_instead(settings, family.name, family.architecture, named, spec.architecture);
   read.notes.architecture = spec.architecture;
   settings.remark(read.notes.built);
-  settings.use(keys);
+  if (keys) settings.use(*keys);
   settings.spell(family.spelling);
   read_sizes(settings, family, spec);
   spec.rms_norm_eps = settings.number("rms_norm_eps", 0, 1, family.norm_eps);
   spec.tie_word_embeddings = settings.flag("tie_word_embeddings", family.tied);
   if (scores) read_score_head(settings, spec);
   spec.initializer_range = settings.number("initializer_range", 0, 100, 0.02);
-  if (keys.reads.count("rope_parameters") > 0) read_rope(settings, family, spec);
+  if (keys ? keys->reads.count("rope_parameters") > 0 : describes_rope(*described)) read_rope(settings, family, spec);
   read_tokens(settings, spec);
   for (const FlagSetting& flag : family.flags) {
     const bool value = settings.flag(flag.key, flag.absent);
@@ -232,6 +244,7 @@ ReadConfig read_config(const Json& config, const std::string& name) {
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_setting);
   read.notes.ignored = settings.ignored();
+  if (family.described) check_described(*family.described, spec);
   return read;
 }
 

@@ -8,6 +8,7 @@
 
 namespace forge {
 
+struct Described;
 struct Family;
 
 // Limits far above any model, so that every product of sizes stays within 64 bits.
@@ -15,14 +16,15 @@ constexpr int64_t kMostVocab = 1 << 24, kMostHidden = 1 << 18, kMostIntermediate
                   kMostLayers = 1 << 10, kMostHeads = 1 << 12, kMostHeadDim = 1 << 12,
                   kMostPositions = int64_t{1} << 40, kMostExperts = 1 << 12;
 
-// Returns the spec of a parsed config.json. `name` begins the messages.
-ModelSpec model_spec_from_config(const Json& config, const std::string& name);
+// Returns the spec of a parsed config.json. `name` begins the messages. `described` is the family
+// of a family file that reads it.
+ModelSpec model_spec_from_config(const Json& config, const std::string& name, const Described* described = nullptr);
 // A spec, and notes on the config.json that are not in the spec.
 struct ReadConfig {
   ModelSpec spec;
   ConfigNotes notes;
 };
-ReadConfig read_config(const Json& config, const std::string& name);
+ReadConfig read_config(const Json& config, const std::string& name, const Described* described = nullptr);
 // Returns the config.json from which transformers builds the same decoder, without its dtype.
 Json config_of_spec(const ModelSpec& spec);
 // Reads rope_parameters (transformers 5) or rope_theta and rope_scaling (transformers 4) into

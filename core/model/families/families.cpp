@@ -2,6 +2,7 @@
 
 #include "core/lib/base/text.h"
 #include "core/lib/io/architectures.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/family.h"
 #include "core/model/families/wrapper.h"
 
@@ -13,19 +14,20 @@ namespace {
   const std::string what =
       architecture.empty() ? "no architecture is named"
                            : "the architecture " + architecture + architecture_refusal(architecture, known);
+  const std::string near = nearest_way(architecture, known);
   throw Error(ErrorKind::job, where + ": " + what + "; forge knows " + join(known, ", "))
-      .hint(nearest_way(architecture, known));
+      .hint(near.empty() && !architecture.empty() ? "a family file may describe it: docs/family-files.md" : near);
 }
 
 }  // namespace
 
 const std::vector<Family>& families() {
   static const std::vector<Family> table{
-      llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   phi3_family(),
+      llama_family(),  mistral_family(), qwen2_family(),   qwen3_family(),   built_in_family("phi3.yaml"),
       gemma_family(),  gemma2_family(),  gemma3_family(),  smollm3_family(), granite_family(),
       olmo2_family(),  olmo3_family(),   glm_family(),     glm4_family(),
-      cohere_family(), cohere2_family(), starcoder2_family(), gpt_neox_family(),
-      falcon_family(), stablelm_family(), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
+      built_in_family("cohere.yaml"), built_in_family("cohere2.yaml"), built_in_family("starcoder2.yaml"), gpt_neox_family(),
+      falcon_family(), built_in_family("stablelm.yaml"), gpt2_family(), t5_family(), bart_family(), mixtral_family(), qwen2_moe_family(), qwen3_moe_family(),
       gpt_oss_family(), deepseek_v2_family(), deepseek_v3_family(), ministral3_family(), llama4_family()};
   return table;
 }
@@ -76,6 +78,7 @@ const Family& family_of_gguf(const std::string& architecture, GgufKind kind, con
 }
 
 const Family& family_of(const ModelSpec& spec) {
+  if (const Described* described = described_in(spec)) return described->family;
   const auto found = std::ranges::find(families(), spec.family, &Family::name);
   return found == families().end() ? families().front() : *found;  // tests build specs by hand
 }

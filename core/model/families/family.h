@@ -15,12 +15,22 @@
 
 namespace forge {
 
+struct Described;
+
 // Names of the modules around the layers.
 struct OuterModules {
   const char *embedding = "model.embed_tokens", *positions = "";  // positions: the learned table
   const char* layers = "model.layers.";
   const char *final_norm = "model.norm", *head = "lm_head";
   const char* stored_head = "";  // the head's name in checkpoints, if it is another
+};
+
+// Tensors whose presence in a GGUF says that the model has these biases and norms.
+struct ToldByTensors {
+  std::string qkv_bias = "model.layers.0.self_attn.q_proj.bias";
+  std::string o_bias = "model.layers.0.self_attn.o_proj.bias";
+  std::string mlp_bias = "model.layers.0.mlp.gate_proj.bias";
+  std::string qk_norm = "model.layers.0.self_attn.q_norm.weight";
 };
 
 // A flag of config.json that sets members of the spec, all to one value.
@@ -61,18 +71,20 @@ struct Family {
   OuterModules modules = {};
   bool padding_row = true;          // the embedding's row of pad_token_id is never trained
   bool transposed_linears = false;  // files hold them transposed: transformers' Conv1D
+  ToldByTensors told = {};
+  const Described* described = nullptr;  // the file that it was made of (described_family.h)
   bool further_layers = false;  // files hold layers after the last, which predict further tokens
   std::vector<FlagSetting> flags = {};  // read before `read`, written before `write`
   // Reads the other settings that only this family has, and refuses those that it would have to
   // ignore; null: nothing more.
-  void (*read)(Settings& settings, ModelSpec& spec) = nullptr;
+  std::function<void(Settings& settings, ModelSpec& spec)> read = nullptr;
   // Writes those settings into `config`; null: nothing more.
-  void (*write)(const ModelSpec& spec, Json& config) = nullptr;
+  std::function<void(const ModelSpec& spec, Json& config)> write = nullptr;
   // Reads those settings from a GGUF's metadata, after the sizes, biases and window; null: nothing
   // more.
-  void (*read_gguf)(Settings& settings, ModelSpec& spec) = nullptr;
+  std::function<void(Settings& settings, ModelSpec& spec)> read_gguf = nullptr;
   // Records layer number `layer`: h [tokens, hidden] → [tokens, hidden]; null: llama_layer().
-  ValueId (*layer)(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h) = nullptr;
+  std::function<ValueId(Recorder& g, const ModelSpec& m, int64_t layer, ValueId h)> layer = nullptr;
   // Records the MLP of llama_layer().
   ValueId (*mlp)(Recorder& g, const ModelSpec& m, ValueId x) = gated_mlp;
   // Records an encoder, and a decoder that attends to its output → the normed supervised rows
@@ -81,14 +93,13 @@ struct Family {
   ValueId (*stacks)(Recorder& g, const ModelSpec& m) = nullptr;
 };
 
-// The families, one file each.
+// The families of C++, one file each; those of described/ are in described_family.h.
 Family llama_family();
 Family llama4_family();
 Family mistral_family();
 Family ministral3_family();
 Family qwen2_family();
 Family qwen3_family();
-Family phi3_family();
 Family gemma_family();
 Family gemma2_family();
 Family gemma3_family();
@@ -98,12 +109,8 @@ Family olmo2_family();
 Family olmo3_family();
 Family glm_family();
 Family glm4_family();
-Family cohere_family();
-Family cohere2_family();
-Family starcoder2_family();
 Family gpt_neox_family();
 Family falcon_family();
-Family stablelm_family();
 Family gpt2_family();
 Family t5_family();
 Family bart_family();
@@ -145,6 +152,8 @@ AttentionOptions attention_of(const ModelSpec& m, int64_t layer);
 
 // Parts of layers, under the names that most checkpoints have.
 ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module);
+// q, k → q, k: rotated by position if the layer has rotary positions.
+std::array<ValueId, 2> turn(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k);
 // q, k, v → mixed: rotated by position if the layer has rotary positions, then attention.
 ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v);
 // x → self_attn.{q,k,v}_proj

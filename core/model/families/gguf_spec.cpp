@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/model/families/config_spec.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/family.h"
 
 namespace forge {
@@ -144,13 +145,14 @@ void read_experts(Settings& settings, ModelSpec& spec) {
   settings.must_be(".expert_gating_func", 1, "the softmax of all experts");
 }
 
-void read_tensors(const TensorFile& file, const OuterModules& modules, Settings& settings, ModelSpec& spec) {
+void read_tensors(const TensorFile& file, const Family& family, Settings& settings, ModelSpec& spec) {
+  const OuterModules& modules = family.modules;
   const auto has = [&](const std::string& tensor) { return file.find(tensor) >= 0; };
   spec.tie_word_embeddings = !has(std::string(modules.head) + ".weight");
-  spec.qkv_bias = has("model.layers.0.self_attn.q_proj.bias");
-  spec.o_bias = has("model.layers.0.self_attn.o_proj.bias");
-  spec.mlp_bias = has("model.layers.0.mlp.gate_proj.bias");
-  spec.qk_norm = has("model.layers.0.self_attn.q_norm.weight");
+  spec.qkv_bias = has(family.told.qkv_bias);
+  spec.o_bias = has(family.told.o_bias);
+  spec.mlp_bias = has(family.told.mlp_bias);
+  spec.qk_norm = has(family.told.qk_norm);
   const int64_t embedding = file.find(std::string(modules.embedding) + ".weight");
   if (embedding < 0 || file.tensors()[static_cast<size_t>(embedding)].shape.size() != 2)
     settings.broken("token_embd.weight", "is missing or not a matrix");
@@ -219,22 +221,33 @@ bool harmless_gguf_key(const std::string& key) {
   return dot == key.npos || !gguf_architecture(key.substr(0, dot)) || harmless_model_key(std::string_view(key).substr(dot + 1));
 }
 
+// Refuses a GGUF that is not of the architecture that a family file names.
+void refuse_another_architecture(Settings& settings, const Described& described) {
+  const Json* found = settings.find("general.architecture");
+  const std::string& own = described.family.gguf_architecture;
+  if (found && *found != own)
+    settings.unsupported("general.architecture", "is " + dump_json(*found) + ", and " + described.file +
+                                                     (own.empty() ? " names no GGUF" : " names the GGUF of " + own));
+}
+
 }  // namespace
 
-ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name) {
+ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, const GgufRopeFactors& factors, const std::string& name,
+                               const Described* described) {
   Settings settings(metadata, name);
   ModelSpec spec;
   spec.architecture = settings.text("general.architecture", "");
   settings.own(spec.architecture);
   const int64_t experts = settings.integer(".expert_count", 0, kMostExperts, 0);
-  const Family& family = family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
+  const Family& family = described ? described->family : family_of_gguf(spec.architecture, {.mixture = experts > 0, .windows = settings.integer(".attention.sliding_window", 0, int64_t{1} << 40, 0) > 0}, name);
+  if (described) spec.described = described->text, refuse_another_architecture(settings, *described);
   spec.family = family.name;
   read_sizes(settings, spec);
   if (family.mixture)
     read_experts(settings, spec);
   else if (experts > 0)
     settings.unsupported(".expert_count", "is " + std::to_string(experts) + ", this family has one feed-forward layer and no experts");
-  read_tensors(file, family.modules, settings, spec);
+  read_tensors(file, family, settings, spec);
   settings.must_be(".attention.causal", true, "each token sees those before it");
   read_rope(settings, family, !factors.up_to.empty(), spec);
   read_rope_factors(factors, settings, spec);
@@ -247,12 +260,13 @@ ModelSpec model_spec_from_gguf(const Json& metadata, const TensorFile& file, con
   spec.pad_token_id = settings.integer("tokenizer.ggml.padding_token_id", 0, 1 << 24, -1);
   for (const std::string& fault : spec_faults(spec)) settings.broken("", fault);
   settings.finish(harmless_gguf_key, "use another GGUF of the model, or its Hugging Face folder");
+  if (family.described) check_described(*family.described, spec);
   return spec;
 }
 
-ModelSpec model_spec_of_gguf(const std::string& path) {
+ModelSpec model_spec_of_gguf(const std::string& path, const Described* described) {
   const auto file = open_gguf(path, Data::optional);
-  return model_spec_from_gguf(scalar_metadata(file->gguf()), *file, file->rope_factors(), path);
+  return model_spec_from_gguf(scalar_metadata(file->gguf()), *file, file->rope_factors(), path, described);
 }
 
 }  // namespace forge

@@ -7,6 +7,7 @@
 #include "core/lib/io/python_json.h"
 #include "core/job/job_json.h"
 #include "core/model/families/config_spec.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/family.h"
 #include "core/model/families/gguf_spec.h"
 #include "core/model/families/modules.h"
@@ -43,6 +44,7 @@ constexpr auto kAddedRowMembers = [](auto& row, auto&& member) {
 constexpr auto kSpecMembers = [](auto& spec, auto&& member) {
   member("family", spec.family, "the family that forge builds");
   member("architecture", spec.architecture, "the architecture that the file names");
+  member.rare("described", spec.described, "family file, as YAML; empty: a family that forge has");
   member.later("wrapper", spec.wrapper, "model_type of the class with towers around the language model; empty: none");
   member("vocab_size", spec.vocab_size, "rows of the embedding", between(1, kMostVocab));
   member("hidden_size", spec.hidden_size, "width of the residual stream", between(1, kMostHidden));
@@ -157,15 +159,20 @@ ModelSpec with_score_head(ModelSpec spec) {
 
 bool starts_score_head(const ModelSpec& spec) { return spec.score_head && !ends_with(spec.architecture, kScoringSuffix); }
 
-ModelSpec read_model_spec(const std::string& path) {
+ModelSpec read_model_spec(const std::string& path) { return read_model_spec(ModelConfig{.path = path}); }
+
+// Returns the model whose weights lie at model.path.
+static ModelSpec read_stored_spec(const ModelConfig& model) {
+  const std::string& path = model.path;
   if (!is_directory(path)) {
-    if (ends_with(lower(path), ".gguf")) return model_spec_of_gguf(path);
+    if (ends_with(lower(path), ".gguf")) return model_spec_of_gguf(path, described_of(model, Json()));
     throw Error(ErrorKind::environment,
                 path + (file_exists(path) ? ": not a model" : ": no such model"))
         .hint("model.path is a Hugging Face folder with config.json, or a .gguf file");
   }
-  const Json config = model_config({.path = path});
-  ModelSpec spec = model_spec_from_config(config, path + "/config.json");
+  const ModelConfig stored{.path = path, .family = model.family};
+  const Json config = model_config(stored);
+  ModelSpec spec = model_spec_from_config(config, path + "/config.json", described_of(stored, config));
   // transformers shares the weights of head and embedding of such a file unless it holds both
   // tensors.
   if (const Wrapper* wrapper = wrapper_of(spec); wrapper && wrapper->tied && !says_tying(config) && has_weights(path))
@@ -188,7 +195,7 @@ Json model_config(const ModelConfig& model) {
   if (model.architecture.empty() || !config.is_object()) return config;
   const Json stated = json_of(model.architecture);
   if (const auto type = stated.find("model_type"); type != stated.end() && *type != config.value("model_type", Json())) {
-    family_of_type(*type);  // or it is unknown
+    if (!described_of(model, stated)) family_of_type(*type);  // or it is unknown
     config = Json::object();
   }
   config.update(stated);
@@ -197,7 +204,8 @@ Json model_config(const ModelConfig& model) {
 
 ConfigNotes config_notes(const ModelConfig& model) {
   if (!is_directory(model.path) && model.init == ModelInit::file) return {};
-  ConfigNotes notes = read_config(model_config(model), config_name(model)).notes;
+  const Json config = model_config(model);
+  ConfigNotes notes = read_config(config, config_name(model), described_of(model, config)).notes;
   notes.adapter_beside =
       model.init == ModelInit::file && file_exists(model.path + "/adapter_config.json");
   if (model.dropout == BaseDropout::config && !notes.dropouts.empty())
@@ -208,8 +216,9 @@ ConfigNotes config_notes(const ModelConfig& model) {
 }
 
 ModelSpec read_model_spec(const ModelConfig& model) {
-  if (model.init == ModelInit::file) return read_model_spec(model.path);
-  const ModelSpec spec = model_spec_from_config(model_config(model), config_name(model));
+  if (model.init == ModelInit::file) return read_stored_spec(model);
+  const Json config = model_config(model);
+  const ModelSpec spec = model_spec_from_config(config, config_name(model), described_of(model, config));
   if (!spec.wrapper.empty())
     throw KeyError(ErrorKind::job, "model.init",
                    "random initialises only a language model, and " + spec.architecture + " also has towers",

@@ -53,6 +53,7 @@ struct ModelSpec {
 
   std::string family;        // a row of families.cpp: "llama"
   std::string architecture;  // name in the file: "LlamaForCausalLM", or a GGUF's "llama"
+  std::string described;     // the text of a family file that the program does not have (description.h); empty: a row of families.cpp
   std::string wrapper;       // model_type of the class with towers around the language model (wrapper.h): "gemma3"; empty: none
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
@@ -146,6 +147,7 @@ struct ModelSpec {
   int64_t window(int64_t layer) const {
     return std::count(full_layers.begin(), full_layers.end(), layer) > 0 ? 0 : sliding_window;
   }
+  bool windowed(int64_t layer) const { return window(layer) > 0; }
 };
 
 void to_json(Json& json, const AddedRow& row);

@@ -28,13 +28,15 @@ ValueId norm(Recorder& g, const ModelSpec& m, ValueId x, const char* module) {
   return norm(g, x, module, m.rms_norm_eps, m.norm_offset);
 }
 
-ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
+std::array<ValueId, 2> turn(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k) {
+  if (!m.turns(layer)) return {q, k};
   const bool window_angles = m.window_rope_theta > 0 && m.window(layer) > 0;
-  if (m.turns(layer)) {
-    auto [q_turned, k_turned] = rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
-    q = q_turned, k = k_turned;
-  }
-  return attention(g, q, k, v, heads_of(m), attention_of(m, layer));
+  return rope(g, q, k, heads_of(m), {m.rope.interleaved, window_angles, m.query_growth > 0 && !m.growth_of_unturned});
+}
+
+ValueId attend(Recorder& g, const ModelSpec& m, int64_t layer, ValueId q, ValueId k, ValueId v) {
+  auto [q_turned, k_turned] = turn(g, m, layer, q, k);
+  return attention(g, q_turned, k_turned, v, heads_of(m), attention_of(m, layer));
 }
 
 std::array<ValueId, 3> project_qkv(Recorder& g, const ModelSpec& m, ValueId x) {

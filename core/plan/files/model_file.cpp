@@ -15,7 +15,8 @@ namespace forge {
 namespace {
 
 bool computed_anyway(const ModelSpec& spec, const std::string& name) {
-  return ignored_tensor(config_keys_of(family_of(spec).name), name) || ends_with(name, ".inv_freq") ||
+  const ConfigKeys* keys = find_config_keys(family_of(spec).name);
+  return (keys && ignored_tensor(*keys, name)) || ends_with(name, ".inv_freq") ||
          ends_with(name, ".masked_bias");
 }
 

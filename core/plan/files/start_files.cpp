@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kModel = "model/";
 constexpr const char* kGguf = "model/gguf";
+constexpr const char* kFamily = "model.family";
 constexpr const char* kInitFrom = "adapter.init_from/";
 constexpr const char* kReward = "rewards.";  // with its name: a schema, or a reward model's files, its base's below base/
 
@@ -26,6 +27,7 @@ struct Reading {
   bool decides;
 };
 constexpr Reading kModelFiles[] = {{"config.json", true},
+                                   {"family.yaml", true},
                                    {"tokenizer.json", true},
                                    {"tokenizer.model", true},
                                    {"tokenizer_config.json", true},
@@ -91,6 +93,7 @@ std::vector<StartFile> model_files(const std::string& model_path, KnownHashes& h
 
 std::vector<StartFile> start_files(const Job& job, KnownHashes& hashes) {
   std::vector<StartFile> files = model_files(job.model.path, hashes, job.model.init);
+  if (job.model.family) files.push_back(read(*job.model.family, kFamily, true, hashes));
   if (job.adapter.init_from) add_folder(*job.adapter.init_from, kInitFrom, kAdapterFiles, hashes, files);
   for (const RewardConfig& reward : job.rewards) add_reward(reward, hashes, files);
   return files;
@@ -114,6 +117,7 @@ bool is_model_file(const StartFile& file) { return file.name.starts_with(kModel)
 
 std::string path_of_start_file(const Job& job, const std::string& name) {
   if (name == kGguf) return job.model.path;
+  if (name == kFamily) return job.model.family.value_or(name);
   const auto within = [&](const char* prefix, const std::string& folder) {
     return folder + "/" + name.substr(std::string_view(prefix).size());
   };

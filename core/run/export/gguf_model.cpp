@@ -11,6 +11,7 @@
 #include "core/lib/io/gguf_tensors.h"
 #include "core/lib/text/add_tokens.h"
 #include "core/lib/text/folder_vocabulary.h"
+#include "core/model/families/described_family.h"
 #include "core/model/families/config_spec.h"
 #include "core/model/families/gguf_spec.h"
 #include "core/model/families/parameters.h"
@@ -245,7 +246,7 @@ void write_floats(const std::vector<float>& values, const PieceSink& sink) {
 // Checks that llama.cpp would read the settings used in training. The file's metadata is read back
 // into a ModelSpec: this is the one guard against files that load and compute something else.
 void require_nothing_lost(const ModelSpec& spec, const std::string& path) {
-  const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path));
+  const std::vector<std::string> lost = lost_settings(spec, model_spec_of_gguf(path, described_in(spec)));
   if (!lost.empty()) throw Error(ErrorKind::job, "a GGUF cannot describe all of this model: " + join(lost, "; "));
 }
 
