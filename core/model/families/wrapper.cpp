@@ -228,12 +228,19 @@ void take_sections(Json& text, const WrappedText& type, WrapperSettings& setting
   }
 }
 
-// Returns the defaults of a text_config's class. The base of the angles is one only where the file
-// states none.
+// True if the file states a setting of the family by another name that transformers takes for it.
+bool stated_by_alias(const std::string& family, const Json& stated, const std::string& key) {
+  for (const auto& [name, stands_for] : config_keys_of(family).aliases)
+    if ((name == key && stated.contains(stands_for)) || (stands_for == key && stated.contains(name))) return true;
+  return false;
+}
+
+// Returns the defaults of a text_config's class for settings that the file does not state by another
+// name. The base of the angles is one only where the file states none.
 Json text_defaults(const Wrapper& wrapper, const WrappedText& type, const Json& stated) {
   Json text{{"model_type", type.family}};
   for (const auto& [key, value] : config_keys_of(wrapper.name).text_defaults.at(type.type))
-    if (!value.is_null()) text[key] = value;
+    if (!value.is_null() && !stated_by_alias(type.family, stated, key)) text[key] = value;
   for (const char* table : {"rope_scaling", "rope_parameters"})
     if (stated.contains(table) && is_set(stated[table], "rope_theta")) text.erase("rope_theta");
   if (!wrapper.tied) text["tie_word_embeddings"] = false;
