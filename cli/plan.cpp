@@ -1,4 +1,6 @@
 // forge plan: shows what would happen, without loading a weight.
+#include <malloc.h>
+
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/line.h"
@@ -24,7 +26,19 @@ std::string gguf_line(const ModelSpec& model) {
   return "\nforge export can write the result as a GGUF" + (window.empty() ? "" : "; " + window) + "\n";
 }
 
+// Makes the allocator keep what is freed. A search makes and frees lists of thousands of ops dozens
+// of times, and by default their memory goes back to the system and is mapped anew each time: 7 %
+// of the time of a 70B's plan.
+void keep_freed_memory() {
+#ifdef M_TRIM_THRESHOLD
+  constexpr int kKept = 64 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, kKept);
+  ::mallopt(M_MMAP_THRESHOLD, kKept);
+#endif
+}
+
 int run(const Arguments& args) {
+  keep_freed_memory();
   Progress progress(false, args.quiet() || args.json());
   LineOptions options{.sets = args.texts("--set"), .gpu = args.text("--gpu"), .estimate = true};
   PlannedJob line = plan_job(args.operands()[0], options, progress);

@@ -55,25 +55,11 @@ bool Gradients::wants(ValueId value) const {
   return producer >= 0 && wanted_[static_cast<size_t>(producer)];
 }
 
-int32_t& Gradients::place(std::vector<int32_t>& list, int32_t at) {
-  if (list.size() <= static_cast<size_t>(at)) list.resize(static_cast<size_t>(at) + 1, kNone);
-  return list[static_cast<size_t>(at)];
-}
-
-int32_t Gradients::made_buffer(int32_t& buffer, ValueId like) {
-  if (buffer == kNone) buffer = graph.add_buffer(Buffer(graph.buffer_of(like)));
-  return buffer;
-}
-
 ValueId Gradients::need(ValueId value) {
-  if (kept_.contains(value)) return value;
+  if (kept_.count(value)) return value;
   const int32_t producer = graph.producers[static_cast<size_t>(value)];
-  FORGE_CHECK(producer >= 0, graph.name_of(value) << " has no op that could make it again");
-  repeated_ops_.resize(graph.forward_ops);
-  if (!repeated_ops_[static_cast<size_t>(producer)]) {
-    repeated_ops_[static_cast<size_t>(producer)] = true;
-    repeat(producer);
-  }
+  FORGE_CHECK(producer >= 0, graph.value(value).name << " has no op that could make it again");
+  if (repeated_ops_.insert(producer).second) repeat(producer);
   return repeated_of(value);
 }
 
@@ -87,13 +73,16 @@ void Gradients::repeat(int32_t index) {
 
 // Returns the repeated value, which is in the buffer that repeats its buffer.
 ValueId Gradients::repeated_of(ValueId value) {
-  if (const ValueId again = place(repeated_, value); again != kNoValue) return again;
-  const Value& original = graph.value(value);
-  const int32_t buffer = made_buffer(place(repeated_buffers_, original.buffer), value);
-  const ValueId again = graph.add_value_after(value, "'", buffer, original.column, original.width);
-  place(repeated_, value) = again;
-  for (size_t i = 0; i < graph.value(value).of.size(); ++i) {
-    const ValueId repeated_part = repeated_of(graph.value(value).of[i]);
+  auto found = repeated_.find(value);
+  if (found != repeated_.end()) return found->second;
+  const Value original = graph.value(value);
+  auto [buffer, is_new] = repeated_buffers_.try_emplace(original.buffer, 0);
+  if (is_new) buffer->second = graph.add_buffer(Buffer(graph.buffer_of(value)));
+  const ValueId again =
+      graph.add_value(original.name + "'", buffer->second, original.column, original.width);
+  repeated_[value] = again;
+  for (ValueId part : original.of) {
+    const ValueId repeated_part = repeated_of(part);
     graph.values[static_cast<size_t>(again)].of.push_back(repeated_part);
   }
   return again;
@@ -106,28 +95,31 @@ ValueId Gradients::gradient(ValueId value) const {
 
 ValueId Gradients::whole_gradient(const Op& forward) {
   if (forward.parts.size() == 1) return gradient(forward.parts[0]);
-  const ValueId whole = forward.out[0];
-  const int32_t mirror = mirror_of(whole);
-  FORGE_CHECK(mirror != kNone, "nothing gave " << graph.name_of(whole) << " a gradient");
-  const ValueId d_whole =
-      graph.add_gradient_of(whole, mirror, graph.value(whole).column, graph.value(whole).width);
+  const Value whole = graph.value(forward.out[0]);
+  auto mirror = mirrors_.find(whole.buffer);
+  FORGE_CHECK(mirror != mirrors_.end(), "nothing gave " << whole.name << " a gradient");
+  const ValueId d_whole = graph.add_value("d " + whole.name, mirror->second, whole.column, whole.width);
   for (ValueId part : forward.parts)
     graph.values[static_cast<size_t>(d_whole)].of.push_back(gradient(part));
   return d_whole;
 }
 
 ValueId Gradients::new_gradient(ValueId value) {
-  return gradient_in(value, made_buffer(mirror_of(value), value));
+  const Value original = graph.value(value);
+  auto [mirror, is_new] = mirrors_.try_emplace(original.buffer, 0);
+  if (is_new) mirror->second = graph.add_buffer(Buffer(graph.buffer_of(value)));
+  return gradient_in(value, mirror->second);
 }
 
 ValueId Gradients::gradient_in(ValueId value, int32_t buffer) {
-  return gradients_[value] = graph.add_gradient_of(value, buffer, graph.value(value).column,
-                                                   graph.value(value).width);
+  const Value original = graph.value(value);
+  return gradients_[value] =
+             graph.add_value("d " + original.name, buffer, original.column, original.width);
 }
 
 ValueId Gradients::renewed(ValueId value, ValueId gradient) {
-  const Value& old = graph.value(gradient);
-  return graph.add_gradient_of(value, old.buffer, old.column, old.width);
+  const Value old = graph.value(gradient);
+  return graph.add_value("d " + graph.value(value).name, old.buffer, old.column, old.width);
 }
 
 bool Gradients::shared(ValueId value) const {
@@ -147,7 +139,7 @@ void Gradients::contribute(Op op, ValueId value) {
     gradients_[value] = renewed(value, so_far);
   } else {
     gradients_.erase(value);
-    if (so_far != kNoValue) mirror_anew(value);
+    if (so_far != kNoValue) mirrors_.erase(graph.value(value).buffer);
     new_gradient(value);
   }
   op.out.insert(op.out.begin(), gradients_[value]);
@@ -177,10 +169,10 @@ ValueId Gradients::in_type_of(ValueId part, ValueId d_sum) {
     return entry.second == found->second;
   });
   if (there) return found->second;
+  const Value original = graph.value(part);
   const int32_t buffer = graph.add_buffer(Buffer(graph.buffer_of(part)));
-  if (gradient(part) == kNoValue) mirror(part, buffer);
-  const ValueId made = casts_[d_sum] =
-      graph.add_gradient_of(part, buffer, graph.value(part).column, graph.value(part).width);
+  if (gradient(part) == kNoValue) mirrors_[original.buffer] = buffer;
+  const ValueId made = casts_[d_sum] = graph.add_value("d " + original.name, buffer, original.column, original.width);
   push({.kind = kinds_.cast, .layer = graph.ops[at_].layer, .in = {d_sum}, .out = {made}});
   return made;
 }

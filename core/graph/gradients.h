@@ -7,26 +7,14 @@
 //
 // The rule of each op is its record's (OpRecord::derive), a function over this class.
 #include <map>
-#include <vector>
+#include <set>
 
 #include "core/graph/op_record.h"
 
 namespace forge {
 
 // Forward values that stay in memory until the backward has read them.
-class KeptValues {
- public:
-  void insert(ValueId value) {
-    if (holds_.size() <= static_cast<size_t>(value)) holds_.resize(static_cast<size_t>(value) + 1);
-    holds_[static_cast<size_t>(value)] = true;
-  }
-  bool contains(ValueId value) const {
-    return static_cast<size_t>(value) < holds_.size() && holds_[static_cast<size_t>(value)];
-  }
-
- private:
-  std::vector<bool> holds_;  // by value
-};
+using KeptValues = std::set<ValueId>;
 
 class Gradients {
  public:
@@ -59,8 +47,8 @@ class Gradients {
   ValueId gradient_in(ValueId value, int32_t buffer);
   ValueId set_gradient(ValueId value, ValueId gradient) { return gradients_[value] = gradient; }
   // Says that gradients of values in this one's buffer belong into that buffer, or into a new one.
-  void mirror(ValueId value, int32_t buffer) { mirror_of(value) = buffer; }
-  void mirror_anew(ValueId value) { mirror_of(value) = kNone; }
+  void mirror(ValueId value, int32_t buffer) { mirrors_[graph.value(value).buffer] = buffer; }
+  void mirror_anew(ValueId value) { mirrors_.erase(graph.value(value).buffer); }
   // Returns the gradient of `value`, as a new value in the memory of `gradient`.
   ValueId renewed(ValueId value, ValueId gradient);
   // True if a value that is still to be visited has the same gradient in the same place.
@@ -72,13 +60,6 @@ class Gradients {
   void pass_on(ValueId value, ValueId d_sum);
 
  private:
-  static constexpr int32_t kNone = -1;
-  // Returns the place of a number in a list by value or buffer, which grows to have it.
-  static int32_t& place(std::vector<int32_t>& list, int32_t at);
-  int32_t& mirror_of(ValueId value) { return place(mirrors_, graph.value(value).buffer); }
-  // Returns the buffer at `buffer`, or a new one like the value's.
-  int32_t made_buffer(int32_t& buffer, ValueId like);
-
   void mark_wanted();
   void repeat(int32_t op);
   ValueId repeated_of(ValueId value);
@@ -89,10 +70,10 @@ class Gradients {
   Kinds kinds_;
   size_t at_ = 0;             // the forward op whose backward is being made
   std::vector<bool> wanted_;  // by forward op
-  std::vector<bool> repeated_ops_;        // by forward op
-  std::map<ValueId, ValueId> gradients_;  // that are still to be read: few
-  std::map<ValueId, ValueId> casts_;      // of gradients, by what they were made of
-  std::vector<int32_t> repeated_, repeated_buffers_, mirrors_;  // by value, and by buffer; −1: none
+  std::set<int32_t> repeated_ops_;
+  std::map<ValueId, ValueId> repeated_, gradients_;
+  std::map<ValueId, ValueId> casts_;  // of gradients, by what they were made of
+  std::map<int32_t, int32_t> repeated_buffers_, mirrors_;
 };
 
 }  // namespace forge

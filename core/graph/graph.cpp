@@ -13,28 +13,9 @@ int32_t Graph::add_buffer(const Buffer& buffer) {
 }
 
 ValueId Graph::add_value(std::string name, int32_t buffer, int64_t column, int64_t width) {
-  values.push_back({std::move(name), buffer, column, width});
+  values.push_back({std::move(name), buffer, column, width, {}});
   producers.push_back(-1);
   return static_cast<ValueId>(values.size() - 1);
-}
-
-ValueId Graph::add_value_after(ValueId other, const char* end, int32_t buffer, int64_t column,
-                               int64_t width) {
-  const ValueId made = add_value(end, buffer, column, width);
-  values.back().named_after = other;
-  return made;
-}
-
-ValueId Graph::add_gradient_of(ValueId other, int32_t buffer, int64_t column, int64_t width) {
-  const ValueId made = add_value_after(other, "", buffer, column, width);
-  values.back().gradient = true;
-  return made;
-}
-
-std::string Graph::name_of(ValueId id) const {
-  const Value& v = value(id);
-  if (v.named_after == kNoValue) return v.name;
-  return (v.gradient ? "d " : "") + name_of(v.named_after) + v.name;
 }
 
 ValueId Graph::new_value(std::string name, Rows rows, int64_t width, ValueType type) {

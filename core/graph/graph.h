@@ -37,13 +37,10 @@ struct Buffer {
 // Operand or result of an op: some columns of a buffer, all rows. Several values may share a
 // buffer: q, k and v side by side, or a result written over what it was computed from.
 struct Value {
-  // "layers.3.q"; of a value that is named after another, the end of its name: "'" (Graph::name_of).
-  std::string name;
+  std::string name;  // "layers.3.q"
   int32_t buffer = 0;
   int64_t column = 0, width = 0;
-  std::vector<ValueId> of = {};  // what it consists of, where no op writes it as a whole
-  ValueId named_after = kNoValue;
-  bool gradient = false;  // of that one: its name begins with "d "
+  std::vector<ValueId> of;  // what it consists of, where no op writes it as a whole
 };
 
 // A vector is a parameter [out] under the module's own name; experts are all of a layer's matrices
@@ -157,12 +154,6 @@ struct Graph {
   int32_t add_buffer(const Buffer& buffer);
   // Adds a value in columns of an existing buffer.
   ValueId add_value(std::string name, int32_t buffer, int64_t column, int64_t width);
-  // Adds a value whose name is made of another's when somebody asks for it: that one's and `end`,
-  // or that of its gradient.
-  ValueId add_value_after(ValueId other, const char* end, int32_t buffer, int64_t column,
-                          int64_t width);
-  ValueId add_gradient_of(ValueId other, int32_t buffer, int64_t column, int64_t width);
-  std::string name_of(ValueId id) const;
   // Adds a value with a buffer of its own.
   ValueId new_value(std::string name, Rows rows, int64_t width, ValueType type = ValueType::compute);
 };

@@ -78,6 +78,7 @@ PlannedCall::PlannedCall(const Graph& graph, const Op& op, const StepSizes& size
       batch_{.dropout = true, .expert_ends = &ends_},
       modules_(planned_modules(graph, op, memory_.type, held, first_of(op))),
       call_{memory_, op, memory_.arena, modules_, first_of(op), batch_} {
+  if (op.kind->workspace) return;  // a copy, which has a slot, needs none
   const auto slots = static_cast<size_t>(op.attributes.slot) + 1;
   memory_.layout.host_offsets.resize(slots), memory_.host.copied.resize(slots);
 }

@@ -69,6 +69,7 @@ void repeat_in_backward(Graph& graph) {
 void fuse_additions(Graph& graph) {
   std::vector<Op> fused;
   std::vector<Op> ops = std::move(graph.ops);
+  fused.reserve(ops.size());
   size_t forward = graph.forward_ops;
   for (size_t i = 0; i < ops.size(); ++i) {
     Op& op = ops[i];

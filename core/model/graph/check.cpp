@@ -29,9 +29,8 @@ class Contents {
       if (column != id) other = column;
     });
     if (other == id) return "";
-    if (other == kNoValue) return graph_.name_of(id) + " is read before it is written";
-    return graph_.name_of(id) + " is overwritten by " + graph_.name_of(other) +
-           " before it is read";
+    if (other == kNoValue) return graph_.value(id).name + " is read before it is written";
+    return graph_.value(id).name + " is overwritten by " + graph_.value(other).name + " before it is read";
   }
 
  private:
@@ -59,7 +58,7 @@ std::vector<std::string> step_faults(const Graph& graph) {
       for (ValueId id : *values) {
         const Value& value = graph.value(id);
         if (value.column < 0 || value.column + value.width > graph.buffer_of(id).width)
-          faults.push_back(where() + graph.name_of(id) + " does not lie in its buffer");
+          faults.push_back(where() + value.name + " does not lie in its buffer");
       }
     if (!faults.empty()) return faults;
     if (!types_agree(graph, op)) faults.push_back(where() + "no kernel takes the types of its values");
@@ -90,7 +89,7 @@ std::vector<std::string> layout_faults(const Graph& graph, const Layout& layout,
         piece.end = piece.begin + sizes.rows(buffer.rows) * buffer.width * sizes.element(buffer.type);
         piece.first = std::min(piece.first, static_cast<int32_t>(t));
         piece.last = static_cast<int32_t>(t);
-        piece.name = graph.name_of(id);
+        piece.name = value.name;
       }
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& a = pieces[i];

@@ -43,14 +43,7 @@ class Folding {
  private:
   void rename(std::vector<ValueId>& values) const {
     for (ValueId& value : values)
-      if (static_cast<size_t>(value) < renamed_.size() &&
-          renamed_[static_cast<size_t>(value)] != kNoValue)
-        value = renamed_[static_cast<size_t>(value)];
-  }
-
-  void rename_to(ValueId value, ValueId name) {
-    renamed_.resize(std::max(renamed_.size(), static_cast<size_t>(value) + 1), kNoValue);
-    renamed_[static_cast<size_t>(value)] = name;
+      if (auto found = renamed_.find(value); found != renamed_.end()) value = found->second;
   }
 
   void visit(size_t at, Op op) {
@@ -71,13 +64,12 @@ class Folding {
   // Returns columns after a value that fills its buffer. Others may use the same columns earlier
   // and later.
   ValueId behind(ValueId id, int64_t ranks) {
-    const Value& value = graph_.value(id);
-    FORGE_CHECK(
-        value.column == 0 && value.width == buffers_[static_cast<size_t>(value.buffer)].width,
-        graph_.name_of(id) << " has no room behind it");
+    const Value value = graph_.value(id);
+    FORGE_CHECK(value.column == 0 && value.width == buffers_[static_cast<size_t>(value.buffer)].width,
+                value.name << " has no room behind it");
     int64_t& width = graph_.buffers[static_cast<size_t>(value.buffer)].width;
     width = std::max(width, value.width + spare_columns(ranks));
-    return graph_.add_value_after(id, ".s", value.buffer, value.width, ranks);
+    return graph_.add_value(value.name + ".s", value.buffer, value.width, ranks);
   }
 
   void linear(Op op) {
@@ -87,10 +79,7 @@ class Folding {
     if (const Op* gradient = reader_of(op.out[1])) {
       // If x is kept and no other columns are used after it, s stays there.
       const bool stays = gradient->in[1] == x && readers_[graph_.value(x).buffer] == 1;
-      if (!stays)
-        made.push_back(graph_.add_value_after(
-            s, ".kept", graph_.add_buffer({graph_.buffer_of(x).rows, ranks, ValueType::compute}), 0,
-            ranks));
+      if (!stays) made.push_back(graph_.new_value(graph_.value(s).name + ".kept", graph_.buffer_of(x).rows, ranks));
       sums_[op.out[1]] = made.back();
     }
     push(&ops::adapter_sums, op, {x}, made);
@@ -131,7 +120,7 @@ class Folding {
   }
   void adapter_gradient(Op op) {
     const ValueId d_s = sums_gradient(op);
-    if (!op.out.empty()) rename_to(op.out[0], op.in.back());  // d x has what would be added to it
+    if (!op.out.empty()) renamed_[op.out[0]] = op.in.back();  // d x has what would be added to it
     push(&ops::adapter_input_gradient, op, {d_s, op.in[1]}, {}).attributes.accumulate = false;
   }
 
@@ -141,8 +130,7 @@ class Folding {
   const std::vector<Buffer> buffers_;  // as they were
   std::map<ValueId, size_t> gradients_;                 // ops that make those of adapters, by the sums they read
   std::map<int32_t, int64_t> readers_;                  // folded linears, by their input's buffer
-  std::map<ValueId, ValueId> sums_, d_sums_;            // by the first s of the linear as it was
-  std::vector<ValueId> renamed_;                        // by value; kNoValue: it keeps its name
+  std::map<ValueId, ValueId> sums_, d_sums_, renamed_;  // by the first s of the linear as it was
 };
 
 }  // namespace

@@ -25,10 +25,8 @@ class Offloading {
     for (const ValueId value : values) {
       const Waiting found = find(value);
       if (found.wanted == 0) continue;
-      FORGE_CHECK(waiting.empty() ||
-                      (found.made > waiting.back().made && found.wanted < waiting.back().wanted),
-                  "the backward does not read " << step_.name_of(value)
-                                                << " before what was made before it");
+      FORGE_CHECK(waiting.empty() || (found.made > waiting.back().made && found.wanted < waiting.back().wanted),
+                  "the backward does not read " << step_.value(value).name << " before what was made before it");
       waiting.push_back(found);
     }
     for (size_t i = 0; i + 1 < waiting.size(); ++i) move(waiting[i], waiting[i + 1], static_cast<int64_t>(i));
@@ -80,8 +78,8 @@ class Offloading {
         return;
       }
       auto [name, is_new] = names.try_emplace(other, kNoValue);
-      const Value& old = step_.value(other);
-      if (is_new) name->second = step_.add_value_after(other, "'", place, old.column, old.width);
+      const Value old = step_.value(other);
+      if (is_new) name->second = step_.add_value(old.name + "'", place, old.column, old.width);
       other = name->second;
     });
     std::pair<std::vector<ValueId>, std::vector<ValueId>> both;

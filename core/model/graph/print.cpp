@@ -46,9 +46,8 @@ std::string shape_of(const Graph& graph, ValueId id) {
 
 std::string values_of(const Graph& graph, const Op& op) {
   std::vector<std::string> in, out;
-  for (ValueId id : op.in) in.push_back(relative(graph.name_of(id), op.layer));
-  for (ValueId id : op.out)
-    out.push_back(relative(graph.name_of(id), op.layer) + shape_of(graph, id));
+  for (ValueId id : op.in) in.push_back(relative(graph.value(id).name, op.layer));
+  for (ValueId id : op.out) out.push_back(relative(graph.value(id).name, op.layer) + shape_of(graph, id));
   if (out.empty())
     for (size_t i = 0; i < op.modules.size(); ++i)
       for (int64_t copy = 0; copy < graph.module(op, i).copies; ++copy)

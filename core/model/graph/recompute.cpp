@@ -110,7 +110,7 @@ class Groups {
     if (at < 0) {
       at = static_cast<int32_t>(groups_.size());
       groups_.push_back(
-          {local_name(forward_.name_of(value)), forward_.ops[static_cast<size_t>(producer)].layer});
+          {local_name(forward_.value(value).name), forward_.ops[static_cast<size_t>(producer)].layer});
     }
     group_of_[static_cast<size_t>(value)] = at;
     Group& group = groups_[static_cast<size_t>(at)];

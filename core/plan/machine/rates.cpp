@@ -100,8 +100,8 @@ struct WorkList {
     return rows * static_cast<double>(op.attributes.route.per_token) / experts;
   }
 
-  // Visits the modules of a row with the matrices of each. Rows of an expert are a fraction, so that
-  // a sum of them is rounded at each module.
+  // Visits the modules of a row with the matrices of each. Rows of an expert are a fraction, and a
+  // sum of them is rounded at each module.
   template <class Visit>
   static void each_copy(const ModuleUse& module, Visit visit) {
     const double matrices = flops::held(module) / static_cast<double>(module.copies);

@@ -46,7 +46,7 @@ Counts count(const std::vector<Parameter>& parameters, const ModelConfig& model,
       counts.whole += whole_matrix_of(p, parameters);
       if (is_vocabulary_part(p)) counts.part = std::max(counts.part, p.count());
     } else if (p.replaced && !(tied_head && &p == &parameters.front())) {
-      continue;  // the engine frees it, but not a tied embedding, which comes first: the head reads it
+      continue;  // the engine frees it; a tied embedding comes first, and the head reads it
     } else if (p.quantized) {
       counts.quantized += p.total();
       counts.quantized_bytes +=

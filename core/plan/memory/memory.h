@@ -85,8 +85,8 @@ struct ActivationShape : StepChoice {
   bool sums_answers = false;  // the objective knows a gradient only after the sums over whole answers
 };
 
-// Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now. `sites` have
-// the same `experts`.
+// Sets the lists of `shape.spec`, `shape.adapter` and `shape.residual` as they are now. `sites`
+// have the same `experts`.
 void record_modules(ActivationShape& shape, const std::vector<AdapterSite>& sites,
                     Experts experts = Experts::one_by_one);
 
