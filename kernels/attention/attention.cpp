@@ -184,8 +184,8 @@ std::vector<at::Tensor> sdpa_gradients(const at::Tensor& d_out, const at::Tensor
   return torch::autograd::grad({out}, leaves, {d_out});
 }
 
-// True if LibTorch computes a group by its flash kernel for CPUs, whose backward reads the result and
-// lse of the forward. q, k and v are [1, heads, length, head_dim].
+// True if LibTorch computes a group by its flash kernel for CPUs, whose backward reads the result
+// and lse of the forward. q, k and v are [1, heads, length, head_dim].
 bool by_cpu_flash(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& seen, const AttentionRule& rule) {
   constexpr int64_t kFlash = 1;  // sdp::SDPBackend::flash_attention
   return q.is_cpu() && q.size(0) == 1 && rule.causal && !seen.defined() &&

@@ -160,7 +160,8 @@ def files_that_are_not_whole_are_refused(lab: Lab):
         said = lab.call("plan", job, code=5)
         tower = next(iter(WRAPPINGS[variant].towers)).split(".")[0]
         assert f"no tensor of {tower}, which a " in said, said
-        # The language model alone: its names are those of no generation of the class, or its towers are missing.
+        # The language model alone: its names are those of no generation of the class, or its towers
+        # are missing.
         write_raw(folder / "model.safetensors", read_raw(lab.model(variant) / "model.safetensors"))
         said = lab.call("plan", job, code=5)
         assert "the weights and config.json belong to different models" in said, said

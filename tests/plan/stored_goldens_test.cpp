@@ -104,7 +104,7 @@ TEST_CASE("a stored matrix with a part of another shape is refused") {
       if (passed || tensor.count() < 2) continue;
       INFO(form << " with less of " << tensor.name);
       const TemporaryFolder folder;
-      // What is still consistent is a matrix of another shape, which is not the model's.
+      // A matrix of another shape is still consistent, and is not the model's.
       const std::string error = error_of([&] {
         const auto less = changed(form, folder, "", [&](TensorInfo& part) {
           if (part.name == tensor.name)

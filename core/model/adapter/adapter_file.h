@@ -9,8 +9,8 @@
 
 namespace forge {
 
-// Copies the folder's tensors into the masters of the run's adapter of `spec`. Throws Error(environment)
-// naming every tensor that is missing, extra or of another shape.
+// Copies the folder's tensors into the masters of the run's adapter of `spec`. Throws
+// Error(environment) naming every tensor that is missing, extra or of another shape.
 void load_adapter(const std::string& folder, const ModelSpec& spec, TrainableSet& trainables);
 
 // Like load_adapter(), for a checkpoint. A PiSSA run is saved with rank 2r: the first half is the

@@ -63,8 +63,8 @@ void check_start_adapter(const Job& job, const ModelSpec& spec, Data data = Data
 std::vector<Parameter> trained_by(const AdapterFile& file, const ModelSpec& spec);
 
 // Opens adapter_model.safetensors of an adapter of `spec`. Names of models with towers are
-// transformers 5's (wrapper.h), whichever version wrote them. Throws Error(environment) for a folder without the file, for
-// pickles, and for links that leave the folder.
+// transformers 5's (wrapper.h), whichever version wrote them. Throws Error(environment) for a
+// folder without the file, for pickles, and for links that leave the folder.
 std::unique_ptr<TensorFile> open_adapter_weights(const std::string& folder, const ModelSpec& spec, Data data = Data::required);
 
 // Throws Error(environment) naming every tensor that is missing, extra or of another shape than

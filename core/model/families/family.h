@@ -196,8 +196,8 @@ struct ExpertNames {
 RouteRule route_rule(const ModelSpec& m);
 // x → a router, f(gate) · up and down of each token's experts, their weighted sum
 ValueId sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const ExpertNames& names, const RouteRule& rule);
-// Like sparse_mlp(), for experts that a file joins: `experts`gate_up_proj [experts, hidden, 2 · size]
-// has the gates before the values, and `experts`down_proj is [experts, size, hidden].
+// Like sparse_mlp(), for experts that a file joins: `experts`gate_up_proj [experts, hidden, 2 ·
+// size] has the gates before the values, and `experts`down_proj is [experts, size, hidden].
 ValueId joined_sparse_mlp(Recorder& g, const ModelSpec& m, ValueId x, const char* router, const std::string& experts, const RouteRule& rule);
 // Reads num_experts_per_tok, and the router's loss where transformers computes it. num_experts must
 // be read before.

@@ -235,8 +235,8 @@ bool stated_by_alias(const std::string& family, const Json& stated, const std::s
   return false;
 }
 
-// Returns the defaults of a text_config's class for settings that the file does not state by another
-// name. The base of the angles is one only where the file states none.
+// Returns the defaults of a text_config's class for settings that the file does not state by
+// another name. The base of the angles is one only where the file states none.
 Json text_defaults(const Wrapper& wrapper, const WrappedText& type, const Json& stated) {
   Json text{{"model_type", type.family}};
   for (const auto& [key, value] : config_keys_of(wrapper.name).text_defaults.at(type.type))

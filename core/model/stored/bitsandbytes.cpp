@@ -181,7 +181,7 @@ bool same_book(const std::vector<float>& map, const FourBitBook& book) {
 }
 
 // Checks the tensors of a matrix against its state.
-void check(Search& search, const std::string& name, const State& state, const Places& places,
+void check(StoredSearch& search, const std::string& name, const State& state, const Places& places,
            size_t map) {
   const TensorInfo& codes = search.at(places.codes);
   const int64_t bytes = bytes_of(codes.dtype, codes.count()), wanted = parts_of(state.count(), 2);
@@ -200,7 +200,7 @@ void check(Search& search, const std::string& name, const State& state, const Pl
     search.fault("tensor " + search.at(map).name + " is not the map of " + state.type);
 }
 
-void add_four_bits(Search& search, size_t state_index) {
+void add_four_bits(StoredSearch& search, size_t state_index) {
   const std::string& full = search.at(state_index).name;
   const size_t at = full.rfind(kState);
   const std::string name = full.substr(0, at), type = full.substr(at + kState.size());
@@ -230,7 +230,7 @@ void add_four_bits(Search& search, size_t state_index) {
   search.add(*codes, {{name, state.shape, state.dtype}, std::make_shared<FourBits>(state, places)});
 }
 
-void add_eight_bits(Search& search, size_t scales) {
+void add_eight_bits(StoredSearch& search, size_t scales) {
   constexpr std::string_view kRows = ".SCB";
   const std::string& full = search.at(scales).name;
   const std::string stem = full.substr(0, full.size() - kRows.size());
@@ -253,7 +253,7 @@ void add_eight_bits(Search& search, size_t scales) {
 
 }  // namespace
 
-void find_bitsandbytes(Search& search) {
+void find_bitsandbytes(StoredSearch& search) {
   constexpr std::string_view kAbsmax = ".absmax";
   const StoredMethod method = search.scheme.method;
   const bool expected = method == StoredMethod::none || method == StoredMethod::bitsandbytes;

@@ -17,6 +17,6 @@
 
 namespace forge {
 
-void find_bitsandbytes(Search& search);
+void find_bitsandbytes(StoredSearch& search);
 
 }  // namespace forge

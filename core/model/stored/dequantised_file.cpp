@@ -14,7 +14,7 @@ namespace {
 
 class DequantisedFile : public WrappedFile {
  public:
-  DequantisedFile(std::unique_ptr<TensorFile> file, const Search& search)
+  DequantisedFile(std::unique_ptr<TensorFile> file, const StoredSearch& search)
       : WrappedFile(std::move(file)) {
     for (size_t i = 0; i < file_->tensors().size(); ++i) {
       const auto found = search.found().find(i);
@@ -43,7 +43,7 @@ class DequantisedFile : public WrappedFile {
 };
 
 // Adds a fault for each matrix of codes that no scales were found for.
-void refuse_bare_codes(Search& search) {
+void refuse_bare_codes(StoredSearch& search) {
   constexpr DType kCodes[] = {DType::u8, DType::i8, DType::i32, DType::f8_e4m3, DType::f8_e5m2};
   for (size_t i = 0; i < search.file.tensors().size(); ++i) {
     const TensorInfo& tensor = search.at(i);
@@ -58,7 +58,7 @@ void refuse_bare_codes(Search& search) {
 }
 
 // Adds a fault for codes of GPTQ or AWQ, which look alike and of which config.json says nothing.
-void refuse_unnamed(Search& search) {
+void refuse_unnamed(StoredSearch& search) {
   constexpr std::string_view kCodes = ".qweight";
   for (const TensorInfo& tensor : search.file.tensors())
     if (ends_with(tensor.name, kCodes) && tensor.dtype == DType::i32)
@@ -68,7 +68,7 @@ void refuse_unnamed(Search& search) {
 }
 
 // Adds a fault for each matrix in codes of a module that config.json says is not quantised.
-void refuse_ignored(Search& search) {
+void refuse_ignored(StoredSearch& search) {
   constexpr std::string_view kWeight = ".weight";
   for (const auto& [index, found] : search.found()) {
     const std::string& name = found.shown.name;
@@ -83,7 +83,7 @@ void refuse_ignored(Search& search) {
 
 std::unique_ptr<TensorFile> dequantised(std::unique_ptr<TensorFile> file,
                                         const StoredScheme& scheme, const std::string& path) {
-  Search search(*file, scheme);
+  StoredSearch search(*file, scheme);
   find_mxfp4(search);
   find_bitsandbytes(search);
   find_packed_rows(search);

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-std::optional<Grid> grid_of(const Search& search, size_t scales, int64_t out, int64_t in,
+std::optional<Grid> grid_of(const StoredSearch& search, size_t scales, int64_t out, int64_t in,
                             const std::vector<int64_t>& block, int64_t group) {
   const TensorInfo& tensor = search.at(scales);
   const std::vector<int64_t>& shape = tensor.shape;

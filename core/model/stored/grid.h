@@ -12,9 +12,9 @@ struct Grid {
 };
 
 // Returns the grid of a scale tensor over [out, in]: one scale, one for each row, for each group of
-// a row, or for each block. `block` is its rows and columns (empty: there are none), and `group` the
-// inputs of a group (0: not known). Nothing if the shapes do not fit.
-std::optional<Grid> grid_of(const Search& search, size_t scales, int64_t out, int64_t in,
+// a row, or for each block. `block` is its rows and columns (empty: there are none), and `group`
+// the inputs of a group (0: not known). Nothing if the shapes do not fit.
+std::optional<Grid> grid_of(const StoredSearch& search, size_t scales, int64_t out, int64_t in,
                             const std::vector<int64_t>& block, int64_t group);
 
 // Some rows of a grid as numbers.

@@ -133,7 +133,7 @@ class PackedRows : public StoredMatrix {
 };
 
 // Checks that the tensor of inputs' groups fits; a tensor of -1 says that they are in order.
-void check_order(Search& search, Places& p) {
+void check_order(StoredSearch& search, Places& p) {
   if (!p.order || !expect(search, *p.order, {DType::i32, DType::i64}, {p.in})) return;
   const std::vector<int64_t> groups = integers_of(search.file, *p.order);
   if (std::find(groups.begin(), groups.end(), -1) != groups.end()) {
@@ -147,7 +147,7 @@ void check_order(Search& search, Places& p) {
 }
 
 // Returns the stem's parts that GPTQ and AWQ share. Nothing after a fault.
-std::optional<Places> parts_of_stem(Search& search, size_t codes, const std::string& stem) {
+std::optional<Places> parts_of_stem(StoredSearch& search, size_t codes, const std::string& stem) {
   Places p{.codes = codes};
   const std::optional<size_t> scales = search.part(stem, ".scales");
   p.zeros = search.part(stem, ".qzeros");
@@ -173,7 +173,7 @@ std::optional<Places> parts_of_stem(Search& search, size_t codes, const std::str
 }
 
 // Sets the inputs of a group as config.json says, and checks the number of groups.
-bool set_group(Search& search, Places& p, const std::string& stem) {
+bool set_group(StoredSearch& search, Places& p, const std::string& stem) {
   const int64_t size = search.scheme.group;
   p.group = size > 0 ? size : p.in;
   if (p.in > 0 && p.groups == parts_of(p.in, p.group)) return true;
@@ -184,18 +184,18 @@ bool set_group(Search& search, Places& p, const std::string& stem) {
 }
 
 template <class Layout>
-void show(Search& search, const Places& p, const std::string& stem) {
+void show(StoredSearch& search, const Places& p, const std::string& stem) {
   search.add(p.codes,
              {{stem + ".weight", {p.out, p.in}, p.rounded}, std::make_shared<ByInputs<Layout>>(p)});
 }
 
-void lacks_order(Search& search, size_t codes, const std::string& order) {
+void lacks_order(StoredSearch& search, size_t codes, const std::string& order) {
   search.fault("tensor " + search.at(codes).name +
                " holds codes without the groups of its inputs, " + order +
                ", which config.json says are in an order of their own");
 }
 
-void add_gptq(Search& search, size_t codes, const std::string& stem) {
+void add_gptq(StoredSearch& search, size_t codes, const std::string& stem) {
   std::optional<Places> p = parts_of_stem(search, codes, stem);
   const std::optional<size_t> order = search.part(stem, ".g_idx");
   if (!p) return;
@@ -215,7 +215,7 @@ void add_gptq(Search& search, size_t codes, const std::string& stem) {
   show<Gptq>(search, *p, stem);
 }
 
-void add_awq(Search& search, size_t codes, const std::string& stem) {
+void add_awq(StoredSearch& search, size_t codes, const std::string& stem) {
   std::optional<Places> p = parts_of_stem(search, codes, stem);
   if (!p) return;
   const std::vector<int64_t>& shape = search.at(codes).shape;
@@ -228,7 +228,7 @@ void add_awq(Search& search, size_t codes, const std::string& stem) {
 
 // Sets the sizes of a packed matrix and the bits of its codes. `bits`: as config.json states them,
 // or nothing. False after a fault.
-bool set_sizes(Search& search, Places& p, size_t shape, std::optional<int64_t> bits) {
+bool set_sizes(StoredSearch& search, Places& p, size_t shape, std::optional<int64_t> bits) {
   const TensorInfo& codes = search.at(p.codes);
   constexpr int64_t kMostInputs = int64_t{1} << 40;
   if (!expect(search, p.codes, {DType::i32}, {}) ||
@@ -246,7 +246,7 @@ bool set_sizes(Search& search, Places& p, size_t shape, std::optional<int64_t> b
   return false;
 }
 
-void add_packed_rows(Search& search, size_t codes, const std::string& stem) {
+void add_packed_rows(StoredSearch& search, size_t codes, const std::string& stem) {
   Places p{.codes = codes};
   const std::optional<size_t> shape = search.part(stem, ".weight_shape"),
                               scales = search.part(stem, ".weight_scale");
@@ -280,16 +280,16 @@ void add_packed_rows(Search& search, size_t codes, const std::string& stem) {
                      std::make_shared<PackedRows>(p, *grid)});
 }
 
-using Add = void (*)(Search& search, size_t codes, const std::string& stem);
+using Add = void (*)(StoredSearch& search, size_t codes, const std::string& stem);
 
-void add_each(Search& search, std::string_view ending, Add add) {
+void add_each(StoredSearch& search, std::string_view ending, Add add) {
   for (size_t i = 0; i < search.file.tensors().size(); ++i)
     if (const std::string& name = search.at(i).name; ends_with(name, ending))
       add(search, i, name.substr(0, name.size() - ending.size()));
 }
 
 // Adds a fault for each tensor that belongs to codes that are not there.
-void refuse_alone(Search& search) {
+void refuse_alone(StoredSearch& search) {
   for (const std::string_view ending : {".scales", ".qzeros", ".g_idx"})
     for (size_t i = 0; i < search.file.tensors().size(); ++i) {
       const std::string& name = search.at(i).name;
@@ -301,16 +301,16 @@ void refuse_alone(Search& search) {
 
 }  // namespace
 
-void find_gptq(Search& search) {
+void find_gptq(StoredSearch& search) {
   add_each(search, kQuantised, add_gptq);
   refuse_alone(search);
 }
 
-void find_awq(Search& search) {
+void find_awq(StoredSearch& search) {
   add_each(search, kQuantised, add_awq);
   refuse_alone(search);
 }
 
-void find_packed_rows(Search& search) { add_each(search, kPacked, add_packed_rows); }
+void find_packed_rows(StoredSearch& search) { add_each(search, kPacked, add_packed_rows); }
 
 }  // namespace forge

@@ -25,8 +25,8 @@
 
 namespace forge {
 
-void find_gptq(Search& search);
-void find_awq(Search& search);
-void find_packed_rows(Search& search);
+void find_gptq(StoredSearch& search);
+void find_awq(StoredSearch& search);
+void find_packed_rows(StoredSearch& search);
 
 }  // namespace forge

@@ -14,7 +14,7 @@ constexpr int64_t kHalfBlock = 16, kBlock = 32;  // bytes and numbers of mxfp4
 // E2M1: a sign, two bits of exponent, one of mantissa.
 constexpr float kFp4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-void misfit(Search& search, const TensorInfo& values, const TensorInfo& scales) {
+void misfit(StoredSearch& search, const TensorInfo& values, const TensorInfo& scales) {
   search.fault(scales.name + ": " + format_shape(scales.shape) + " are not scales of " +
                values.name + " " + format_shape(values.shape));
 }
@@ -93,7 +93,7 @@ std::vector<int64_t> square_of(const TensorInfo& values, const TensorInfo& scale
 }
 
 // Adds a matrix with scales for each of its blocks.
-void add_blocks(Search& search, size_t codes, size_t scales) {
+void add_blocks(StoredSearch& search, size_t codes, size_t scales) {
   TensorInfo shown = search.at(codes);
   const TensorInfo& grid = search.at(scales);
   search.hide(scales);
@@ -114,7 +114,7 @@ bool coded(DType dtype) {
 }
 
 // Adds STEM.weight with STEM.weight_scale.
-void add_scaled(Search& search, const std::string& name, size_t scales) {
+void add_scaled(StoredSearch& search, const std::string& name, size_t scales) {
   search.hide(scales);
   const std::optional<size_t> zeros = search.part(name, "_zero_point");
   const std::optional<size_t> codes = search.find(name);
@@ -148,7 +148,7 @@ void add_scaled(Search& search, const std::string& name, size_t scales) {
 
 }  // namespace
 
-void find_mxfp4(Search& search) {
+void find_mxfp4(StoredSearch& search) {
   for (size_t i = 0; i < search.file.tensors().size(); ++i) {
     const TensorInfo& blocks = search.at(i);
     if (!ends_with(blocks.name, kBlocks)) continue;
@@ -173,7 +173,7 @@ void find_mxfp4(Search& search) {
   }
 }
 
-void find_scaled(Search& search) {
+void find_scaled(StoredSearch& search) {
   for (size_t i = 0; i < search.file.tensors().size(); ++i) {
     const std::string& name = search.at(i).name;
     if (ends_with(name, kInverse)) {

@@ -18,7 +18,7 @@
 
 namespace forge {
 
-void find_mxfp4(Search& search);
-void find_scaled(Search& search);
+void find_mxfp4(StoredSearch& search);
+void find_scaled(StoredSearch& search);
 
 }  // namespace forge

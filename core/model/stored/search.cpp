@@ -20,31 +20,31 @@ std::string names_of_types(const std::vector<DType>& types) {
 
 }  // namespace
 
-Search::Search(const TensorFile& file, const StoredScheme& scheme)
+StoredSearch::StoredSearch(const TensorFile& file, const StoredScheme& scheme)
     : file(file), scheme(scheme), hidden_(file.tensors().size()) {
   for (size_t i = 0; i < file.tensors().size(); ++i) names_.emplace(file.tensors()[i].name, i);
 }
 
-std::optional<size_t> Search::find(const std::string& name) const {
+std::optional<size_t> StoredSearch::find(const std::string& name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<size_t> Search::part(const std::string& stem, std::string_view ending) {
+std::optional<size_t> StoredSearch::part(const std::string& stem, std::string_view ending) {
   const std::optional<size_t> index = find(stem + std::string(ending));
   if (index) hide(*index);
   return index;
 }
 
-bool Search::empty() const {
+bool StoredSearch::empty() const {
   return found_.empty() && std::find(hidden_.begin(), hidden_.end(), true) == hidden_.end();
 }
 
-void Search::fault(const std::string& what) {
+void StoredSearch::fault(const std::string& what) {
   faults_.size() < kShownFaults ? faults_.push_back(what) : void(++more_);
 }
 
-void Search::raise(const std::string& path) const {
+void StoredSearch::raise(const std::string& path) const {
   if (faults_.empty()) return;
   std::vector<std::string> lines;
   for (const std::string& fault : faults_)
@@ -91,7 +91,7 @@ std::vector<int64_t> integers_of(const TensorFile& file, size_t index) {
   return values;
 }
 
-bool expect(Search& search, size_t index, const std::vector<DType>& types,
+bool expect(StoredSearch& search, size_t index, const std::vector<DType>& types,
             const std::vector<int64_t>& shape) {
   const TensorInfo& tensor = search.at(index);
   const bool typed = std::find(types.begin(), types.end(), tensor.dtype) != types.end();

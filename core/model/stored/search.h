@@ -2,7 +2,7 @@
 // The search for matrices that a checkpoint holds in codes: each kind of file adds what it finds,
 // and dequantised_file.h shows it.
 //
-//   Search search(file, scheme);
+//   StoredSearch search(file, scheme);
 //   find_bitsandbytes(search);
 //   search.raise(path);   // throws all faults at once
 #include <map>
@@ -26,14 +26,14 @@ class StoredMatrix {
   virtual std::optional<BookBlocks> book_blocks(const TensorFile&) const { return {}; }
 };
 
-class Search {
+class StoredSearch {
  public:
   struct Found {
     TensorInfo shown;
     std::shared_ptr<const StoredMatrix> matrix;
   };
 
-  Search(const TensorFile& file, const StoredScheme& scheme);
+  StoredSearch(const TensorFile& file, const StoredScheme& scheme);
 
   const TensorFile& file;
   const StoredScheme& scheme;
@@ -79,7 +79,7 @@ std::vector<int64_t> integers_of(const TensorFile& file, size_t index);
 inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 // Adds a fault if the tensor has another type or shape, and returns false. A shape of {} is not
 // compared.
-bool expect(Search& search, size_t index, const std::vector<DType>& types,
+bool expect(StoredSearch& search, size_t index, const std::vector<DType>& types,
             const std::vector<int64_t>& shape);
 
 }  // namespace forge

@@ -1,6 +1,6 @@
 #pragma once
-// How config.json says that a checkpoint holds its matrices (quantization_config), as plain values.
-// core/model/families/stored_config.h reads it.
+// StoredScheme is the way in which a checkpoint holds its matrices, by config.json's
+// quantization_config, as plain values. core/model/families/stored_config.h reads it.
 #include <cstdint>
 #include <functional>
 #include <optional>

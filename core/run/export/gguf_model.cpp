@@ -28,8 +28,8 @@ struct Entry {
   std::vector<size_t> sources;  // in MergedModel::tensors(): one, or each expert's
   GgufRows rows;
   bool plus_one = false;
-  // Of joined experts: each expert's columns [first, first + rows of the entry) of so many, which
-  // are rows here; 0 columns: the tensor as it is.
+  // The columns [first, first + rows of the entry) of each joined expert, out of so many; they are
+  // rows here. 0 columns: the tensor as it is.
   int64_t first_column = 0, columns = 0;
 };
 
@@ -78,8 +78,8 @@ Entry entry_of(const GgufArchitecture& architecture, std::string name, const Mod
   return entry;
 }
 
-// Returns the tensors of a file that joined experts [experts, in, columns] make: gates and values, or
-// the tensor that leads out of the experts. Empty for any other tensor.
+// Returns the tensors of a file that joined experts [experts, in, columns] make: gates and values,
+// or the tensor that leads out of the experts. Empty for any other tensor.
 std::vector<Entry> entries_of_joined(const GgufArchitecture& architecture, const ModelSpec& spec, const std::string& name,
                                      const std::vector<int64_t>& shape, size_t source) {
   const size_t at = name.rfind(".experts.");
