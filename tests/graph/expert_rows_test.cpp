@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/graph/layout.h"
+#include "core/model/families/expert_rows.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/trained_layout.h"
 #include "core/model/graph/print.h"

@@ -4,34 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
 
 #include "core/job/names.h"
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/family.h"
+#include "core/model/families/module_names.h"
 #include "core/model/families/modules.h"
 #include "core/model/families/pattern.h"
-#include "core/model/families/stored_config.h"
 
 namespace forge {
 namespace {
-
-bool names(const std::string& target, const std::string& path) {
-  return path == target || ends_with(path, "." + target);
-}
-
-// True if the path has the name as whole components.
-bool has_part(const std::string& name, const std::string& path) {
-  return ("." + path + ".").find("." + name + ".") != std::string::npos;
-}
-
-// Returns the expression of a key of rank_pattern or alpha_pattern, which matches at the end of a
-// path.
-std::string pattern_of(const std::string& key) { return "(.*\\.)?(" + key + ")"; }
 
 bool all_linear(const AdapterConfig& adapter) {
   return adapter.target_modules.size() == 1 && lower(adapter.target_modules[0]) == "all-linear";
@@ -40,7 +25,7 @@ bool all_linear(const AdapterConfig& adapter) {
 bool excluded(const AdapterConfig& adapter, const std::string& path) {
   if (adapter.exclude_is_regex) return Pattern(adapter.exclude_modules.at(0), "adapter.exclude_modules").matches(path);
   return std::ranges::any_of(adapter.exclude_modules,
-                             [&](const std::string& name) { return names(name, path); });
+                             [&](const std::string& name) { return names_module(name, path); });
 }
 
 // True if modules_to_save names the module. Such a module has no adapter.
@@ -75,7 +60,7 @@ class Targets {
     for (size_t i = 0; i < adapter_.target_modules.size() && patterns_.empty(); ++i) {
       const std::string& target = adapter_.target_modules[i];
       // PEFT applies layers_to_transform to suffixes, never to a path written out.
-      if (module.path == target || (names(target, module.path) && layer_wanted(adapter_, module.layer)))
+      if (module.path == target || (names_module(target, module.path) && layer_wanted(adapter_, module.layer)))
         return static_cast<int64_t>(i);
     }
     return -1;
@@ -93,7 +78,7 @@ class Overrides {
  public:
   Overrides(const InOrder<Value>& table, const std::string& key) : key_(key) {
     for (const auto& [name, value] : table)
-      rows_.push_back({name, Pattern(pattern_of(name), key), value, false, {}});
+      rows_.push_back({name, Pattern(pattern_of_key(name), key), value, false, {}});
   }
   Value find(const std::string& path, Value otherwise) {
     const Row* first = nullptr;
@@ -168,7 +153,7 @@ void name_joined_adapters(std::vector<AdapterSite>& sites) {
 bool targets_parameter(const AdapterConfig& adapter, const std::string& path, std::vector<bool>& used) {
   bool wanted = false;
   for (size_t i = 0; i < adapter.target_parameters.size(); ++i)
-    if (names(adapter.target_parameters[i], path)) wanted = used[i] = true;
+    if (names_module(adapter.target_parameters[i], path)) wanted = used[i] = true;
   return wanted;
 }
 
@@ -183,55 +168,6 @@ void refuse_unused_parameters(const AdapterConfig& adapter, const std::vector<bo
   if (adapter.use_dora) faults.push_back({"adapter.use_dora", "cannot be combined with target_parameters"});
   if (adapter.init != LoraInit::standard && adapter.init != LoraInit::gaussian)
     faults.push_back({"adapter.init", name_of(adapter.init) + " cannot be combined with target_parameters"});
-}
-
-// A condition on a module's path in an adapter's settings.
-using Condition = std::function<bool(const std::string& path)>;
-
-// Returns the conditions that may hold for some experts of a layer and not for others. Names match
-// whole parts of a path, or its end: one without a digit holds for no number of an expert.
-std::vector<Condition> conditions_on_numbers(const AdapterConfig& adapter) {
-  std::vector<Condition> conditions;
-  const auto add_names = [&](const std::vector<std::string>& all,
-                             bool (*holds)(const std::string& name, const std::string& path)) {
-    for (const std::string& name : all)
-      if (name.find_first_of("0123456789") != std::string::npos)
-        conditions.push_back([&name, holds](const std::string& path) { return holds(name, path); });
-  };
-  const auto add_pattern = [&](const std::string& expression) {
-    try {
-      conditions.push_back([pattern = std::make_shared<Pattern>(expression, "adapter")](
-                               const std::string& path) { return pattern->matches(path); });
-    } catch (const KeyError&) {  // it is refused where it is used
-    }
-  };
-  const auto add_patterns = [&](const auto& table) {
-    for (const auto& [name, value] : table) add_pattern(pattern_of(name));
-  };
-  if (!adapter.target_is_regex)
-    add_names(adapter.target_modules, names);
-  else
-    for (const std::string& expression : adapter.target_modules) add_pattern(expression);
-  if (!adapter.exclude_is_regex)
-    add_names(adapter.exclude_modules, names);
-  else
-    add_pattern(adapter.exclude_modules.at(0));
-  add_names(adapter.modules_to_save, has_part);
-  add_names(adapter.modules_to_save,
-            [](const std::string& name, const std::string& path) { return ends_with(path, name); });
-  add_patterns(adapter.rank_pattern), add_patterns(adapter.alpha_pattern);
-  return conditions;
-}
-
-bool tells_apart(const Condition& condition, const ModuleUse& row) {
-  try {
-    const bool first = condition(row.path);
-    for (int64_t copy = 1; copy < row.copies; ++copy)
-      if (condition(row.path_of(copy)) != first) return true;
-    return false;
-  } catch (const KeyError&) {  // it takes too many steps with one of the paths, which is then named
-    return true;
-  }
 }
 
 struct Selection {
@@ -407,7 +343,7 @@ Selection select(const ModelSpec& spec, const AdapterConfig& adapter, Experts ex
 // True if trainable_token_indices' `name` means this module: "" is the embedding, other names are
 // suffixes.
 bool named_by(const std::string& name, const std::string& module, bool embedding) {
-  return name.empty() ? embedding : names(name, module);
+  return name.empty() ? embedding : names_module(name, module);
 }
 
 void add_tokens_of(VocabularySite site, const std::string& name, const std::vector<int64_t>& tokens, bool tied, const AdapterConfig& adapter,
@@ -471,21 +407,6 @@ void count_as_peft(const ModelSpec& spec, const AdapterConfig& adapter, const st
 }
 
 }  // namespace
-
-std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& adapter) {
-  if (spec.num_experts == 0) return {};
-  std::vector<Condition> conditions;
-  if (adapter.type != AdapterType::none) conditions = conditions_on_numbers(adapter);
-  if (!spec.kept_modules.empty())
-    conditions.push_back([kept = std::make_shared<KeptModules>(spec.kept_modules)](const std::string& path) { return kept->has(path); });
-  std::set<std::string> apart;
-  for (const ModuleUse& row : modules_of(spec, Experts::in_rows))
-    if (row.copies > 1 && std::ranges::any_of(conditions, [&](const Condition& condition) {
-          return tells_apart(condition, row);
-        }))
-      apart.insert(row.path);
-  return apart;
-}
 
 std::vector<AdapterSite> adapter_sites(const ModelSpec& spec, const AdapterConfig& adapter,
                                        Experts experts) {

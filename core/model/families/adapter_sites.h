@@ -3,7 +3,6 @@
 //
 //   for (const AdapterSite& site : adapter_sites(spec, job.adapter)) site.module;   // "model.layers.0.self_attn.q_proj"
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -71,10 +70,6 @@ struct AdapterPlaces {
 };
 AdapterPlaces adapter_places(const ModelSpec& spec, const AdapterConfig& adapter,
                              Experts experts = Experts::one_by_one);
-
-// Returns the rows of experts (ModuleUse::copies), by the first one's path, of which a name or an
-// expression in the adapter's settings matches some and not all.
-std::set<std::string> rows_apart(const ModelSpec& spec, const AdapterConfig& adapter);
 
 // Throws Error(job) if an adapter changes joined experts. forge trains such adapters, but neither
 // merges them nor writes them as GGUF.

@@ -8,6 +8,7 @@
 #include "core/lib/base/key_error.h"
 #include "core/lib/base/text.h"
 #include "core/model/families/adapter_sites.h"
+#include "core/model/families/expert_rows.h"
 #include "core/model/families/family.h"
 #include "core/model/families/step.h"
 

@@ -1,5 +1,6 @@
 #include "core/model/families/step.h"
 
+#include "core/model/families/expert_rows.h"
 #include "core/model/families/family.h"
 #include "core/model/families/modules.h"
 #include "core/model/graph/backward.h"
