@@ -424,7 +424,7 @@ def commands_that_work(folder: Path) -> list:
              ["eval", "runs/run", "--data", "train.jsonl"], ["eval", "runs/run", "--data", "train.jsonl", "--task", "answers", *answer],
              ["generate", "runs/run", "--prompt", "question 1", *answer], ["merge", "runs/run"], ["export", "runs/run", "--gguf"],
              ["export", "runs/run", "--ollama", "--type", "q8_0"], ["adapter", "check", "runs/run/adapter"], ["profile"], ["list"],
-             ["list", "families"], ["schema", "job"], ["doctor"], ["init", "new.yaml"], ["bench", "job.json"]]
+             ["list", "families"], ["family", "show", "phi3"], ["schema", "job"], ["doctor"], ["init", "new.yaml"], ["bench", "job.json"]]
     chat = ["chat", "runs/run", "--template", "chatml", *answer]
     return [(each, "") for each in words] + [(chat, "question 2\n/quit\n")]
 

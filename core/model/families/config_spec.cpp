@@ -178,7 +178,7 @@ ReadConfig read_wrapped(const Wrapper& wrapper, const Json& config, const std::s
   ReadConfig read = read_config(parts.text, parts.flat ? name : name + ": text_config");
   Settings settings(parts.outside, name);
   read.spec.wrapper = wrapper.name;
-  read.spec.joined_experts = parts.type->joined_experts;
+  read.spec.joined_experts |= parts.type->joined_experts;
   read.spec.architecture = read.notes.architecture = wrapper.architecture;
   for (std::string& kept : read.spec.kept_modules) {
     kept = current_name(read.spec, kept + ".");

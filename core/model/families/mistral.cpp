@@ -48,7 +48,9 @@ void write_ministral3(const ModelSpec& spec, Json& config) {
 void read_ministral3_gguf(Settings& settings, ModelSpec& spec) {
   refuse_window(settings, spec);
   spec.query_growth = settings.number(".attention.temperature_scale", 0, 1e6, 0);
-  spec.query_growth_period = spec.query_growth > 0 ? spec.rope.original_max_position_embeddings : 0;
+  if (spec.query_growth > 0)
+    spec.query_growth_period =
+        settings.integer(".rope.scaling.original_context_length", 0, int64_t{1} << 40, 0);
   if (spec.query_growth > 0 && spec.query_growth_period == 0)
     settings.broken(".rope.scaling.original_context_length", "is missing, and queries grow after so many tokens");
   settings.number(".rope.scaling.yarn_log_multiplier", 0, 1e6, 0);

@@ -59,9 +59,12 @@ void add_rope(const ModelSpec& spec, Keys& keys) {
   }
 }
 
-// Writes how queries grow, and what only images need. llama.cpp has four sections.
+// Writes how queries grow, and what only images need. llama.cpp has four sections; queries grow
+// after as many tokens as the rotary scaling states, of whichever type that is.
 void add_positions(const ModelSpec& spec, Keys& keys) {
   if (spec.query_growth > 0) keys.number("attention.temperature_scale", spec.query_growth);
+  if (spec.query_growth > 0 && spec.rope.type != RopeType::yarn)
+    keys.integer("rope.scaling.original_context_length", spec.query_growth_period);
   if (spec.rope_sections.empty()) return;
   std::vector<int32_t> sections(spec.rope_sections.begin(), spec.rope_sections.end());
   sections.resize(4, 0);
