@@ -178,7 +178,7 @@ def check_form(form: str, root: Path, forge: str, tally: Tally) -> None:
     check_memory(form, runs[0], tally)
     merged = [root / f"{form}-merged-{i}" for i in range(2)]
     for run, folder in zip(runs, merged):
-        forge_run.call(forge, "merge", run.folder / "adapter", "--output", folder)
+        forge_run.call(forge, "merge", run.folder / "adapter", "--output", folder, "--dtype", "fp32")
     tensors = [load_file(folder / "model.safetensors") for folder in merged]
     equal = tensors[0].keys() == tensors[1].keys() and all(torch.equal(tensors[0][n], tensors[1][n]) for n in tensors[0])
     tally.check(f"{form}: merged models equal", equal and "quantization_config" not in (merged[0] / "config.json").read_text(), "")

@@ -223,7 +223,12 @@ void add_four_bits(StoredSearch& search, size_t state_index) {
     return search.fault("tensor " + full + " is the state of a matrix of which " +
                         join(missing, ", ") +
                         (missing.size() == 1 ? " is missing" : " are missing"));
-  const State state = read_state(search.file, state_index, type, nested.has_value());
+  State state;
+  try {
+    state = read_state(search.file, state_index, type, nested.has_value());
+  } catch (const Error& error) {
+    return search.fault(error.what());
+  }
   const Places places{*codes, *absmax, nested, nested_map};
   if (!search.plain(*codes)) return search.fault("tensor " + name + " has two states");
   check(search, name, state, places, *map);
