@@ -220,7 +220,7 @@ ReadConfig read_config(const Json& config, const std::string& name, const Descri
   spec.family = family.name;
   if (described) spec.described = described->text, refuse_another_type(settings, *described);
   spec.architecture = scores ? scoring_architecture(spec) : family.architecture;
-  read.notes.built = built_instead(settings, family.name, family.architecture, named, spec.architecture);
+  if (!described) read.notes.built = built_instead(settings, family.name, family.architecture, named, spec.architecture);
   read.notes.architecture = spec.architecture;
   settings.remark(read.notes.built);
   if (keys) settings.use(*keys);
